@@ -79,7 +79,7 @@ def test_rooms_use_each_other_through_their_faces() -> None:
                 continue
             if room in (LANGUAGE.get(room_of(module)), LAUNCHERS.get(room_of(module))):
                 continue
-            if module != "vetro" and room != "vetro.lazy_names":
+            if module != "vetro" and room not in ("vetro.lazy_names", "vetro.digits"):
                 insides.add((room_of(module), target))
     assert insides == set(), "use what the room's __init__ publishes"
 

@@ -16,7 +16,7 @@ from typing import Any
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
 
-EVERYWHERE = {"lazy_names"}
+EVERYWHERE = {"digits", "lazy_names"}
 """Modules that every room may import."""
 
 

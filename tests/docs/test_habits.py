@@ -105,6 +105,17 @@ def test_tests_do_not_pause_to_wait():
     assert found == []
 
 
+def test_texts_are_asked_for_digits_in_one_way():
+    """`isdigit` is also true of texts that `int` refuses; each use of it also asks for ASCII."""
+    loose = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src/vetro").rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"\.is(digit|decimal|numeric)\(\)", line) and "isascii()" not in line
+    ]
+    assert loose == [], f"use vetro.digits.is_number: {', '.join(loose)}"
+
+
 def _events(tree: ast.Module) -> list[ast.expr]:
     """What a module gives to its structlog logger as the event."""
     levels = ("debug", "info", "warning", "error", "exception")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json
 from vetro.environments.flat import ids_of
@@ -88,7 +89,7 @@ async def events(call: Call) -> Any:
     """
     principal = call.principal
     last = call.header("last-event-id") or "0"
-    after = int(last) if last.isdigit() else 0
+    after = int(last) if is_number(last) else 0
     # Errors before the stream begins: they must be an error response.
     await call.service.work.history.progress(
         principal, call.environment, call.path["deployment_id"], after

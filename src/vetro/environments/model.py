@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
+from vetro.digits import is_number
 from vetro.http import BadRequest, NotFound
 from vetro.packages import argument_problems
 from vetro.secrecy import is_secret
@@ -156,7 +157,7 @@ def list_index(items: list[Json], segment: str) -> int:
     for position, item in enumerate(items):
         if object_id(item) == segment:
             return position
-    if segment.isdigit() and int(segment) < len(items):
+    if is_number(segment) and int(segment) < len(items):
         return int(segment)
     raise NotFound(f"There is no element '{segment}'")
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from vetro.digits import is_number
 from vetro.environments.model import list_index
 from vetro.http import BadRequest, Forbidden, NotFound
 
@@ -164,7 +165,7 @@ def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None
     if op == "add":
         if last == "-":
             items.append(value)
-        elif last.isdigit() and int(last) <= len(items):
+        elif is_number(last) and int(last) <= len(items):
             items.insert(int(last), value)
         else:
             raise NotFound(f"The list has no position '{last}'")

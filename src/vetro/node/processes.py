@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from vetro.digits import is_number
+
 
 class FollowedProcess:
     """A process identified beyond doubt: a reused pid cannot be mistaken for it."""
@@ -143,5 +145,5 @@ def processes_by_pid() -> list[tuple[int, list[str]]]:
     return [
         (int(entry.name), command_line(int(entry.name)))
         for entry in Path("/proc").iterdir()
-        if entry.name.isdigit()
+        if is_number(entry.name)
     ]

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import structlog
 
+from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, remove_tree, write_json
 
@@ -121,7 +122,7 @@ def _check_scalar(field: str, value: object) -> object:
         if not isinstance(value, bool):
             raise invalid(field, "must be true or false")
         return value
-    if isinstance(value, str) and value.isdigit():
+    if isinstance(value, str) and is_number(value):
         value = int(value)
     if field in _PORTS and value == -1:
         return value

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from vetro.digits import is_number
 from vetro.documents import DocumentError, DocumentLimits, yaml_value
 from vetro.muranopl import Version, version_spec
 from vetro.packages.check_yaml import (
@@ -240,7 +241,7 @@ class _Reader:
 
     def format(self) -> str:
         text = self.text("Format", "W030") or "MuranoPL/1.0"
-        if text[:1].isdigit():
+        if is_number(text[:1]):
             text = f"MuranoPL/{text}"
         kind, _, number = text.rpartition("/")
         try:

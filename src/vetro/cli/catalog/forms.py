@@ -12,6 +12,7 @@ import click
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal import choices as choice
 from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
+from vetro.digits import is_number
 
 Json = dict[str, Any]
 HINT = (
@@ -186,7 +187,7 @@ def asked(field: Json) -> Any:
         text: str = click.prompt(
             f"{label} (number or value)", default=_start(options, start), err=True
         )
-        if text.isdigit() and 0 < int(text) <= len(options):
+        if is_number(text) and 0 < int(text) <= len(options):
             return options[int(text) - 1]["value"]
         return text
     if field["secret"]:

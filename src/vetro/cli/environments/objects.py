@@ -16,6 +16,7 @@ import click
 
 from vetro.cli.client.connection import Connection, error_text, segment
 from vetro.cli.terminal.output import fail
+from vetro.digits import is_number
 
 _NO_IMAGES = "there are none yet: 'vetro image build {0}' or 'vetro image import {0} FILE' makes it"
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
@@ -108,7 +109,7 @@ class Checker:
         """Whether a template that the path leads into does without the property."""
         for start, names in self._left_out.items():
             inside = path[len(start) :].split(".") if path.startswith(start) else []
-            if ".".join(part for part in inside if not part.isdigit()) in names:
+            if ".".join(part for part in inside if not is_number(part)) in names:
                 return True
         return False
 
@@ -248,7 +249,7 @@ def below(place: Any, part: str) -> Any:
     """One step down a path: a key of a map, or a number of a list."""
     if isinstance(place, list):
         items = cast("list[Any]", place)
-        return items[int(part)] if part.isdigit() and int(part) < len(items) else None
+        return items[int(part)] if is_number(part) and int(part) < len(items) else None
     return cast("dict[str, Any]", place).get(part) if isinstance(place, dict) else None
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vetro.digits import is_number
+
 
 @dataclass(frozen=True)
 class Demand:
@@ -36,7 +38,7 @@ def request_of(
             if name == "memory":
                 return "vm.ram", '"ram" is undefined'
             value = 0
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and is_number(value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             return f"vm.{keys[-1]}", f'"{value}" is not a number of 0 or more'

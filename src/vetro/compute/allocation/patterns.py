@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vetro.compute.allocation.errors import PatternError
+from vetro.digits import is_number
 
 STATES_LIMIT = 5000
 REPEAT_LIMIT = 200
@@ -131,7 +132,7 @@ class _Compiler:
         end = self.pattern.find("}", self.at)
         inner = self.pattern[self.at + 1 : end] if end > 0 else ""
         low, comma, high = inner.partition(",")
-        if not low.isdigit() or not (high == "" or high.isdigit()):
+        if not is_number(low) or not (high == "" or is_number(high)):
             return None  # a literal brace
         self.at = end + 1
         least = int(low)
@@ -189,7 +190,7 @@ class _Compiler:
         character = self.next()
         if character in "bB":
             return lambda after: self.state(assertion=character, after=(after,))
-        if character.isdigit() and character != "0":
+        if is_number(character) and character != "0":
             raise self.error("back references are not offered")
         return self._reading(self._escaped(character))
 

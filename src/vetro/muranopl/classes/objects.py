@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from vetro.digits import is_number
 from vetro.muranopl.values.containers import freeze, preview, thaw
 from vetro.muranopl.values.errors import (
     MuranoError,
@@ -249,7 +250,7 @@ def unset_property(error: AttributeError) -> UninitializedPropertyAccessError | 
     if not isinstance(target, MuranoObject) or not attribute:
         return None
     kind, _, name = attribute.partition("_")
-    if kind != "p" and not (kind[:1] == "q" and kind[1:].isdigit()):
+    if kind != "p" and not (kind[:1] == "q" and is_number(kind[1:])):
         return None
     made = UninitializedPropertyAccessError(
         f'Access to uninitialized property "{name}" in class "{_home_of(target, kind, name)}" '

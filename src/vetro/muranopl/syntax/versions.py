@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, total_ordering
 
+from vetro.digits import is_number
+
 _VERSION = re.compile(
     r"(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?\Z"
 )
@@ -48,7 +50,7 @@ class Version:
         if not self.prerelease:
             return (self.core, 1, ())
         parts = tuple(
-            (0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.prerelease
+            (0, int(part), "") if is_number(part) else (1, 0, part) for part in self.prerelease
         )
         return (self.core, 0, parts)
 

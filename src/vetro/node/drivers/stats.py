@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vetro.digits import is_number
 from vetro.node.vm_objects import timestamp
 
 
@@ -15,7 +16,7 @@ def _number(path: Path) -> int:
         text = path.read_text(encoding="utf-8").strip()
     except OSError:
         return 0
-    return int(text) if text.isdigit() else 0
+    return int(text) if is_number(text) else 0
 
 
 def _pairs(path: Path) -> dict[str, int]:
@@ -24,7 +25,7 @@ def _pairs(path: Path) -> dict[str, int]:
     except OSError:
         return {}
     words = [line.split() for line in text.splitlines()]
-    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
+    return {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and is_number(pair[1])}
 
 
 def shown(

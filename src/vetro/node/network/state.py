@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.node.errors import NetworkError
 from vetro.node.network.names import bridge_name, host_interface_name
 
@@ -293,7 +294,7 @@ def _protocol(value: object, where: str) -> int | None:
         return None
     if text in _PROTOCOLS:
         return _PROTOCOLS[text]
-    if text.isdigit() and int(text) < 256:
+    if is_number(text) and int(text) < 256:
         return int(text) or None
     raise NetworkError(f"{where}.protocol: '{value}' is not a protocol")
 
@@ -302,6 +303,6 @@ def _number(value: object, where: str, limit: int = 65535) -> int | None:
     if value is None or value in ("", -1, "-1"):
         return None
     text = str(value)
-    if not text.isdigit() or int(text) > limit:
+    if not is_number(text) or int(text) > limit:
         raise NetworkError(f"{where}: '{value}' is not between 0 and {limit}")
     return int(text)

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.node.files import read_json, write_json
 from vetro.node.network.nic_tags import NicTags
 from vetro.node.storage.pool import PoolStats
@@ -307,7 +308,7 @@ def disks(root: Path) -> dict[str, Any]:
         if re.match(r"(loop|ram|zd|dm-|sr|fd|nbd|zram)", path.name):
             continue
         sectors = _text(path / "size")
-        if sectors.isdigit() and int(sectors):
+        if is_number(sectors) and int(sectors):
             found[path.name] = {"Size in GB": int(sectors) * 512 // 10**9}
     return found
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from vetro.digits import is_number
 from vetro.node.commands import Finished, run
 from vetro.node.errors import CommandFailed, ConfigurationError
 from vetro.node.files import remove_tree
@@ -133,7 +134,7 @@ class LvmTrees:
             f"{self.group}/{self.volume(path)}", check=False,
         )  # fmt: skip
         text = found.output.strip()
-        return int(text) if text.isdigit() else 0
+        return int(text) if is_number(text) else 0
 
     async def stats(self) -> PoolStats:
         """The figures of the thin pool."""

@@ -11,6 +11,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from vetro.digits import is_number
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, ConfigurationError
 from vetro.node.files import remove_tree
@@ -106,7 +107,7 @@ class ZfsTrees:
             "zfs", "get", "-H", "-p", "-o", "value", "used", self.dataset(path), check=False
         )
         text = found.output.strip()
-        return int(text) if text.isdigit() else 0
+        return int(text) if is_number(text) else 0
 
     async def stats(self) -> PoolStats:
         """The pool's space as its root dataset reports it."""
@@ -115,7 +116,7 @@ class ZfsTrees:
             check=False,
         )  # fmt: skip
         words = [*found.output.split(), "0", "0", "off"]
-        used, free = (int(word) if word.isdigit() else 0 for word in words[:2])
+        used, free = (int(word) if is_number(word) else 0 for word in words[:2])
         listed = await run("zpool", "list", "-v", "-H", "-P", self.root.split("/")[0], check=False)
         names = [line.split()[0] for line in listed.output.splitlines() if line.strip()]
         profile = next((n for n in names if n.startswith(("mirror", "raidz"))), "single")

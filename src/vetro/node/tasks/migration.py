@@ -12,6 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from vetro.digits import is_number
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
 from vetro.node.migration import Migrations
@@ -175,7 +176,7 @@ class MigrationTasks:
 
     async def _kill(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         pid = params.get("pid")
-        if isinstance(pid, bool) or not str(pid).isdigit():
+        if isinstance(pid, bool) or not is_number(str(pid)):
             raise invalid("pid must be the number of a process")
         return {"killed": await self._migrations.kill(int(str(pid)), uuid)}
 

@@ -8,6 +8,7 @@ import signal as signals
 from collections.abc import Generator, Mapping
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.node.errors import DriverError, TaskFailure
 from vetro.node.vm_objects import CONTAINER_BRANDS, check_uuid
 
@@ -78,7 +79,7 @@ def stop_seconds(params: Mapping[str, Any], brand: object = "lx") -> float:
 def signal_number(value: object) -> int:
     """A signal by number or name, with or without ``SIG``. Errors: ``TaskFailure``."""
     word = str(value).upper()
-    if word.isdigit():
+    if is_number(word):
         try:
             return signals.Signals(int(word)).value
         except ValueError:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from vetro.digits import is_number
 from vetro.stacks.compute_service.port import ComputePort, Offers
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
@@ -199,7 +200,7 @@ class ResourceType:
             raise InvalidProperty(
                 f"the property {key!r} is a {known.kind}, not {_brief(value)}", resource=resource
             )
-        if known.kind == "integer" and not str(value).lstrip("-").isdigit():
+        if known.kind == "integer" and not is_number(str(value).lstrip("-")):
             raise InvalidProperty(
                 f"the property {key!r} is not an integer: {value!r}", resource=resource
             )

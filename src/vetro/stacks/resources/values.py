@@ -6,6 +6,7 @@ import secrets
 import string
 from collections.abc import Mapping
 
+from vetro.digits import is_number
 from vetro.stacks.errors import InvalidProperty, ResourceFailure
 from vetro.stacks.resources.base import (
     Json,
@@ -46,7 +47,7 @@ class RandomString(ResourceType):
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         super().check(resource, properties)
         length = properties.get("length")
-        if length is None or function_of(length) is not None or not str(length).isdigit():
+        if length is None or function_of(length) is not None or not is_number(str(length)):
             return
         if not 1 <= int(length) <= _LONGEST:
             raise InvalidProperty(

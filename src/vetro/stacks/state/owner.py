@@ -10,6 +10,8 @@ import os
 import secrets
 from pathlib import Path
 
+from vetro.digits import is_number
+
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -22,7 +24,7 @@ def process_owner() -> str:
 def is_gone(owner: str) -> bool:
     """True if the owner was a process of this machine and does not run any more."""
     parts = owner.split(":")
-    if len(parts) != 4 or not parts[1].isdigit():
+    if len(parts) != 4 or not is_number(parts[1]):
         return False
     boot, pid, started, _ = parts
     if boot != _boot_id():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from vetro.digits import is_number
 from vetro.stacks.errors import TemplateError, UnresolvedReference
 from vetro.stacks.template.later_functions import FUNCTIONS, PREFIX
 
@@ -229,7 +230,7 @@ def follow(value: Json, path: list[Json]) -> Json:
             value = entries.get(step, entries.get(str(step)))
         elif isinstance(value, list):
             items = _list(value)
-            if not str(step).lstrip("-").isdigit():
+            if not is_number(str(step).lstrip("-")):
                 return None
             index = int(step)
             value = items[index] if -len(items) <= index < len(items) else None
@@ -306,7 +307,7 @@ def _select(function: str, argument: Json, context: Context) -> Json:
     key, collection = _list(argument)
     if not isinstance(collection, dict | list):
         raise TemplateError(f"{function} selects from a map or a list, not {_brief(collection)}")
-    if isinstance(collection, list) and not str(key).isdigit():
+    if isinstance(collection, list) and not is_number(str(key)):
         raise TemplateError(f"{function}: {key!r} is not an index of the list")
     return follow(collection, [key])
 
@@ -319,7 +320,7 @@ def _split(function: str, argument: Json, context: Context) -> Json:
     parts: list[Json] = texts[1].split(texts[0])
     if len(items) == 2:
         return parts
-    if not str(items[2]).isdigit() or int(items[2]) >= len(parts):
+    if not is_number(str(items[2])) or int(items[2]) >= len(parts):
         raise TemplateError(f"{function}: there is no part {items[2]!r} of {len(parts)}")
     return parts[int(items[2])]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from vetro.digits import is_number
 from vetro.stacks.errors import TemplateError
 
 Json = Any
@@ -173,7 +174,7 @@ def make_url(argument: Json) -> Json:
         return _text(given.get(name))
 
     port = part("port")
-    if port and not (port.isdigit() and 0 < int(port) < 65536):
+    if port and not (is_number(port) and 0 < int(port) < 65536):
         raise TemplateError(f"make_url: the port is a number from 1 to 65535, not {port!r}")
     if part("password") and not part("username"):
         raise TemplateError("make_url: a password needs a username")

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vetro.digits import is_number
 from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import InvalidProperty, TemplateError, UnresolvedReference
 from vetro.stacks.template.functions import (
@@ -161,7 +162,7 @@ class Nesting:
     ) -> None:
         _known(name, GROUP, given, _GROUP_PROPERTIES)
         count = self._static(name, "count", given.get("count", 1), parameters)
-        if isinstance(count, bool) or not str(count).isdigit() or int(count) > MOST_MEMBERS:
+        if isinstance(count, bool) or not is_number(str(count)) or int(count) > MOST_MEMBERS:
             raise InvalidProperty(
                 f"the property 'count' is from 0 to {MOST_MEMBERS}, not {count!r}", resource=name
             )

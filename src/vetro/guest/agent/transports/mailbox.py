@@ -9,6 +9,7 @@ import binascii
 import http.client
 import json
 import os
+import re
 import socket
 import time
 import urllib.parse
@@ -223,7 +224,7 @@ class MailboxTransport(Transport):
 def _refusal(what: str, response: http.client.HTTPResponse, body: bytes) -> CommunicationError:
     retry_after: "float | None" = None
     header = response.getheader("Retry-After")
-    if header and header.strip().isdigit():
+    if header and re.fullmatch(r"\s*[0-9]{1,9}\s*", header):
         retry_after = float(header)
     message = "%s was answered with %d %s" % (
         what,

@@ -15,6 +15,7 @@ from typing import cast
 
 import structlog
 
+from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, write_bytes, write_json
 
@@ -147,6 +148,6 @@ def _ranges(path: Path) -> list[tuple[str, int, int]]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             parts = line.strip().split(":")
-            if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+            if len(parts) == 3 and is_number(parts[1]) and is_number(parts[2]):
                 ranges.append((parts[0], int(parts[1]), int(parts[2])))
     return ranges

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.guest.root import GuestRoot
 from vetro.node.processes import processes_by_pid
@@ -48,18 +49,18 @@ def find_user(root: GuestRoot, wanted: str) -> tuple[int, int, str]:
     if user:
         rows = _rows(root, "/etc/passwd")
         row = next((r for r in rows if len(r) > 5 and user in (r[0], r[2])), None)
-        if row is not None and row[2].isdigit() and row[3].isdigit():
+        if row is not None and is_number(row[2]) and is_number(row[3]):
             uid, gid, home = int(row[2]), int(row[3]), row[5]
-        elif user.isdigit():
+        elif is_number(user):
             uid, home = int(user), "/"
         else:
             raise _unknown("user", user)
     if group:
         rows = _rows(root, "/etc/group")
         row = next((r for r in rows if len(r) > 2 and group in (r[0], r[2])), None)
-        if row is not None and row[2].isdigit():
+        if row is not None and is_number(row[2]):
             gid = int(row[2])
-        elif group.isdigit():
+        elif is_number(group):
             gid = int(group)
         else:
             raise _unknown("group", group)
