@@ -564,6 +564,7 @@ SHARED: list[tuple[str, str, Make, Any, str, bool]] = [
     ("GET", P, template(public=True), None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}", shared_package, None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}/download", shared_package, None, "", True),
+    ("GET", "/v1/catalog/packages/{package_id}/needs", shared_package, None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}/{part}", shared_package, None, "", True),
     ("PATCH", "/v1/catalog/packages/{package_id}", shared_package, ONE, PATCH_PACKAGE, False),
     ("DELETE", "/v1/catalog/packages/{package_id}", shared_package, None, "", False),

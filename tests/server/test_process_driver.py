@@ -1,6 +1,7 @@
 """Vetro on a machine without root or LXC: instances are plain processes on loopback."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import tarfile
@@ -76,8 +77,21 @@ def test_a_page_without_port_80_is_at_a_free_one(
         assert vetro.json("env", "model", "web", "--path", "/services")[0]["url"] == url
         assert vetro.page("web") == "Changed\n"
         assert "200" in vetro.run("action", "call", "web", "status")
+        exported = tmp_path / "web.json"
+        assert "with 1 application is in" in vetro.run("env", "export", "web", "-o", str(exported))
+        assert exported.stat().st_mode & 0o777 == 0o600
         vetro.run("env", "destroy", "--yes", "web")
     until(lambda: not listening(port), "the page is gone")
+    # What it was made of makes it again, and nothing of what it had found out.
+    [site] = json.loads(exported.read_text())["services"]
+    assert (site["page"], "url" in site) == ("Changed", False)
+    vetro.run("env", "import", str(exported), "--name", "again")
+    [row] = vetro.json("env", "show", "again")["services"]
+    assert row["?"]["id"] != site["?"]["id"]
+    assert vetro.status("again") == "pending"
+    vetro.run("env", "deploy", "again")
+    assert vetro.page("again") == "Changed\n"
+    vetro.run("env", "destroy", "--yes", "again")
 
 
 def listening(port: int) -> bool:

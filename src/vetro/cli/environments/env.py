@@ -34,6 +34,7 @@ from vetro.cli.environments.sessions import (
     take_over,
 )
 from vetro.cli.environments.setting_completion import FORM_FIELD, PROPERTY
+from vetro.cli.environments.transfer import export, import_
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
@@ -66,7 +67,8 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-env.add_command(upgrade)
+for command in (upgrade, export, import_):
+    env.add_command(command)
 
 
 @env.command("create")

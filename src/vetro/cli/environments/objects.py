@@ -70,6 +70,11 @@ class Checker:
                 wrong += self._wrong_names(inner, below, set(inner), others)
         self._end(service, wrong)
 
+    def inputs(self, node: dict[str, Any]) -> frozenset[str] | None:
+        """The names of what an object's class takes; ``None`` when nobody can say it now."""
+        schema = self._schema(node)
+        return None if schema is None else frozenset(schema["properties"])
+
     def _end(self, service: dict[str, Any], wrong: list[str]) -> None:
         if wrong:
             header = cast("dict[str, Any]", service.get("?") or {})

@@ -1,0 +1,175 @@
+"""``vetro env export`` and ``import``: what an environment is made of, as a file, and from one.
+
+The file holds what a user decided: the applications with their inputs, and the versions of their classes.
+What deployments left behind (addresses, results, the state of the program) stays where it is: an import is
+deployed from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from vetro.cli.client.connection import Connection, error_text, find_environment, segment
+from vetro.cli.client.name_completion import ENVIRONMENT
+from vetro.cli.environments.objects import Checker, application_name, objects_of
+from vetro.cli.environments.sessions import open_session_of, remember_session
+from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.output import counted, done, fail, json_option
+
+FORMAT = "vetro-environment/1"
+_MADE = ("status", "_actions")
+"""What the service adds to the header of an object."""
+
+
+@click.command("export", short_help="Write an environment's applications to a file.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Not standard output."
+)
+def export(environment: str, output: Path | None) -> None:
+    """Write what ENVIRONMENT is made of as JSON, for 'vetro env import' here or elsewhere.
+
+    Your changes that are not deployed yet are in it. What the program found out (addresses, results) is not:
+    an import is deployed from the start. Passwords of applications are in clear: the file is readable for
+    you only.
+    """
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        session = open_session_of(connection, row, create_one=False)
+        headers = {"X-Configuration-Session": session} if session else {}
+        shown = connection.get(f"/v1/environments/{row['id']}", headers=headers)
+        path = f"/v1/environments/{row['id']}/services"
+        services = cast("list[dict[str, Any]]", connection.get(path, headers=headers))
+        checker = Checker(connection)
+        for service in services:
+            for _, node in objects_of(service):
+                _keep_inputs(checker, node)
+    document = {
+        "format": FORMAT,
+        "name": row["name"],
+        **{key: shown[key] for key in ("region", "description_text") if shown.get(key)},
+        "packages": _packages(services),
+        "services": services,
+    }
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        fail(f"{output}: {error.strerror}")
+    what = counted(len(services), "application")
+    done(f"Environment {row['name']} with {what} is in {output}", file=str(output))
+
+
+@click.command("import", short_help="Make an environment from an exported file.")
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--name", help="Not the name in the file.")
+@json_option
+def import_(file: Any, name: str | None) -> None:
+    """Make a new environment of an exported FILE ('-': standard input).
+
+    Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, and
+    the images and flavors they name must exist; otherwise nothing is made.
+    """
+    document = _read(file)
+    services = with_new_ids(cast("list[dict[str, Any]]", document["services"]))
+    with Connection() as connection:
+        checker = Checker(connection)
+        for number, service in enumerate(services):
+            checker.refuse_wrong(service, services[:number])
+        body: dict[str, Any] = {"name": name or document["name"]}
+        body |= {key: document[key] for key in ("region", "description_text") if document.get(key)}
+        row = connection.request("POST", "/v1/environments", json=body).json()
+        path = f"/v1/environments/{segment(row['id'])}"
+        session = connection.request("POST", f"{path}/configure").json()["id"]
+        if services:
+            headers = {"X-Configuration-Session": session}
+            answer = connection.answer("POST", f"{path}/services", json=services, headers=headers)
+            if answer.status >= 400:
+                connection.request("DELETE", path, params={"abandon": "true"})
+                fail(error_text(answer), "Nothing was made.")
+        remember_session(row, session)
+    what = counted(len(services), "application")
+    done(
+        f"Environment {row['name']} has {what}; 'vetro env deploy {row['name']}' deploys it",
+        id=row["id"],
+        name=row["name"],
+        applications=[application_name(one) for one in services],
+    )
+
+
+def _keep_inputs(checker: Checker, node: dict[str, Any]) -> None:
+    header = cast("dict[str, Any]", node["?"])
+    for key in _MADE:
+        header.pop(key, None)
+    inputs = checker.inputs(node)
+    if inputs is not None:
+        for key in [key for key in node if key != "?" and key not in inputs]:
+            del node[key]
+
+
+def _packages(services: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """The packages and versions that the objects' types name, once each."""
+    found: dict[tuple[str, str], None] = {}
+    for _, node in objects_of(services):
+        _, _, home = str(node["?"].get("type", "")).partition("/")
+        version, _, package = home.partition("@")
+        if package:
+            found[package, version] = None
+    return [{"name": name, "version": version} for name, version in sorted(found)]
+
+
+def _read(file: Any) -> dict[str, Any]:
+    try:
+        found = read_json(text_of(file))
+    except NotADocument as error:
+        fail(f"{file.name}: not JSON: {error}", "'vetro env export' writes such files.")
+    document = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    services: Any = document.get("services")
+    wrong = next(_wrong(document, services), None)
+    if wrong is not None:
+        fail(f"{file.name}: {wrong}", "'vetro env export' writes such files.")
+    return document
+
+
+def _wrong(document: dict[str, Any], services: Any) -> Iterator[str]:
+    if document.get("format") != FORMAT:
+        yield f"not an exported environment: 'format' is not {FORMAT!r}"
+    if not isinstance(document.get("name"), str):
+        yield "'name' is not a text"
+    if not isinstance(services, list):
+        yield "'services' is not a list"
+        return
+    for number, one in enumerate(cast("list[Any]", services)):
+        node: Any = cast("dict[str, Any]", one).get("?") if isinstance(one, dict) else None
+        if not isinstance(node, dict) or not isinstance(cast("Any", node).get("type"), str):
+            yield f"services, number {number}: not an object with a type"
+
+
+def with_new_ids(services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The applications with new ids, also where one names another: two imports share no object."""
+    new = {
+        str(node["?"]["id"]): uuid.uuid4().hex
+        for _, node in objects_of(services)
+        if isinstance(node["?"].get("id"), str)
+    }
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: renamed(item) for key, item in cast("dict[str, Any]", value).items()}
+        if isinstance(value, list):
+            return [renamed(item) for item in cast("list[Any]", value)]
+        return new.get(value, value) if isinstance(value, str) else value
+
+    return [renamed(service) for service in services]
