@@ -752,60 +752,12 @@ def test_shells_complete_names(shop: Service, monkeypatch: pytest.MonkeyPatch) -
         shop.ok("env", "destroy", "--yes", name)
 
 
-class Shelf:
-    """A repository served by a thread, and its directory."""
-
-    def __init__(self, directory: Path) -> None:
-        import functools
-        import http.server
-
-        class Quiet(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        handler = functools.partial(Quiet, directory=str(directory))
-        self.directory = directory
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def add(self, name: str, version: str, *, images: str = "", **require: str) -> Path:
-        """An archive below ``apps``."""
-        needs = {other.replace("_", "."): spec for other, spec in require.items()}
-        source = self.directory / "src" / f"{name}-{version}"
-        source.mkdir(parents=True)
-        (source / "manifest.yaml").write_text(
-            f"Format: '1.4'\nType: Library\nFullName: {name}\nVersion: {version}\n"
-            f"Description: d\nRequire: {json.dumps(needs)}\n"
-        )
-        if images:
-            (source / "images.lst").write_text(images)
-        from vetro.packages import build_archive
-
-        target = self.directory / "apps" / f"{name}.{version}.zip"
-        target.parent.mkdir(exist_ok=True)
-        build_archive(source, target)
-        return target
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Iterator[Shelf]:
-    """An empty repository."""
-    (tmp_path / "repository").mkdir()
-    made = Shelf(tmp_path / "repository")
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    made.thread.join()
-
-
 def results(rows: list[dict[str, Any]]) -> dict[str, str]:
     """What came of each package of an import."""
     return {f"{row['package']} {row['version'] or ''}".strip(): row["result"] for row in rows}
 
 
-def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Shelf) -> None:
+def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> None:
     """Versions satisfy the conditions, circles do no harm, images are checked against their hashes."""
     good, bad = "content of an image", "f" * 64
     digest = hashlib.sha256(good.encode()).hexdigest()
@@ -857,7 +809,7 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Shelf) ->
     service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log")
 
 
-def test_archives_that_are_not_what_was_promised(service: Service, shelf: Shelf) -> None:
+def test_archives_that_are_not_what_was_promised(service: Service, shelf: Any) -> None:
     """Another hash, another package, another version: nothing of it enters the catalog."""
     archive = shelf.add("b.Web", "1.0.0")
     service.ok("bundle", "index", shelf.directory)
@@ -880,7 +832,7 @@ def test_archives_that_are_not_what_was_promised(service: Service, shelf: Shelf)
 
 
 def test_a_bundle_file_takes_packages_from_beside_it(
-    service: Service, shelf: Shelf, tmp_path: Path
+    service: Service, shelf: Any, tmp_path: Path
 ) -> None:
     """Directories and archives that lie beside the bundle need no repository; addresses neither."""
     beside = tmp_path / "beside"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from vetro.cli.catalog.importing import OUTCOMES, PackageImport
-from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.importing import PackageImport
+from vetro.cli.catalog.repository import Repository
+from vetro.cli.catalog.saving import PackageSaving
 from vetro.cli.client.connection import Connection
 from vetro.cli.client.name_completion import CATEGORY
-from vetro.cli.terminal.output import done, emit_rows, fail, json_option, say
+from vetro.cli.terminal.output import done, fail, json_option
 
-if TYPE_CHECKING:
-    from vetro.packages import Package
-
-WHERE = "Name a file, an address, or a bundle of a repository (--repo-url)."
 REPO_URL = click.option(
     "--repo-url",
     envvar=["VETRO_REPO_URL", "MURANO_REPO_URL"],
     help="The address of a repository of packages.",
+)
+OUTPUT = click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="The directory; made when it is not there [this one].",
 )
 NO_IMAGES = click.option("--no-images", is_flag=True, help="Leave the images of images.lst out.")
 
@@ -60,36 +64,52 @@ def import_(
     bundle gives, else from the repository; what it requires likewise, unless the catalog has it.
     Exit code 1 when a package, a requirement or an image could not be had.
     """
-    from vetro.packages import DataError, parse_bundle
-
     with Connection() as connection, Repository(repo_url) as repository:
         work = PackageImport(
-            connection, repository, exists_action, public, category, images=not no_images
+            repository,
+            connection=connection,
+            exists_action=exists_action,
+            public=public,
+            categories=category,
+            images=not no_images,
         )
         for source in sources:
-            try:
-                content, name, repository.beside = repository.bundle(source)
-                entries, skipped = parse_bundle(content, name)
-            except (SourceError, DataError) as error:
-                work.note(source, None, "failed", str(error))
-                continue
-            for text in skipped:
-                say(text)
-            roots: list[Package] = []
-            for entry in entries:
-                found = work.find(entry.name, entry.version, url=entry.url, sha256=entry.sha256)
-                if found is not None:
-                    roots.append(found)
+            work.run(work.find_all(source))
+        work.finish("imported")
+
+
+@bundle.command("save", short_help="Save the packages of bundles in a directory.")
+@click.argument("sources", nargs=-1, required=True)
+@REPO_URL
+@NO_IMAGES
+@OUTPUT
+@json_option
+def save(sources: tuple[str, ...], repo_url: str | None, no_images: bool, output: Path) -> None:
+    """Save bundles (SOURCES: files, addresses, or names in a repository) with all their packages.
+
+    What they require and their images come along, so that 'vetro bundle import DIRECTORY/NAME.bundle'
+    needs no repository.
+    """
+    with Repository(repo_url) as repository:
+        work = PackageSaving(repository, directory=directory_for(output), images=not no_images)
+        for source in sources:
+            roots = work.find_all(source)
             work.run(roots)
-        finish(work)
+            if roots:
+                stem = source.rstrip("/").rpartition("/")[2].removesuffix(".bundle")
+                entries = [{"Name": one.full_name, "Version": str(one.version)} for one in roots]
+                text = json.dumps({"Packages": entries}, indent=2) + "\n"
+                (output / f"{stem}.bundle").write_text(text, encoding="utf-8")
+        work.finish("saved")
 
 
-def finish(work: PackageImport) -> None:
-    """Show what came of an import; a failure is the command's."""
-    emit_rows(work.outcomes, OUTCOMES)
-    if work.has_failed:
-        bad = [one["package"] for one in work.outcomes if one["result"] in ("failed", "missing")]
-        fail(f"Not everything was imported: {', '.join(bad)}", "The reasons are in the table.")
+def directory_for(output: Path) -> Path:
+    """The directory, made when it is not there. Ends the command when it cannot be."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{output}: {error.strerror}", "Choose another directory with --output.")
+    return output
 
 
 @bundle.command("index", short_help="Write the index of a repository.")

@@ -1,4 +1,4 @@
-"""Importing packages with everything that they require (packages-and-forms.md A9, A10)."""
+"""Importing packages and the images that they need (packages-and-forms.md A9, A10)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.gathering import Gathering
+from vetro.cli.catalog.repository import SourceError
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection, segment
-from vetro.cli.offline.world import SearchPath, library_directory
 from vetro.cli.terminal.output import CommandError, say
 from vetro.http import Fault
 from vetro.http.client import TransportError
@@ -18,12 +18,6 @@ from vetro.http.client import TransportError
 if TYPE_CHECKING:
     from vetro.packages import ImageEntry, Package
 
-OUTCOMES = [
-    ("PACKAGE", "package"),
-    ("VERSION", "version"),
-    ("RESULT", "result"),
-    ("REASON", "reason"),
-]
 _IMAGE_TYPES = {
     **dict.fromkeys(("lxc-rootfs", "root-tar", "tar"), "lxc-rootfs"),
     **dict.fromkeys(("qcow2", "raw"), "vm"),
@@ -31,72 +25,24 @@ _IMAGE_TYPES = {
 
 
 @dataclass
-class PackageImport:
-    """One import: what came of each package and image is in ``outcomes``."""
+class PackageImport(Gathering):
+    """One import: what the catalog has already is not fetched for those that require it."""
 
-    connection: Connection
-    repository: Repository
-    exists_action: str
+    connection: Connection = field(kw_only=True)
+    exists_action: str = field(kw_only=True)
     public: bool = False
     categories: Sequence[str] = ()
     images: bool = True
-    outcomes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _paths: dict[str, Path] = field(default_factory=dict[str, Path])
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether anything is not as it was asked for."""
-        return any(one["result"] in ("failed", "missing") for one in self.outcomes)
-
-    def note(self, name: str, version: str | None, result: str, reason: str = "") -> None:
-        """Keep what came of a package or an image."""
-        self.outcomes.append(
-            {"package": name, "version": version, "result": result, "reason": reason}
-        )
-
-    def find(self, name: str, version: str | None, **more: Any) -> Package | None:
-        """A package asked for by name; one that cannot be had is a failure among the outcomes."""
-        from vetro.packages import BundleEntry
-
-        try:
-            package, path = self.repository.package(BundleEntry(name, version, **more))
-        except SourceError as error:
-            self.note(name, version, "failed", str(error))
-            return None
-        self._paths[package.origin] = path
-        return package
 
     def run(self, roots: Sequence[Package]) -> None:
         """Import packages and what they require, what is required first."""
-        from vetro.packages import requirement_closure
-
-        closure = requirement_closure(roots, self._required)
-        for circle in closure.circles:
-            say(f"These packages require each other: {', '.join(circle)}")
         wanted = {id(package) for package in roots}
-        for package in closure.order:
+        for package in self.with_required(roots):
             if not self._import(package, is_root=id(package) in wanted):
                 break
 
-    def _required(self, name: str, spec: str | None) -> Package | None:
-        """A required package that has to be imported as well."""
-        from vetro.packages import BundleEntry
-
-        built_in = SearchPath([library_directory()])
-        if built_in.find_package(name, spec or "0", None) is not None or self._in_catalog(
-            name, spec
-        ):
-            return None
-        try:
-            # The condition of a requirement without one is 0.x (A2).
-            package, path = self.repository.package(BundleEntry(name, spec or "0"))
-        except SourceError as error:
-            self.note(name, spec, "missing", str(error))
-            return None
-        self._paths[package.origin] = path
-        return package
-
-    def _in_catalog(self, name: str, spec: str | None) -> bool:
+    def is_there(self, name: str, spec: str | None) -> bool:
+        """Whether the catalog has a version that will do."""
         from vetro.packages import Version, version_spec
 
         params = {"fqn": name, "catalog": "true"}
@@ -106,7 +52,7 @@ class PackageImport:
 
     def _import(self, package: Package, *, is_root: bool) -> bool:
         """Import one package; whether to go on with the others."""
-        path = self._paths.get(package.origin, Path(package.origin))
+        path = self.path_of(package)
         name, version = package.full_name, package.version
         metadata: dict[str, Any] = {"is_public": self.public}
         if is_root:

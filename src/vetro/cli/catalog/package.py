@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from vetro.cli.catalog.bundle import NO_IMAGES, REPO_URL, finish
+from vetro.cli.catalog.bundle import NO_IMAGES, OUTPUT, REPO_URL, directory_for
 from vetro.cli.catalog.repository import ARCHIVE_BYTES, Repository, SourceError, is_address
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
@@ -173,7 +173,14 @@ def _import_with_requirements(
     paths = [Path(source) for source in sources]
     refuse_bad_manifests([path for path in paths if path.exists()])
     with Connection() as connection, Repository(repo_url) as repository:
-        work = PackageImport(connection, repository, exists_action, public, category, images)
+        work = PackageImport(
+            repository,
+            connection=connection,
+            exists_action=exists_action,
+            public=public,
+            categories=category,
+            images=images,
+        )
         roots: list[Package] = []
         for source, path in zip(sources, paths, strict=True):
             try:
@@ -188,7 +195,30 @@ def _import_with_requirements(
             except (SourceError, PackageError) as error:
                 work.note(source, None, "failed", str(error))
         work.run(roots)
-        finish(work)
+        work.finish("imported")
+
+
+@package.command("save", short_help="Save packages of a repository in a directory.")
+@click.argument("names", nargs=-1, required=True)
+@REPO_URL
+@NO_IMAGES
+@OUTPUT
+@click.option("--version", help="Which versions will do [the newest].")
+@json_option
+def save(
+    names: tuple[str, ...], repo_url: str | None, no_images: bool, output: Path, version: str | None
+) -> None:
+    """Save packages of a repository (NAMES), what they require, and their images in a directory.
+
+    'vetro package import DIRECTORY/NAME.zip' imports them where the repository cannot be reached.
+    """
+    from vetro.cli.catalog.saving import PackageSaving
+
+    with Repository(repo_url) as repository:
+        work = PackageSaving(repository, directory=directory_for(output), images=not no_images)
+        found = [work.find(name, version) for name in names]
+        work.run([one for one in found if one is not None])
+        work.finish("saved")
 
 
 def newest_with_class(connection: Connection, class_name: str, package_name: str | None) -> str:
