@@ -68,6 +68,8 @@ def test_commands_that_print_tables_print_json(name):
         "workflow-case",
         "form-case",
         "repository serve",
+        "broker",
+        "env export",
     }
     screens = {"vm console", "vm screenshot", "vm vnc", "repository show"}
     names = {parameter.name for parameter in ALL[name].params}

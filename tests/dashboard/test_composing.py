@@ -1,5 +1,6 @@
 """Composing an environment and deploying it, in a browser."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -35,7 +36,7 @@ def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str
     finish.click()
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
     assert person.violations() == []
-    tile = page.get_by_role("listitem").filter(has_text="PostgreSQL")
+    tile = page.get_by_role("listitem").filter(has_text=re.compile(r"^PostgreSQL$"))
     tile.drag_to(page.get_by_text("Drop an application here"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Add PostgreSQL")
     page.get_by_role("button", name="Cancel").click()

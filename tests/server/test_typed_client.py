@@ -31,7 +31,7 @@ from catalog.api.default import (
     show_environment,
 )
 from catalog.models import (
-    ChangedEnvironment, CreateEnvironmentBody, Environment, Fault, ListEnvironmentsResponse200,
+    ChangedEnvironment, CreateEnvironmentBody, Environment, EnvironmentPage, Fault,
     PackagePage, Session,
 )
 from compute import AuthenticatedClient as ComputeClient
@@ -55,7 +55,7 @@ def main() -> None:
     shown = show_environment.sync(made.id, client=catalog)
     assert isinstance(shown, Environment) and shown.acquired_by is None
     rows = list_environments.sync(client=catalog)
-    assert isinstance(rows, ListEnvironmentsResponse200)
+    assert isinstance(rows, EnvironmentPage)
     names: list[str] = [one.name for one in rows.environments]
     assert names == ["typed"]
     page = list_packages.sync(client=catalog)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from vetro.digits import is_number
 from vetro.http import BadRequest
 from vetro.packages import Version
 
@@ -105,7 +106,7 @@ def _alternatives(values: dict[str, list[str]], name: str) -> list[str] | None:
 
 def read_limit(text: str) -> int:
     """The value of a `limit`. Errors: 400; `²` is a digit, but no number."""
-    if not text.isdecimal() or len(text) > 18 or int(text) <= 0:
+    if not is_number(text) or int(text) <= 0:
         raise BadRequest("limit must be a whole number above 0")
     return int(text)
 

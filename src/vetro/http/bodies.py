@@ -18,6 +18,7 @@ import multipart
 from litestar import Request
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
+from vetro.digits import is_number
 from vetro.http.context import context_of
 from vetro.http.conventions import MEBIBYTE
 from vetro.http.faults import (
@@ -42,7 +43,7 @@ def content_type(request: Request[Any, Any, Any]) -> str:
 def announced_bytes(request: Request[Any, Any, Any]) -> int | None:
     """The ``Content-Length``; ``None`` for a body of unknown length."""
     given = request.headers.get("content-length", "")
-    return int(given) if given.isdecimal() else None
+    return int(given) if is_number(given) else None
 
 
 def refuse_larger(request: Request[Any, Any, Any], limit_bytes: int) -> None:

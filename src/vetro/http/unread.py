@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.digits import is_number
 from vetro.http.headers import Headers, header
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Unread:
         self._receive = receive
         self._send = send
         length = header(headers, b"content-length")
-        self._announced = int(length) if length.isdecimal() else None
+        self._announced = int(length) if is_number(length) else None
         self._left = bool(self._announced or header(headers, b"transfer-encoding"))
         # A client that expects 100 sends its body only when it is read; then nothing need be
         # drained.

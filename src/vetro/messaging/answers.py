@@ -21,7 +21,7 @@ REPLIES = {
         status=204, errors=(401, 409, 413, _LATER), name="send_signal"
     ),
     "PUT /v1/signals/{handle}": Reply(
-        status=204, errors=(401, 409, 413, _LATER), name="send_signal"
+        status=204, errors=(401, 409, 413, _LATER), name="put_signal"
     ),
 }
 SECURITY = Security({"guest": BEARER}, public=lambda method, path: path.startswith("/v1/signals/"))

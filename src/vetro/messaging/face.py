@@ -287,13 +287,9 @@ ENDPOINTS = [
 ]
 SIGNED_ENDPOINTS = [
     http.Endpoint[SignedCall](
-        "send_signal",
-        "POST PUT",
-        "/v1/signals/{handle}",
-        signal,
-        query(STRING, "signature"),
-        status=204,
-    ),
+        name, method, "/v1/signals/{handle}", signal, query(STRING, "signature"), status=204
+    )
+    for name, method in (("send_signal", "POST"), ("put_signal", "PUT"))
 ]
 
 

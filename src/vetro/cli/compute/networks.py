@@ -48,6 +48,7 @@ from vetro.compute.wire import (
     SubnetChange,
     Uplink,
 )
+from vetro.digits import is_number
 
 OVERLAP = "Networks of one installation do not overlap: choose another range, such as 10.77.5.0/24."
 _ROUTER_OF = "router-of-network-create"
@@ -131,7 +132,7 @@ def _uplink(_context: click.Context, _param: click.Parameter, value: str | None)
     if value is None:
         return None
     tag, colon, vlan = value.partition(":")
-    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag) or (colon and not vlan.isdecimal()):
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag) or (colon and not is_number(vlan)):
         raise click.BadParameter(f"{value!r} is not TAG or TAG:VLAN, such as office:12")
     if colon and int(vlan) > 4094:
         raise click.BadParameter("a VLAN is a number from 0 (untagged) to 4094")

@@ -27,6 +27,7 @@ from vetro.compute.wire import (
     SecurityGroupChange,
     SecurityRule,
 )
+from vetro.digits import is_number
 
 RULE_COLUMNS = [
     ("NUMBER", "number"),
@@ -60,7 +61,7 @@ common_verbs(group, GROUP, _counted)
 
 
 def _protocol(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    if value is None or value.lower() in _NAMED or (value.isdecimal() and int(value) < 256):
+    if value is None or value.lower() in _NAMED or (is_number(value) and int(value) < 256):
         return value.lower() if value else value
     raise click.BadParameter(f"{value!r} is none of {', '.join(_NAMED)}, nor a number below 256")
 

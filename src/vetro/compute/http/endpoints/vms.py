@@ -19,6 +19,7 @@ from vetro.compute.values.faults import internal_error, invalid_parameters, not_
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import HVM_BRANDS
+from vetro.digits import is_number
 from vetro.http import Fault, base_url
 from vetro.http.parameters import (
     BOOLEAN_TEXT,
@@ -92,9 +93,7 @@ async def _check_project(call: Call, payload: Record) -> None:
 def _version(value: Json) -> tuple[int, ...]:
     """A dotted version; what is none counts as new."""
     parts = str(value or "").split(".")
-    return (
-        tuple(int(part) for part in parts[:2]) if all(p.isdecimal() for p in parts[:2]) else (99,)
-    )
+    return tuple(int(part) for part in parts[:2]) if all(is_number(p) for p in parts[:2]) else (99,)
 
 
 def _objects(value: Json) -> list[Record]:
