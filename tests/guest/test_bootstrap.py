@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 from tests.waiting import until
+
+from vetro.guest.agent import bootstrap
 
 
 def _multipart(*parts: tuple[str, str]) -> bytes:
@@ -278,3 +281,24 @@ def test_a_guest_without_isolation_runs_only_what_says_that_it_is_safe(
     assert trace.read_text() == "plan\n"
     log = (root / "var/log/vetro-guest.log").read_text()
     assert log.count("it was not applied") == 2
+
+
+def test_a_script_that_is_being_started_is_taken_along_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The signal comes after the program began and before the agent has its process: it is ended."""
+    begun: list[Any] = []
+    start = subprocess.Popen
+
+    def stopped_meanwhile(*arguments: Any, **options: Any) -> Any:
+        begun.append(start(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return begun[0]
+
+    monkeypatch.setattr(bootstrap.subprocess, "Popen", stopped_meanwhile)
+    monkeypatch.setattr(bootstrap.log, "descriptor", lambda: subprocess.DEVNULL)
+    former = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit):
+        bootstrap.run_program(["/bin/sleep", "300"], "")
+    assert begun[0].poll() == -signal.SIGKILL
+    assert signal.getsignal(signal.SIGTERM) == former

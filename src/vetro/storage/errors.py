@@ -111,6 +111,8 @@ CANNOT_WRITE = "a reading unit of work cannot write or lock rows: begin it with 
 # PostgreSQL's SQLSTATE of a write in a read-only transaction.
 _READ_ONLY_TRANSACTION = "25006"
 _SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# SQLite's `-wal` and `-shm` files grow by 32 KiB, beside pages of the database and the journal.
+_SHARED_MEMORY_BYTES = 128 * 1024
 _SQLITE_UNUSABLE = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
     sqlite3.SQLITE_NOTADB: "is not a database",
@@ -137,7 +139,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     if isinstance(original, sqlite3.Error):
         # The low byte of an extended code is the primary code.
         code = (getattr(original, "sqlite_errorcode", None) or 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL:
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(where)):
             return DatabaseFull(
                 f"{where}: the disk is full; nothing was stored. Free space and try again"
             )
@@ -165,6 +167,18 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     if isinstance(original, psycopg.OperationalError):
         return DatabaseUnavailable(f"{where}: {_first_line(original)}")
     return None
+
+
+def _is_full(where: str) -> bool:
+    """Whether the disk below a SQLite database has no room for the next part of its shared memory.
+
+    When the disk is full, SQLite reports an I/O error for that file, and SQLITE_FULL for the others.
+    """
+    try:
+        status = os.statvfs(Path(where.removeprefix("sqlite:///")).parent)
+    except OSError:
+        return False
+    return status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES
 
 
 def _first_line(error: BaseException) -> str:

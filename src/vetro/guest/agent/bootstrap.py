@@ -151,7 +151,7 @@ def _run_script(text: bytes, root: str, work_folder: str) -> None:
     first, newline, rest = text.partition(b"\n")
     write_file(path, first.rstrip(b"\r") + newline + rest, 0o700)
     try:
-        _run([path], root)
+        run_program([path], root)
     finally:
         os.unlink(path)
 
@@ -178,9 +178,9 @@ def _apply_cloud_config(text: bytes, root: str) -> None:
     commands: "list[Any]" = config.get("runcmd") or []
     for command in commands:
         if is_list(command):
-            _run([str(word) for word in command], root)
+            run_program([str(word) for word in command], root)
         else:
-            _run(["/bin/sh", "-c", str(command)], root)
+            run_program(["/bin/sh", "-c", str(command)], root)
 
 
 def _set_hostname(name: str) -> None:
@@ -243,11 +243,20 @@ def _decode(content: str, encoding: str) -> bytes:
     return data
 
 
-def _run(command: "list[str]", root: str) -> None:
+def run_program(command: "list[str]", root: str) -> None:
     """Run a program to its end. An agent that is stopped meanwhile kills it: the next agent runs it
     again and must not find it still running."""
     environment = dict(os.environ, VETRO_GUEST_ROOT=root)
-    former = signal.signal(signal.SIGTERM, _stop)
+    running: "subprocess.Popen[bytes] | None" = None
+    stopped: "list[int]" = []
+
+    def stop(number: int, _frame: object) -> None:
+        stopped.append(number)
+        if running is not None:
+            raise SystemExit(0)
+        # It is being started: raised in there, the exit would leave the program running.
+
+    former = signal.signal(signal.SIGTERM, stop)
     try:
         running = subprocess.Popen(
             command,
@@ -259,20 +268,18 @@ def _run(command: "list[str]", root: str) -> None:
             preexec_fn=_usual_umask,  # safe: there are no threads here
             start_new_session=True,
         )
-        try:
-            code = running.wait()
-        except SystemExit:
+        if stopped:
+            raise SystemExit(0)
+        code = running.wait()
+    except SystemExit:
+        if running is not None:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
-            raise
+        raise
     finally:
         signal.signal(signal.SIGTERM, former)
     if code != 0:
         log.error("%s exited with code %d" % (command[0], code))
-
-
-def _stop(_number: int, _frame: object) -> None:
-    raise SystemExit(0)
 
 
 def _usual_umask() -> None:
