@@ -108,7 +108,7 @@ class SoftwareDeployment(ResourceType):
             "deploy_signal_id": context.physical_id,
         }
         outputs = [entries(one) for one in items(config.get("outputs"))]
-        deployment = {
+        deployment: dict[str, Json] = {
             "id": context.physical_id,
             "name": text(properties.get("name"), context.name),
             "group": text(config.get("group")),
@@ -175,7 +175,7 @@ class StructuredConfig(ResourceType):
 
 def _content(config: Mapping[str, Json]) -> Json:
     written = config.get("config")
-    return msgspec.json.decode(written) if config.get("structured") else written
+    return msgspec.json.decode(text(written)) if config.get("structured") else written
 
 
 def _inputs(config: Mapping[str, Json], given: Mapping[str, Json]) -> dict[str, Json]:
