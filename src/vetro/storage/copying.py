@@ -161,6 +161,8 @@ async def _continue_numbers(reading: Transaction, tx: Transaction, tables: Seque
         if not last:
             continue
         if tx.is_sqlite:
+            if not await _counts(tx):
+                continue
             counted = {"table": table.name, "last": last}
             await tx.execute(text("DELETE FROM sqlite_sequence WHERE name = :table"), counted)
             await tx.execute(
@@ -175,6 +177,8 @@ async def _continue_numbers(reading: Transaction, tx: Transaction, tables: Seque
 
 async def _last_given(reading: Transaction, table: str, key: str) -> int:
     if reading.is_sqlite:
+        if not await _counts(reading):
+            return 0
         query = text("SELECT seq FROM sqlite_sequence WHERE name = :table")
         return int((await reading.execute(query, {"table": table})).scalar() or 0)
     sequence = await _sequence(reading, table, key)
@@ -182,6 +186,12 @@ async def _last_given(reading: Transaction, table: str, key: str) -> int:
         return 0
     query = text("SELECT pg_sequence_last_value(CAST(:sequence AS regclass))")
     return int((await reading.execute(query, {"sequence": sequence})).scalar() or 0)
+
+
+async def _counts(tx: Transaction) -> bool:
+    """Whether a SQLite database has tables whose numbers are never given twice."""
+    query = text("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'")
+    return (await tx.execute(query)).first() is not None
 
 
 async def _sequence(tx: Transaction, table: str, key: str) -> str | None:

@@ -34,12 +34,7 @@ from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageErr
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import (
-    ReadingCompiler,
-    ReadingConnection,
-    WholeStatementConnection,
-    WritingConnection,
-)
+from vetro.storage.sqlite_driver import ReadingCompiler, ReadingConnection, WholeStatementConnection
 from vetro.storage.steady import SteadyTime
 from vetro.storage.types import Json
 
@@ -216,7 +211,7 @@ class Database:
             }
 
         writers = create_async_engine(
-            driver_url, pool_size=1, max_overflow=0, **how(WritingConnection)
+            driver_url, pool_size=1, max_overflow=0, **how(WholeStatementConnection)
         )
         readers = create_async_engine(
             driver_url, pool_size=4, max_overflow=12, **how(ReadingConnection)
@@ -386,22 +381,9 @@ class Database:
     async def read(self) -> AsyncGenerator[Transaction, None]:
         """A reading unit of work: it sees one consistent snapshot and cannot write."""
         with self._unit(), _Explaining(self.name, reading=True):
-            if self.is_sqlite:
-                # Statements of readers run on the loop: no cancellation comes between them, so
-                # neither the end nor the return to the pool needs a task that carries it through.
-                connection = await self._readers.connect()
-                try:
-                    proxy = await connection.get_raw_connection()
-                    driver = cast("ReadingConnection", proxy.driver_connection)
-                    driver.begin()
-                    try:
-                        yield Transaction(connection, read_only=True)
-                    finally:
-                        driver.end()
-                finally:
-                    await connection.close()
-                return
             async with self._readers.connect() as connection:
+                if self.is_sqlite:
+                    await connection.exec_driver_sql("BEGIN")
                 try:
                     yield Transaction(connection, read_only=True)
                 finally:

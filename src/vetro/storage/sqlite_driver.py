@@ -19,9 +19,6 @@ from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from vetro.storage.errors import CANNOT_WRITE, StorageError
 
 Rows = list[Any]
-#: Beginnings of statements that take some tens of microseconds, unless they carry large values.
-SHORT = ("SELECT ", "INSERT ", "UPDATE ")
-LARGE_VALUE = 64 * 1024
 
 
 class ReadingCompiler(SQLiteCompiler):
@@ -133,43 +130,11 @@ class ReadingConnection(WholeStatementConnection):
     def __init__(self, database: str, **options: Any) -> None:
         super().__init__(database, **{**options, "check_same_thread": False})
 
-    def begin(self) -> None:
-        """Begin a unit of work."""
-        self._conn.execute("BEGIN")
-
-    def end(self) -> None:
-        """End it; SQLAlchemy does not when no statement was run."""
-        self._conn.rollback()
-
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a function of the driver."""
         if not self._running or not self._connection:
             raise ValueError("Connection closed")
         return fn(*args, **kwargs)
-
-
-class WritingConnection(WholeStatementConnection):
-    """The connection of writing units: short statements of a unit that has begun run on the loop.
-
-    Only its beginning (another process may hold the lock) and its commit (the disk) can wait; what
-    is between changes pages in memory. Deletions, which cascade, statements for many rows, large
-    values and all else stay on the thread.
-    """
-
-    def __init__(self, database: str, **options: Any) -> None:
-        super().__init__(database, **{**options, "check_same_thread": False})
-
-    async def run_statement(self, sql: str, parameters: Any, *, many: bool) -> _Done:
-        """Run a statement where it belongs."""
-        if not many and self._conn.in_transaction and _is_short(sql, parameters):
-            return _run(self._conn, sql, parameters, many)
-        return await super().run_statement(sql, parameters, many=many)
-
-
-def _is_short(sql: str, parameters: Any) -> bool:
-    return sql[:7].upper() in SHORT and not any(
-        isinstance(one, (str, bytes)) and len(one) > LARGE_VALUE for one in parameters
-    )
 
 
 def _run(connection: sqlite3.Connection, sql: str, parameters: Any, many: bool) -> _Done:
