@@ -37,6 +37,19 @@ async def test_environments_come_in_pages(api: Api) -> None:
     assert await pages(api, path, "environments", name="c") == [["c"]]
 
 
+async def test_a_list_is_whole_however_long_it_is(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What belongs to its rows is looked up for so many at a time as a statement may name."""
+    monkeypatch.setattr("vetro.environments.paging.MOST", 2)
+    for name in "abcde":
+        await api.environment(name)
+    whole = (await api.call("GET", "/environments")).json()
+    assert [(one["name"], one["status"]) for one in whole["environments"]] == [
+        (name, "ready") for name in "abcde"
+    ]
+
+
 async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(api: Api) -> None:
     """A row that is made or removed between two pages changes nothing about the others."""
     ids = {name: await api.environment(name) for name in "abcd"}

@@ -196,3 +196,20 @@ async def test_what_cannot_be_nested_is_refused(resources: dict[str, Json], word
     with pytest.raises(TemplateError, match=words):
         await stacks.create("p", "s", template, files=files)
     assert await stacks.get("p", "s") is None
+
+
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        (group(100, group(100, group(100, group(0, value(1))))), "more than 10000 resources"),
+        (value("%index%" * 100_000), "more than 67108864 characters"),
+        (
+            made("OS::Heat::ResourceGroup", count=1, resource_def=value("x"), index_var=""),
+            "is empty",
+        ),
+    ],
+)
+async def test_a_small_template_does_not_become_a_large_one(definition: Json, words: str) -> None:
+    """Groups of empty groups, and an index that is written into long texts, are bounded."""
+    with pytest.raises(TemplateError, match=words):
+        await outputs_of({"web": group(1000, definition)}, {})

@@ -12,7 +12,7 @@ from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, index, package_categories, packages, tags
 from vetro.catalog.times import api_time
 from vetro.http import NotFound, Principal
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Transaction, following
 
 
 def _object(row: Row[Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -143,9 +143,6 @@ async def _after(
     )
     if row is None or not mine or row.key_0 is None:
         raise NotFound(f"Marker {marker} is not the id of a package in this list")
-    ways: list[Any] = []
-    for place, (key, descending) in enumerate(keys):
-        value = row[place + 2]
-        before = [one == row[number + 2] for number, (one, _) in enumerate(keys[:place])]
-        ways.append(and_(*before, key < value if descending else key > value))
-    return or_(*ways)
+    return following(
+        [(key, row[place + 2], descending) for place, (key, descending) in enumerate(keys)]
+    )

@@ -122,19 +122,16 @@ class EngineSettings:
         host = region.get("host") or own
         if not host or (not broker.host and host == own):
             return None
-        said = {key: value for key, value in region.items() if value is not None}
-        return BrokerSettings(
-            host=host,
-            port=int(said.get("port", broker.port)),
-            login=str(said.get("login", broker.login)),
-            password=str(said.get("password", broker.password)),
-            virtual_host=str(said.get("virtual_host", broker.virtual_host)),
-            ssl=bool(said.get("ssl", broker.ssl)),
-            ssl_version=str(said.get("ssl_version", broker.ssl_version)),
-            insecure=bool(said.get("insecure", broker.insecure)),
-            ca_certs=broker.ca_certs,
-            quorum_queues=broker.quorum_queues,
+        own_of_region = (
+            "port",
+            "login",
+            "password",
+            "virtual_host",
+            "ssl",
+            "ssl_version",
+            "insecure",
         )
+        return broker.reached({"host": host, **{key: region.get(key) for key in own_of_region}})
 
     @property
     def most_per_project(self) -> int:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from litestar import Request
-from sqlalchemy import ColumnElement, Row, Select, and_, or_
+from sqlalchemy import ColumnElement, Row, Select
 
 from vetro.http import BadRequest, NotFound, paginate
-from vetro.storage import Transaction
+from vetro.storage import Transaction, following
 
 MOST = 1000
 """The longest page."""
@@ -62,13 +62,7 @@ class Order:
 
     def after(self, row: Row[Any]) -> ColumnElement[bool]:
         """Whether a row follows ``row``."""
-        alternatives: list[ColumnElement[bool]] = []
-        for index, column in enumerate(self.columns):
-            value = getattr(row, column.name)
-            follows = column < value if self.descending else column > value
-            equal = [one == getattr(row, one.name) for one in self.columns[:index]]
-            alternatives.append(and_(*equal, follows))
-        return or_(*alternatives)
+        return following([(one, getattr(row, one.name), self.descending) for one in self.columns])
 
     def of(self, query: Select[Any]) -> Select[Any]:
         """The query in this order."""
@@ -88,7 +82,9 @@ async def page(
     """A page of a list, and the marker of the next one, if anything follows.
 
     ``query`` selects the columns of ``order``, the rows of the caller and, if it is to be, the name;
-    ``views`` makes what is shown of rows; ``computed`` is the member that ``listing.status`` is about.
+    ``views`` makes what is shown of at most `MOST` rows, because it looks them up by their ids and
+    databases limit the number of values of a statement; ``computed`` is the member that
+    ``listing.status`` is about.
     Errors: 404 for a marker that is not in the list (any more).
     """
     if listing.marker is not None:
@@ -111,9 +107,10 @@ async def page(
         else:
             wanted = None
         rows = list(await tx.execute(rest))
-        for view in await views(rows):
-            if listing.status is None or view[computed] == listing.status:
-                shown.append(view)
+        for start in range(0, len(rows), MOST):
+            for view in await views(rows[start : start + MOST]):
+                if listing.status is None or view[computed] == listing.status:
+                    shown.append(view)
         if listing.limit is not None and len(shown) > listing.limit:
             cut = shown[: listing.limit]
             return cut, cut[-1]["id"]

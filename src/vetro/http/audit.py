@@ -21,7 +21,7 @@ log = structlog.get_logger("vetro.audit")
 EVENT = "http://schemas.dmtf.org/cloud/audit/1.0/event"
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _ACTIONS = {"POST": "create", "PUT": "update", "PATCH": "update", "DELETE": "delete"}
-#: Calls that are no creation, by the last word of their path.
+#: Calls that do not create anything, by the last word of their path.
 _NAMED = {"deploy": "deploy", "cancel": "stop", "actions": "start"}
 
 Sink = Callable[[str, Mapping[str, Any]], None]
@@ -61,8 +61,7 @@ class Audit:
             "id": str(uuid.uuid4()),
             "eventType": "activity",
             "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "action": _NAMED.get(named, "") if method == "POST" and named in _NAMED
-            else _ACTIONS.get(method, "unknown"),
+            "action": (method == "POST" and _NAMED.get(named)) or _ACTIONS.get(method, "unknown"),
             "outcome": "success" if status < 400 else "failure",
             "reason": {"reasonType": "HTTP", "reasonCode": str(status)},
             "initiator": {
@@ -79,7 +78,7 @@ class Audit:
             "observer": self._observer,
             "requestPath": path,
             "tags": [f"correlation_id?value={request_id}"],
-        }  # fmt: skip
+        }
         log.info("audit", cadf=event)
         for sink in self.sinks:
             sink("audit.http.request", event)

@@ -195,21 +195,7 @@ class BrokerDoor:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connect(self) -> AbstractConnection:
-        import aio_pika  # guests on HTTP do not need it
-
-        settings = self.settings
-        return await aio_pika.connect(
-            host=settings.host,
-            port=settings.port,
-            login=settings.login,
-            password=settings.password,
-            virtualhost=settings.virtual_host,
-            ssl=settings.ssl,
-            ssl_context=self._tls,
-            timeout=settings.patience,
-            heartbeat=30,
-            client_properties={"connection_name": "vetro engine"},
-        )
+        return await self.settings.connect(self._tls, "vetro engine")
 
     async def _receive(self, connection: AbstractConnection) -> None:
         channel = await connection.channel()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aio_pika.abc import AbstractConnection
 
 _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
 
@@ -56,6 +59,23 @@ class BrokerSettings:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_OPTIONAL if self.ca_certs else ssl.CERT_NONE
         return context
+
+    async def connect(self, tls: ssl.SSLContext | None, name: str) -> AbstractConnection:
+        """An open connection that the broker shows under a name; ``tls``: of `tls`."""
+        import aio_pika  # guests on HTTP do not need it
+
+        return await aio_pika.connect(
+            host=self.host,
+            port=self.port,
+            login=self.login,
+            password=self.password,
+            virtualhost=self.virtual_host,
+            ssl=self.ssl,
+            ssl_context=tls,
+            timeout=self.patience,
+            heartbeat=30,
+            client_properties={"connection_name": name},
+        )
 
     def queue_arguments(self) -> dict[str, Any]:
         """The arguments with which queues are declared."""

@@ -80,19 +80,7 @@ class Notifications:
         """Connect, and send until the connection is lost."""
         import aio_pika
 
-        broker = self.broker
-        connection = await aio_pika.connect(
-            host=broker.host,
-            port=broker.port,
-            login=broker.login,
-            password=broker.password,
-            virtualhost=broker.virtual_host,
-            ssl=broker.ssl,
-            ssl_context=self._tls,
-            timeout=broker.patience,
-            heartbeat=30,
-            client_properties={"connection_name": "vetro notifications"},
-        )
+        connection = await self.broker.connect(self._tls, "vetro notifications")
         async with connection, connection.channel() as channel:
             exchange = await channel.declare_exchange(self.exchange, aio_pika.ExchangeType.TOPIC)
             queue = await channel.declare_queue(self.key)

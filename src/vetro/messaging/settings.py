@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vetro.messaging.broker import BrokerSettings
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,13 @@ class RabbitmqSection:
     """Do not check the broker's certificate."""
     quorum_queues: bool = False
     """Declare replicated queues, for a broker of several nodes."""
+
+    def reached(self, said: Mapping[str, Any] | None = None) -> BrokerSettings:
+        """How the broker is reached; ``said``: what a region has of its own."""
+        own: dict[str, Any] = asdict(self)
+        given = {key: one for key, one in (said or {}).items() if one is not None}
+        # Configurations of regions have numbers and switches as texts, too.
+        return BrokerSettings(**{**own, **{key: type(own[key])(given[key]) for key in given}})
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Notifying:
         self.notifications = self._notifications()
 
     def _notifications(self) -> Notifications | None:
-        from vetro.messaging import BrokerSettings, Notifications
+        from vetro.messaging import Notifications
 
         given, broker = self.settings.notifications, self.settings.rabbitmq
         if not given.broker:
@@ -39,19 +39,8 @@ class Notifying:
             raise StartError(
                 "notifications.broker is set, but no broker is", "Set rabbitmq.host, too."
             )
-        reached = BrokerSettings(
-            host=broker.host,
-            port=broker.port,
-            login=broker.login,
-            password=broker.password,
-            virtual_host=broker.virtual_host,
-            ssl=broker.ssl,
-            ssl_version=broker.ssl_version,
-            insecure=broker.insecure,
-            ca_certs=broker.ca_certs,
-        )
         try:
-            return Notifications(reached, exchange=given.exchange, topic=given.topic)
+            return Notifications(broker.reached(), exchange=given.exchange, topic=given.topic)
         except ValueError as error:
             raise StartError(str(error), "Correct the section [rabbitmq].") from error
 

@@ -23,6 +23,7 @@ from vetro.storage.errors import (
 from vetro.storage.jsontext import decode as decode_json
 from vetro.storage.jsontext import encode as encode_json
 from vetro.storage.keyring import Keyring
+from vetro.storage.keyset import following
 from vetro.storage.leases import Lease, LeaseQueue, QueueLoad
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
 from vetro.storage.notify import Subscription
@@ -68,6 +69,7 @@ __all__ = [
     "copy_database",
     "decode_json",
     "encode_json",
+    "following",
     "migrate",
     "prepare_sealing",
     "rotate_key",

@@ -34,6 +34,9 @@ NESTED_TYPES = (GROUP, STACK, AWS_STACK)
 DEEPEST = 5
 MOST_MEMBERS = 1_000
 MOST_RESOURCES = 10_000
+"""Resources, groups and nested templates of a template, written out."""
+MOST_TEXT = 2**26
+"""Characters that the members of groups have together, where their index is written into texts."""
 _LONGEST_NAME = 255
 _ENDINGS = (".yaml", ".yml", ".template", ".json")
 _GROUP_PROPERTIES = frozenset(
@@ -76,6 +79,8 @@ class Nesting:
     prepare: Prepare
     made: dict[str, Json] = field(default_factory=dict[str, Json])
     parts: dict[str, _Group | _Nested] = field(default_factory=dict[str, _Group | _Nested])
+    written: int = 0
+    """Characters of texts that an index was written into."""
 
     def written_out(
         self, document: dict[str, Json], parameters: Mapping[str, Json]
@@ -121,10 +126,11 @@ class Nesting:
             raise TemplateError(f"its name has more than {_LONGEST_NAME} characters", resource=name)
         if name in self.made or name in self.parts:
             raise TemplateError("a group or a nested template has this name too", resource=name)
+        # Parts count as well: groups of empty groups have no resources.
+        if len(self.made) + len(self.parts) >= MOST_RESOURCES:
+            raise TemplateError(f"The template has more than {MOST_RESOURCES} resources")
         if not self._is_nested(body):
             self.made[name] = body
-            if len(self.made) > MOST_RESOURCES:
-                raise TemplateError(f"The template has more than {MOST_RESOURCES} resources")
             return
         if depth >= DEEPEST:
             raise TemplateError(
@@ -174,6 +180,8 @@ class Nesting:
         )
         removed = _removed(name, policies)
         marker = str(given.get("index_var", "%index%"))
+        if not marker:
+            raise InvalidProperty("the property 'index_var' is empty", resource=name)
         members: dict[str, str] = {}
         index = 0
         while len(members) < int(count):
@@ -185,10 +193,26 @@ class Nesting:
         for number, member in members.items():
             self._add(
                 member,
-                {**around, **entries(_numbered(wanted, marker, number))},
+                {**around, **entries(self._numbered(wanted, marker, number))},
                 parameters,
                 depth + 1,
             )
+
+    def _numbered(self, value: Json, marker: str, number: str) -> Json:
+        """A member's definition: its index stands where the marker does."""
+        if isinstance(value, str) and marker in value:
+            # Counted before it is written: one text may have the marker a million times.
+            self.written += len(value) + value.count(marker) * len(number)
+            if self.written > MOST_TEXT:
+                raise TemplateError(
+                    f"The members of its groups have more than {MOST_TEXT} characters of text"
+                )
+            return value.replace(marker, number)
+        if isinstance(value, dict):
+            return {k: self._numbered(one, marker, number) for k, one in entries(value).items()}
+        if isinstance(value, list):
+            return [self._numbered(one, marker, number) for one in listed(value)]
+        return value
 
     def _add_nested(
         self,
@@ -418,13 +442,3 @@ def _removed(name: str, policies: Json) -> set[str]:
         names = entries(policy).get("resource_list") if isinstance(policy, dict) else policy
         removed |= {str(one).removeprefix(f"{name}.") for one in listed(names)}
     return removed
-
-
-def _numbered(value: Json, marker: str, number: str) -> Json:
-    if isinstance(value, str):
-        return value.replace(marker, number)
-    if isinstance(value, dict):
-        return {key: _numbered(one, marker, number) for key, one in entries(value).items()}
-    if isinstance(value, list):
-        return [_numbered(one, marker, number) for one in listed(value)]
-    return value
