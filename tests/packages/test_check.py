@@ -253,6 +253,7 @@ def test_classes(text, expected):
         ("{Do: [$y: 1, {Return: $y}]}", []),
         ("{Return: !yaql 'let(z => 1) -> $z'}", []),
         ("{Return: !yaql '[1, 2].unpack(a, b) -> $a'}", []),
+        ("{Return: !yaql 'regex(`(?P<u>a)`).search(b, $u.value + $v.value)'}", ["W204"]),
         ("{Return: !yaql '[1].select($ + $1 + $this.x)'}", ["W208"]),
         ("{Do: !yaql 'inject(a, b, $argument)'}", []),
     ],

@@ -7,6 +7,7 @@ nothing assigns, comparisons whose result is dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from vetro.muranopl.syntax import statements as st
@@ -29,6 +30,7 @@ from vetro.yaql.linting import is_accident
 
 _COMPARISONS = frozenset(["=", "!=", "<", ">", "<=", ">="])
 _OWN_VARIABLES = frozenset(["", "this", "_", *(str(number) for number in range(10))])
+_NAMED_GROUP = re.compile(r"\(\?P<(\w+)>")
 _MOCKS = frozenset(["inject", "withOriginal"])
 
 
@@ -187,11 +189,11 @@ def _is_quoted_expression(scalar: Scalar) -> bool:
 
 def _variables(body: Node, arguments: Iterable[str], sink: Sink) -> None:
     """W204 for each variable of a method that is not an argument and never assigned in it."""
-    known = {*_OWN_VARIABLES, *arguments, *_assigned(body)}
-    for scalar in scalars([body]):
-        if not scalar.is_expression:
-            continue
-        parts = list(ast.walk(scalar.expression))
+    expressions = [scalar for scalar in scalars([body]) if scalar.is_expression]
+    trees = [list(ast.walk(scalar.expression)) for scalar in expressions]
+    groups = {name for parts in trees for part in parts for name in _named_groups(part)}
+    known = {*_OWN_VARIABLES, *arguments, *_assigned(body), *groups}
+    for scalar, parts in zip(expressions, trees, strict=True):
         if any(isinstance(part, ast.Call) and part.name in _MOCKS for part in parts):
             continue  # its variables are those of the mocked method and its caller
         bound = {name for part in parts for name in _bound(part)}
@@ -208,6 +210,16 @@ def _bound(part: ast.Node) -> list[str]:
         return [item.name for item in (part.key, part.value) if isinstance(item, ast.Keyword)]
     if isinstance(part, ast.MethodCall) and part.name == "unpack":
         return [item.name for item in part.arguments if isinstance(item, ast.Keyword)]
+    return []
+
+
+def _named_groups(part: ast.Node) -> list[str]:
+    """The named groups of a regular expression: its matches define variables of these names.
+
+    The expression may be compiled in one statement and searched for in another.
+    """
+    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+        return _NAMED_GROUP.findall(part.value)
     return []
 
 
