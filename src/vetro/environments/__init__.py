@@ -12,6 +12,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection, StatsSection
+    from vetro.environments.existing import Existing, ExistingEnvironments
     from vetro.environments.face import catalog_policy, environments_face
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
@@ -34,6 +35,7 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.environments.api_settings": "ApiSection StatsSection",
+        "vetro.environments.existing": "Existing ExistingEnvironments",
         "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
@@ -61,6 +63,8 @@ __all__ = [
     "EnvironmentSettings",
     "EnvironmentUses",
     "Environments",
+    "Existing",
+    "ExistingEnvironments",
     "HistoryPruning",
     "HistorySection",
     "StatsSection",

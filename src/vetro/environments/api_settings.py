@@ -17,7 +17,11 @@ class ApiSection:
 
 @dataclass(frozen=True)
 class StatsSection:
-    """Statistics of requests (`GET /v1/stats`)."""
+    """Statistics of requests (`GET /v1/stats`), and reports on environments that exist."""
 
     period: float = 5.0
     """Minutes between two times that a process stores what it counted."""
+    env_audit_enabled: bool = True
+    """Whether `notifications.broker` is also told which deployed environments exist."""
+    env_audit_period: float = 60.0
+    """Minutes between two times that it is told."""

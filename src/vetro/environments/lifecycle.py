@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import structlog
@@ -87,6 +88,8 @@ class TaskIdentity:
     project: str
     user: str
     action: dict[str, Any] | None
+    created: datetime | None = None
+    """When its environment was created, unless that is gone."""
 
     @property
     def kind(self) -> str:

@@ -12,15 +12,15 @@ import structlog
 from sqlalchemy import Select, delete, func, select
 
 from vetro.environments.history_settings import HistorySection
+from vetro.environments.rounds import Rounds
 from vetro.environments.tables import statuses, tasks, traces
-from vetro.storage import AlreadyQueued, Database, Lease, LeaseQueue, Worker
+from vetro.storage import Database, LeaseQueue, Worker
 
 log = structlog.get_logger("vetro.environments")
 
 QUEUE = "history"
 KEY = "prune"
 INTERVAL_SECONDS = 3600.0
-LEASE_SECONDS = 120.0
 BATCH = 100
 """Deployments removed per commit, so that other writers get their turn."""
 
@@ -35,20 +35,9 @@ class HistoryPruning:
 
     async def worker(self, owner: str) -> Worker:
         """Prunes now and every hour, unless another service does."""
-        async with self.database.transaction() as tx:
-            if KEY not in await self.queue.keys(tx):
-                try:
-                    await self.queue.enqueue(tx, KEY)
-                except AlreadyQueued:
-                    log.debug("history_planned", by="another service")
-        return Worker(self.queue, 1, self._turn, owner=owner, ttl_seconds=LEASE_SECONDS)
-
-    async def _turn(self, lease: Lease) -> None:
-        async with self.queue.hold(lease):
-            await self.prune()
-        async with self.database.transaction() as tx:
-            await self.queue.complete(tx, lease)
-            await self.queue.enqueue(tx, KEY, delay_seconds=INTERVAL_SECONDS)
+        return await Rounds(self.database, self.queue, KEY, INTERVAL_SECONDS, self.prune).worker(
+            owner
+        )
 
     async def prune(self) -> int:
         """Remove history beyond the limits; the number of deployments removed."""

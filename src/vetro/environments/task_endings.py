@@ -36,8 +36,11 @@ class TaskEndings:
         self.history = history
         self.reports = reports
 
-    def ending(self, row: Row[Any], outcome: Outcome, reason: str = "") -> Ending:
-        """The ending of a task, for logs and metrics."""
+    def ending(
+        self, row: Row[Any], outcome: Outcome, reason: str = "", created: datetime | None = None
+    ) -> Ending:
+        """The ending of a task, for logs, metrics and notifications; of an environment that was
+        ``created`` then."""
         identity = TaskIdentity(
             row.id,
             row.environment_id,
@@ -45,6 +48,7 @@ class TaskEndings:
             row.project_id,
             row.user_id,
             row.action,
+            created,
         )
         seconds = (self.database.clock.now() - row.started).total_seconds()
         return Ending(identity, outcome, seconds, shortened(reason, MOST_LOGGED))
@@ -65,7 +69,9 @@ class TaskEndings:
             await self.close(tx, task.id, result.action)
             return self.ending(task, "abandoned", await self._why(tx, task.id))
         why = await self._why(tx, task.id, result) if failed else ""
-        ending = self.ending(task, outcome, why)
+        of = select(environments.c.created).where(environments.c.id == task.environment_id)
+        created = (await tx.execute(of)).scalar_one_or_none()
+        ending = self.ending(task, outcome, why, created)
         session = (
             await tx.execute(select(sessions).where(sessions.c.id == task.session_id))
         ).first()

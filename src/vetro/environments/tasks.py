@@ -183,7 +183,7 @@ class TaskStore:
             if condition:
                 condition.check(await self.store.shown(tx, environment, None))
             if abandon:
-                endings = await self._abandon(tx, principal, environment_id)
+                endings = await self._abandon(tx, principal, environment)
             else:
                 return await self._destroy(tx, principal, environment)
         for ending in endings:
@@ -209,9 +209,10 @@ class TaskStore:
         return await self._submit(tx, principal, environment, session, {})
 
     async def _abandon(
-        self, tx: Transaction, principal: Principal, environment_id: str
+        self, tx: Transaction, principal: Principal, environment: Row[Any]
     ) -> list[Ending]:
         """Forget an environment; the endings of its tasks that were not begun."""
+        environment_id = environment.id
         # A task that was not begun must not build anything for a removed environment.
         mine = select(tasks).where(
             tasks.c.environment_id == environment_id, tasks.c.finished.is_(None)
@@ -226,7 +227,9 @@ class TaskStore:
                 await self.endings.close(tx, row.id, {"result": result, "isException": True})
         await self.store.remove(tx, environment_id)
         return [
-            self.endings.ending(row, "abandoned", text) for row in unfinished if row.id in withdrawn
+            self.endings.ending(row, "abandoned", text, environment.created)
+            for row in unfinished
+            if row.id in withdrawn
         ]
 
     async def call_action(

@@ -61,7 +61,7 @@ class NotificationsSection:
     something.
     """
     broker: bool = False
-    """Send audit events and ends of deployments to the broker, too."""
+    """Send audit events, ends of deployments and which environments exist to the broker, too."""
     exchange: str = "murano"
     """Topic exchange that they are sent to."""
     topic: str = "notifications"

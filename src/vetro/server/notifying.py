@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,10 @@ from vetro.server.errors import StartError
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
-    from vetro.environments import Ending
+    from vetro.environments import Ending, Existing
     from vetro.http import Audit
     from vetro.messaging import Notifications
+    from vetro.storage import Database
 
 _EVENTS = {
     "deployment": "murano.environment.deploy.end",
@@ -69,6 +70,27 @@ class Notifying:
             kind = ending.identity.kind
             self.notifications.notify(_EVENTS[kind], ending_payload(ending, datetime.now(UTC)))
 
+    def works(self, database: Database, owner: str) -> dict[str, Coroutine[Any, Any, None]]:
+        """What runs beside the service, by name: sending, and telling which environments exist."""
+        if self.notifications is None:
+            return {}
+        running: dict[str, Coroutine[Any, Any, None]] = {"notifications": self.notifications.run()}
+        if self.settings.stats.env_audit_enabled:
+            running["environments that exist"] = self._tell_existing(database, owner)
+        return running
+
+    async def _tell_existing(self, database: Database, owner: str) -> None:
+        from vetro.environments import ExistingEnvironments
+
+        period = self.settings.stats.env_audit_period
+        telling = ExistingEnvironments(database, self._exists, period)
+        await (await telling.worker(owner)).work()
+
+    def _exists(self, found: Existing) -> None:
+        if self.notifications is not None:
+            payload = existing_payload(found, datetime.now(UTC))
+            self.notifications.notify("murano.environment.exists", payload)
+
 
 def ending_payload(ending: Ending, now: datetime) -> dict[str, Any]:
     """The content of a notification about a task that ended ``now``."""
@@ -83,9 +105,27 @@ def ending_payload(ending: Ending, now: datetime) -> dict[str, Any]:
         "user_id": identity.user,
         "outcome": ending.outcome,
         "reason": ending.reason,
+        "created_at": None if identity.created is None else identity.created.isoformat(),
         "deleted_at": now.isoformat() if identity.kind == "deletion" else None,
         "launched_at": None,
         "timestamp": now.isoformat(),
         "deployment_started": started.isoformat(),
         "deployment_finished": now.isoformat(),
+    }
+
+
+def existing_payload(found: Existing, now: datetime) -> dict[str, Any]:
+    """The content of a notification about an environment that exists ``now``."""
+    return {
+        "id": found.deployment,
+        "level": "info",
+        "environment_id": found.environment,
+        "environment_name": found.name,
+        "tenant_id": found.project,
+        "created_at": found.created.isoformat(),
+        "deleted_at": None,
+        "launched_at": None,
+        "timestamp": now.isoformat(),
+        "deployment_started": found.started.isoformat(),
+        "deployment_finished": found.finished.isoformat(),
     }

@@ -194,6 +194,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.reserve": (1, 1024),
     "cfapi.credentials_seconds": (0.1, 600),
     "stats.period": (0.01, 1440),
+    "stats.env_audit_period": (0.01, 44_640),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),
     "repository.archive_members": (1, 1_000_000),

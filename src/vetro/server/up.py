@@ -276,9 +276,8 @@ class _Up:
                 self._task(removal.worker(self.pool.owner).work(), "projects", stop),
             ]
             stack.enter_context(self._notifying.told())
-            if self._notifying.notifications is not None:
-                sending = self._notifying.notifications.run()
-                others.append(self._task(sending, "notifications", stop))
+            for name, work in self._notifying.works(database, self.pool.owner).items():
+                others.append(self._task(work, name, stop))
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
             if guests is not None:
