@@ -97,14 +97,16 @@ class Assembly:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch one request."""
         given = cast("dict[str, Any]", scope)
-        if given["type"] != "http":
-            raise RuntimeError(
-                f"{given['type']} is not supported: life spans run in Assembly.running(), and "
-                f"no face has web sockets"
-            )
-        send = _dated(send)
         if self.trust_proxy:
             given = behind_proxy(given)
+        if given["type"] == "websocket":
+            await self._serve_socket(given, receive, send)
+            return
+        if given["type"] != "http":
+            raise RuntimeError(
+                f"{given['type']} is not supported: life spans run in Assembly.running()"
+            )
+        send = _dated(send)
         headers: Headers = given["headers"]
         method: str = given["method"]
         body = Unread(receive, send, headers)
@@ -141,13 +143,34 @@ class Assembly:
             status, body, content_type = await operation()
             await respond(send, status, body, content_type)
             return
+        found = self._face_at(path)
+        if found is None:
+            await refuse(send, NoSuchPath(f"{path} does not exist"))
+            return
+        face, inner = found
+        await face.app(cast("Scope", {**given, "path": inner}), receive, send)
+
+    def _face_at(self, path: str) -> tuple[Face, str] | None:
+        """The face that a path belongs to, and the path below it."""
         for face in self.faces:
             prefix = face.prefix
             if path == prefix or path.startswith(prefix + "/") or not prefix:
-                inner = {**given, "path": path[len(prefix) :] or "/"}
-                await face.app(cast("Scope", inner), receive, send)
-                return
-        await refuse(send, NoSuchPath(f"{path} does not exist"))
+                return face, path[len(prefix) :] or "/"
+        return None
+
+    def is_socket(self, target: bytes) -> bool:
+        """Whether a request's target (its path and query) is a web socket."""
+        found = self._face_at(target.partition(b"?")[0].decode("latin-1"))
+        return found is not None and found[0].is_socket(found[1])
+
+    async def _serve_socket(self, given: dict[str, Any], receive: Receive, send: Send) -> None:
+        found = self._face_at(given["path"])
+        if found is None or given.get("state", {}).get(LIMITED) or _too_long(given):
+            # Before it is accepted, this is a 403.
+            await send(cast("Any", {"type": "websocket.close"}))
+            return
+        face, inner = found
+        await face.app(cast("Scope", {**given, "path": inner}), receive, send)
 
     async def _healthz(self) -> tuple[int, bytes, str]:
         return 200, b'{"status":"ok"}', "application/json"

@@ -29,12 +29,16 @@ Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 @dataclass(frozen=True)
 class Face:
-    """An HTTP face: everything below ``prefix``. ``document()`` is its OpenAPI document."""
+    """An HTTP face: everything below ``prefix``. ``document()`` is its OpenAPI document.
+
+    ``is_socket(path)``: whether a path below ``prefix`` is a web socket.
+    """
 
     name: str
     prefix: str
     app: Envelope
     document: Callable[[], Document] = dict[str, Any]
+    is_socket: Callable[[str], bool] = lambda path: False
 
 
 class _Rendered(JsonRenderPlugin):

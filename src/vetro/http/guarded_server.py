@@ -24,6 +24,10 @@ from vetro.http.tls import MutualTls
 BACKLOG = 4096
 
 
+#: The longest message of a web socket.
+MAX_MESSAGE_BYTES = 1 << 20
+
+
 class _Server(uvicorn.Server):
     """A uvicorn server that waits for an event, not a clock, and does not handle signals."""
 
@@ -71,6 +75,7 @@ async def serve_application(
     on_stop: Callable[[], None] | None = None,
     faults: FaultStyle = CATALOG_FAULTS,
     tls: MutualTls | None = None,
+    is_socket: Callable[[bytes], bool] = lambda target: False,
 ) -> None:
     """Serve an ASGI application until ``stop`` is set (or the task is cancelled); then finish gracefully.
 
@@ -78,12 +83,15 @@ async def serve_application(
     descriptors. A connection above the limits has ``LIMITED`` in its scope's state, with the
     reason; the application answers only its operations pages there. ``on_stop`` is called before
     requests in flight get their ``drain_seconds``. ``faults``: how errors of the protocol are
-    written. ``tls``: clients must present a certificate.
+    written. ``tls``: clients must present a certificate. ``is_socket``: whether a request's target is a
+    web socket.
     """
     config = uvicorn.Config(
         application,
-        http=guarded(entrance, limits, faults),
-        ws="none",
+        http=guarded(entrance, limits, faults, is_socket),
+        ws="none",  # `protocol` chooses, by the target
+        ws_max_size=MAX_MESSAGE_BYTES,
+        ws_per_message_deflate=False,  # its memory for each connection is more than it saves
         lifespan="off",
         log_config=None,
         access_log=False,

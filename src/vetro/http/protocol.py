@@ -7,7 +7,9 @@ sending its body and take its answer; otherwise the connection is closed (with a
 from __future__ import annotations
 
 import asyncio
+import functools
 import uuid
+from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
 
@@ -33,6 +35,8 @@ class GuardedProtocol(HttpToolsProtocol):
     admission: Admission
     limits: ConnectionLimits
     faults: FaultStyle
+    #: Whether a request's target (its path and query) is a web socket.
+    is_socket: Callable[[bytes], bool]
 
     address = ""
     _timer: asyncio.TimerHandle | None = None
@@ -43,6 +47,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _header_bytes = 0
     _write_timer: asyncio.TimerHandle | None = None
     _unwritten = 0
+    _upgrades = False
 
     # -- the connection ------------------------------------------------------------------------
 
@@ -79,11 +84,15 @@ class GuardedProtocol(HttpToolsProtocol):
         # The parser keeps what is not complete, however much it is.
         if self._phase is Phase.HEADERS and self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(Fault(too_many_headers(), status=431))
-        self._watch()
+        if self._upgrades:
+            self._stop_timer()
+        else:
+            self._watch()
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._phase = Phase.HEADERS
+        self._upgrades = False
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -95,10 +104,28 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("a request has one Host header")
         self._phase = Phase.BODY
         self._header_bytes = 0
+        cycle = self.cycle
+        idle = cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+        self._upgrades = parser.should_upgrade() and idle and self.is_socket(self.url)
         super().on_headers_complete()
-        if parser.should_upgrade():
+        if parser.should_upgrade() and not self._should_upgrade():
             # It is answered as if it did not ask; the parser reads nothing after it.
+            self._upgrades = False
             self.cycle.keep_alive = False
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return self._upgrades
+
+    def handle_websocket_upgrade(self) -> None:
+        """Give the connection to the protocol of web sockets; it still counts as one."""
+        from vetro.http.socket_protocol import SocketProtocol
+
+        self._stop_timer()
+        self.admission.serve(self)
+        self.ws_protocol_class = functools.partial(  # pyright: ignore[reportAttributeAccessIssue]
+            SocketProtocol, on_end=lambda: self.admission.leave(self)
+        )
+        super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body."""
@@ -108,6 +135,8 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """A request ends; when it was answered already, the next one may come."""
         self._header_bytes = 0
+        if self._upgrades:
+            return
         self._phase = Phase.HEADERS if self.cycle.response_complete else Phase.COMPLETE
         super().on_message_complete()
 
@@ -227,9 +256,16 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 def guarded(
-    admission: Admission, limits: ConnectionLimits, faults: FaultStyle = CATALOG_FAULTS
+    admission: Admission,
+    limits: ConnectionLimits,
+    faults: FaultStyle = CATALOG_FAULTS,
+    is_socket: Callable[[bytes], bool] = lambda target: False,
 ) -> type[GuardedProtocol]:
-    """The protocol class of one server; ``faults``: how it writes its own errors."""
+    """The protocol class of one server; ``faults``: how it writes its own errors.
+
+    ``is_socket``: whether a target is a web socket; a request to upgrade at any other is answered as
+    if it did not ask.
+    """
 
     class Guarded(GuardedProtocol):
         pass
@@ -237,4 +273,5 @@ def guarded(
     Guarded.admission = admission
     Guarded.limits = limits
     Guarded.faults = faults
+    Guarded.is_socket = staticmethod(is_socket)
     return Guarded

@@ -51,4 +51,5 @@ async def serve(
             drain_seconds=drain_seconds,
             on_ready=on_ready,
             on_stop=assembly.close_streams,
+            is_socket=assembly.is_socket,
         )

@@ -12,8 +12,9 @@ from litestar.types import Receive, Scope, Send
 
 from vetro.http.assembly import refuse, respond
 from vetro.http.dashboard.bookmarks import moved
+from vetro.http.dashboard.consoles import serve_stream, wanted_at
 from vetro.http.dashboard.files import Files
-from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward
+from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward, is_own_origin
 from vetro.http.dashboard.sessions import Sealer
 from vetro.http.dashboard.signing_in import ENDPOINTS, REPLIES, Call, SigningIn
 from vetro.http.endpoint import routes, serving
@@ -41,7 +42,13 @@ def dashboard_face(faces: Sequence[Face], directory: Path, key: str) -> Face:
         replies=REPLIES,
     )
     front = _Front(made.app, faces, Files(directory), sealer)
-    return Face(made.name, made.prefix, cast("Envelope", front), made.document)
+    return Face(
+        made.name,
+        made.prefix,
+        cast("Envelope", front),
+        made.document,
+        lambda path: wanted_at(path) is not None,
+    )
 
 
 class _Front:
@@ -58,7 +65,10 @@ class _Front:
         self.sealer = sealer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, or one web socket."""
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send)
+            return
         try:
             await self._serve(scope, receive, send)
         except Fault as fault:
@@ -89,3 +99,14 @@ class _Front:
             await respond(send, 302, b"", "", [(b"location", quote(target, safe="/?=").encode())])
         else:
             await self.files.send(path, headers, send)
+
+    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = cast("dict[str, Any]", scope)
+        headers: Headers = given["headers"]
+        session = self.sealer.session_of(header(headers, b"cookie"))
+        wanted = wanted_at(given["path"])
+        if wanted is None or session is None or not is_own_origin(headers, given["scheme"]):
+            # Before it is accepted, this is a 403.
+            await send(cast("Any", {"type": "websocket.close"}))
+            return
+        await serve_stream(self.faces, wanted, session, self.closing, scope, receive, send)

@@ -67,6 +67,16 @@ def check_origin(method: str, headers: Headers, scheme: str) -> None:
         raise Forbidden(f"Pages of {origin} may not use this session")
 
 
+def is_own_origin(headers: Headers, scheme: str) -> bool:
+    """Whether a page of this dashboard asks for a web socket.
+
+    A browser sends cookies with those that other pages open, and asks nobody first: the ``Origin``, which
+    it always sends, is all that tells them apart.
+    """
+    web = "https" if scheme in ("wss", "https") else "http"
+    return header(headers, b"origin") == f"{web}://{header(headers, b'host')}"
+
+
 async def forward(
     faces: Sequence[Face], scope: Scope, receive: Receive, send: Send, path: str, token: str
 ) -> None:
