@@ -42,7 +42,7 @@ fresh: ## the demo and the tests that use programs, in a newly bootstrapped Debi
 	@tools/fresh.sh 'make demo' 'make test TESTS=machine'
 
 test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
-	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq"
+	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq and not openstack"
 
 # Programs of the languages must mean the same on every Python that pyproject.toml promises. The longest
 # tests with drawn examples are left to `make test`: what they look for does not depend on the interpreter.
@@ -68,7 +68,7 @@ bench: setup ## the published figures, as ratios measured in one run
 
 soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'
-	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e"
+	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e and not openstack"
 
 # ROOMS="catalog storage": these only; WRITE=1: publish the figures instead of comparing them.
 coverage: $(VENV)/.installed ## what the tests of each room cover of it, against docs/coverage.md

@@ -20,9 +20,9 @@ import machine_programs
 
 ROOT = Path(__file__).resolve().parent.parent
 PARALLEL = {
-    "all": "not root",
-    "machine": "not root and (programs or e2e)",
-    "rest": "not root and not programs and not e2e",
+    "all": "not root and not openstack",
+    "machine": "not root and not openstack and (programs or e2e)",
+    "rest": "not root and not openstack and not programs and not e2e",
 }
 ALONE = "root"
 

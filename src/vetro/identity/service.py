@@ -1,4 +1,4 @@
-"""The built-in identity service: its face, its authenticator, its accounts."""
+"""The identity service: its face, its authenticator, its accounts; or a Keystone in its place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sqlalchemy import select
 from vetro.http import Authenticator, Face, NotFound
 from vetro.identity import store
 from vetro.identity.face import identity_face
+from vetro.identity.keystone import keystone_of
 from vetro.identity.leaving import ProjectHoldings, ProjectRemoval
 from vetro.identity.login import CatalogEndpoint, Login
 from vetro.identity.passwords import hash_password
@@ -31,7 +32,9 @@ class AdminCredentials:
 
 
 class Identity:
-    """The built-in identity service on a database."""
+    """The built-in identity service on a database; with ``settings.url`` a Keystone decides who
+    callers are (``keystone``), and nobody can log in here.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Identity:
         self.settings = settings or IdentitySection()
         self.tokens = TokenStore(database, timedelta(hours=self.settings.token_hours))
         self.removal = ProjectRemoval(database, self.tokens, holdings)
+        self.keystone = keystone_of(self.settings)
 
     def face(self, endpoints: Sequence[CatalogEndpoint], prefix: str = "/identity") -> Face:
         """The HTTP face; ``endpoints`` make the service catalog."""
@@ -51,7 +55,7 @@ class Identity:
 
     def authenticator(self) -> Authenticator:
         """What other faces check tokens with."""
-        return self.tokens
+        return self.tokens if self.keystone is None else self.keystone
 
     async def bootstrap_admin(self) -> AdminCredentials | None:
         """Make domain, roles, project and user ``admin`` at the first start; later: ``None``."""

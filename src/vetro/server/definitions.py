@@ -59,7 +59,7 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             await repository.prepare()
         except DefinitionsMissing as error:
             raise StartError(str(error), "See repository.manifests.") from error
-        tokens = identity.Identity(database).authenticator()
+        tokens = identity.Identity(database, settings.identity).authenticator()
         url = f"http://{settings.repository.host}:{port_of(listener)}"
         face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
         said = f"The metadata repository listens on {url}/v1"

@@ -7,7 +7,6 @@ import contextlib
 import ipaddress
 import signal
 import socket
-import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from vetro.engine import EnginePool, EngineSettings
 from vetro.server import data_directory
 from vetro.server.definitions import definitions_of
 from vetro.server.errors import StartError
+from vetro.server.first_login import say_first_login
 from vetro.server.installation import KEYS, open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import (
@@ -379,6 +379,7 @@ class _Up:
                 Holdings(database, rooms.tasks, packages, service),
             )
             tokens = known.authenticator()
+            identity_url = settings.identity.url or f"{url}/identity/v3"
             mailboxes = messaging.Mailboxes(
                 database,
                 settings=messaging.MailboxSettings(sizes=settings.mailbox),
@@ -388,7 +389,7 @@ class _Up:
                     packages,
                     rooms.tasks,
                     tokens,
-                    identity_url=f"{url}/identity/v3",
+                    identity_url=identity_url,
                     static_call_timeout=settings.engine.static_call_timeout,
                     debug=settings.server.debug,
                     api=settings.api,
@@ -417,7 +418,7 @@ class _Up:
                 repository.repository_face(
                     definitions,
                     tokens,
-                    identity_url=f"{url}/identity/v3",
+                    identity_url=identity_url,
                     debug=settings.server.debug,
                 ),
                 compute.compute_face(
@@ -430,6 +431,8 @@ class _Up:
                     ),
                 ),
             ]
+            if known.keystone is not None:
+                faces = [one for one in faces if one.name != "identity"]
             agents = mailboxes.face()
             self._readings = stored_readings(
                 database,
@@ -441,39 +444,8 @@ class _Up:
                 ],
             )
             # Last of all: the line that says that Vetro listens implies valid settings.
-            await self._first_login(known, url)
+            await say_first_login(settings, known, url, f"{self.driver}: {self.reason}")
             yield faces, agents, database, known.removal
-
-    async def _first_login(self, known: Any, url: str) -> None:
-        directory, shared = self.settings.data_dir, self.settings.shared_dir
-        path = directory / "admin-openrc"
-        credentials = await known.bootstrap_admin()
-        print(f"Vetro listens on {url}", flush=True)
-        print(f"  dashboard {url}/dashboard/", flush=True)
-        if credentials is not None:
-            for place in {shared: None, directory: None}:
-                data_directory.write_openrc(
-                    place / "admin-openrc",
-                    url=url,
-                    user=credentials.user,
-                    password=credentials.password,
-                    project=credentials.project,
-                )
-            print(f"  user      {credentials.user}", flush=True)
-            if sys.stdout.isatty():
-                print(f"  password  {credentials.password}   (shown this once)", flush=True)
-            else:
-                # Output may go to a journal or a file that others can read.
-                print(f"  password  in {path}", flush=True)
-            print(f"  log in    source {path}", flush=True)
-        elif data_directory.keep_openrc(path, url, like=shared / "admin-openrc"):
-            print(f"  log in    source {path}", flush=True)
-        else:
-            print(f"  log in    with OS_AUTH_URL={url}/identity/v3 and your account", flush=True)
-        if self.settings.node.enabled:
-            print(f"  instances {self.driver}: {self.reason}", flush=True)
-        else:
-            print("  instances on other machines (vetro node)", flush=True)
 
     async def _node(self, port: int, entrance: Admission) -> None:
         from vetro.node import NodeAgent, NodeSettings
