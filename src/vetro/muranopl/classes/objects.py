@@ -13,7 +13,9 @@ Programs never see Python attributes: expressions reach objects only through the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from vetro.digits import is_number
 from vetro.muranopl.values.containers import freeze, preview, thaw
@@ -25,13 +27,45 @@ from vetro.muranopl.values.errors import (
     ObjectDestroyedError,
     UninitializedPropertyAccessError,
 )
-from vetro.yaql.values import afford, host_previews
+from vetro.yaql.values import Budget, afford, host_previews
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session
-    from vetro.muranopl.runtime.run import Run
+    from vetro.muranopl.threads.scheduler import Scheduler
 
-    from .types import MuranoType
+    from .types import MuranoType, Property
+
+
+class IdSource(Protocol):
+    """Makes the ids of new objects."""
+
+    def __call__(self) -> str: ...
+
+
+class ObjectRun(Budget, Protocol):
+    """What objects ask of the run that they live in (`runtime.run.Run`)."""
+
+    session: Session
+    scheduler: Scheduler
+    new_id: IdSource
+
+    def construction(self) -> AbstractContextManager[None]:
+        """While inside, In and Const properties may be written (section 6.1)."""
+        ...
+
+    def static_value(self, declaration: Property) -> Any:
+        """A static property; its default is evaluated when it is first read."""
+        ...
+
+    def invoke(
+        self,
+        receiver: Any,
+        name: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a method by name with values; the result is a program's value."""
+        ...
 
 
 class MuranoObject:
@@ -46,7 +80,7 @@ class MuranoObject:
     """Its id in the model."""
     owner: MuranoObject | None
     """The object whose model encloses this one."""
-    run: Run
+    run: ObjectRun
     natives: dict[MuranoType, Any] | None
     # Defaults of rarely used attributes are kept in the class: setting one per object costs time.
     name: str | None = None
@@ -62,7 +96,7 @@ class MuranoObject:
 
     def __init__(
         self,
-        run: Run,
+        run: ObjectRun,
         object_id: str,
         owner: MuranoObject | None,
         name: str | None = None,

@@ -49,8 +49,9 @@ from .passes.inplace_updates import grown_variables
 from .passes.leaf_methods import expressions_of, is_leaf
 
 if TYPE_CHECKING:
+    from vetro.muranopl.contracts.running import ContractRun
     from vetro.muranopl.model.loading import Transaction
-    from vetro.muranopl.runtime.run import Run
+    from vetro.muranopl.model.running import ModelRun
     from vetro.muranopl.syntax.yamltree import Node
 
 
@@ -71,7 +72,7 @@ class ClassCode:
         self.scope = ClassScope(type_, self.unit)
         self.contracts: dict[str, Contract] = {}
         """Contracts of the properties."""
-        self.defaults: dict[str, Callable[[Any, Run], Any] | None] = {}
+        self.defaults: dict[str, Callable[[Any, ContractRun], Any] | None] = {}
         """Functions that make the defaults of the properties, where these are not constant."""
         self.constant_defaults: dict[str, Any] = {}
         for item in type_.properties.values():
@@ -295,7 +296,7 @@ class ClassCode:
             fallback = scope.constant(KeywordFallback(contract, place, item))
             lines.line(f"{name} = {fallback}(this, S, {name})")
             return
-        make: Callable[[Any, Run], Any] | None = None
+        make: Callable[[Any, ContractRun], Any] | None = None
         constant: Any = None
         if default is not None:
             if structures.is_constant(default):
@@ -312,7 +313,7 @@ class ClassCode:
         else:
             lines.line(f"if not ({condition}): {name} = {fallback}(this, S, {name})")
 
-    def evaluate(self, node: Node, this: Any, run: Run) -> Any:
+    def evaluate(self, node: Node, this: Any, run: ContractRun) -> Any:
         """Evaluate a structure of this class's source now."""
         scope = self.scope.detached()
         function = scope.structure_function(node, "metadata")
@@ -328,7 +329,7 @@ class ClassCode:
 # -- assembling the Python class -----------------------------------------------------------------
 
 
-Step = Callable[["MuranoObject", "Run", Mapping[str, Any], "Transaction"], None]
+Step = Callable[["MuranoObject", "ModelRun", Mapping[str, Any], "Transaction"], None]
 
 
 @dataclass(slots=True)
@@ -415,7 +416,7 @@ def _method_attribute(type_: MuranoType, name: str) -> Any:
     return function
 
 
-def _nothing(_this: MuranoObject, _run: Run) -> None:
+def _nothing(_this: MuranoObject, _run: ModelRun) -> None:
     """`initialize` and `destroy` of `io.murano.Object`, which overrides call through `super`."""
 
 
@@ -515,7 +516,7 @@ def _native_constructor(part: MuranoType) -> Step:
     names = [] if native.constructor is None else list(native.constructor.parameters)
 
     def construct(
-        made: MuranoObject, run: Run, given: Mapping[str, Any], transaction: Transaction
+        made: MuranoObject, run: ModelRun, given: Mapping[str, Any], transaction: Transaction
     ) -> None:
         if made.natives is None:
             made.natives = {}
@@ -548,7 +549,7 @@ def _init_step(part: MuranoType, init: Method) -> Step:
     keywords = any(item.usage == "KwArgs" for item in init.arguments or [])
 
     def initialise(
-        made: MuranoObject, run: Run, given: Mapping[str, Any], transaction: Transaction
+        made: MuranoObject, run: ModelRun, given: Mapping[str, Any], transaction: Transaction
     ) -> None:
         function = cast("Callable[..., Any]", init.function)
         if not names and not keywords:

@@ -25,7 +25,7 @@ from .functionwriter import FunctionWriter
 from .structures import structure_source
 
 if TYPE_CHECKING:
-    from vetro.muranopl.runtime.run import Run
+    from vetro.muranopl.contracts.running import ContractRun
     from vetro.yaql.library import Library
 
 
@@ -150,7 +150,7 @@ class ClassScope:
         writer = FunctionWriter(self, dollar="v", contract=True, scalar=scalar, static=self.static)
         return self._define("p", "this, S, v, T", lambda: writer.codegen.final(node).text)
 
-    def structure_function(self, node: Node, title: str) -> Callable[[Any, Run], Any]:
+    def structure_function(self, node: Node, title: str) -> Callable[[Any, ContractRun], Any]:
         """A structure as `(this, run)`."""
         self._current = (node.position, title)
         writer = FunctionWriter(self, static=self.static)

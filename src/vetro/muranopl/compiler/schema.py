@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from vetro.muranopl.classes.types import Argument, Method, MuranoType, Property
 from vetro.muranopl.contracts.chains import (
@@ -23,7 +23,6 @@ from vetro.muranopl.runtime.inline_caches import named_type
 from vetro.muranopl.runtime.metadata import constant_values, items_of
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax.constants import constant_value, is_constant
-from vetro.muranopl.syntax.versions import VersionSpec, version_spec
 from vetro.muranopl.threads.effects import Json
 from vetro.muranopl.values.containers import thaw
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError
@@ -31,27 +30,12 @@ from vetro.yaql import ast
 
 from .classscope import ClassScope
 
-if TYPE_CHECKING:
-    from vetro.muranopl.host.runtime import Runtime
-
 DRAFT = "http://json-schema.org/draft-04/schema#"
 _META = "io.murano.metadata."
 
 
-def class_schemas(
-    runtime: Runtime,
-    class_name: str,
-    methods: str | Sequence[str] | None,
-    spec: str | None,
-    package: str | None,
-) -> dict[str, Json]:
+def class_schemas(type_: MuranoType, methods: str | Sequence[str] | None) -> dict[str, Json]:
     """Schemas by model builder; key "" is the class itself. Unknown names are left out."""
-    if package is not None:
-        wanted = VersionSpec("*") if spec is None else version_spec(spec)
-        holder = runtime.find_package(package, wanted)
-        type_ = runtime.own_type(holder, class_name) or runtime.type(class_name, spec)
-    else:
-        type_ = runtime.type(class_name, spec)
     builders = _builders(type_)
     names = (
         ["", *builders] if methods is None else [methods] if isinstance(methods, str) else methods

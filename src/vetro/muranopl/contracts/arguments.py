@@ -14,7 +14,8 @@ from .tree import MISSING, Anything, Contract, Mode, Setting, Violation
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import Argument
-    from vetro.muranopl.runtime.run import Run
+
+    from .running import ContractRun
 
 
 class ArgumentFallback:
@@ -28,7 +29,7 @@ class ArgumentFallback:
         place: str,
         argument: Argument,
         constant: Any,
-        default: Callable[[Any, Run], Any] | None,
+        default: Callable[[Any, ContractRun], Any] | None,
         owned: bool,
     ) -> None:
         self.contract = contract
@@ -40,7 +41,7 @@ class ArgumentFallback:
         self.owned = owned
         """True for `.init`: objects made from maps belong to the object."""
 
-    def __call__(self, this: Any, run: Run, value: Any) -> Any:
+    def __call__(self, this: Any, run: ContractRun, value: Any) -> Any:
         if value is MISSING:
             if self.default is not None:
                 value = self.default(this, run)
@@ -68,7 +69,7 @@ class RestFallback:
         self.place = place
         self.argument = argument
 
-    def __call__(self, this: Any, run: Run, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(self, this: Any, run: ContractRun, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.contract.__class__ is Anything and run.final_types.issuperset(map(type, values)):
             return values
         setting = Setting(this, run)
@@ -92,7 +93,7 @@ class KeywordFallback:
         self.place = place
         self.argument = argument
 
-    def __call__(self, this: Any, run: Run, values: Mapping[str, Any]) -> Map:
+    def __call__(self, this: Any, run: ContractRun, values: Mapping[str, Any]) -> Map:
         setting = Setting(this, run)
         made: dict[str, Any] = {}
         for python_name, value in values.items():
@@ -112,7 +113,7 @@ def makes_default_object(contract: Contract) -> bool:
     )
 
 
-def accepts_receiver(contract: Contract, value: Any, this: Any, run: Run) -> bool:
+def accepts_receiver(contract: Contract, value: Any, this: Any, run: ContractRun) -> bool:
     """True when an extension method with this contract on its first argument extends the value."""
     try:
         contract.apply(value, Setting(this, run, Mode.CHECK))

@@ -29,8 +29,9 @@ from .tree import (
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import MuranoPackage, MuranoType
-    from vetro.muranopl.runtime.run import Run
     from vetro.muranopl.syntax.versions import VersionSpec
+
+    from .running import ContractRun
 
 _INTEGER = re.compile(r"\s*[-+]?\d+\s*\Z")
 
@@ -111,9 +112,9 @@ class NotNull(Step):
 class Check(Step):
     """`check(predicate[, message])`"""
 
-    predicate: Callable[[Any, Run, Any], Any]
+    predicate: Callable[[Any, ContractRun, Any], Any]
     """`(this, run, value)` → truthy when the value is valid."""
-    message: Callable[[Any, Run, Any], Any] | None
+    message: Callable[[Any, ContractRun, Any], Any] | None
     text: str
     """The predicate as written."""
     ast: Any = None
@@ -396,7 +397,7 @@ class Chain(Contract):
 class Computed(Contract):
     """An expression that is not a chain: its value is the result."""
 
-    evaluate: Callable[[Any, Run, Any, Setting], Any]
+    evaluate: Callable[[Any, ContractRun, Any, Setting], Any]
     text: str
 
     def apply(self, value: Any, setting: Setting) -> Any:

@@ -38,8 +38,8 @@ from vetro.muranopl.values.records import record
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.objects import MuranoObject
-    from vetro.muranopl.model.loading import Transaction
-    from vetro.muranopl.runtime.run import Run
+
+    from .running import ContractRun, Load
 
 
 class Mode(Enum):
@@ -63,10 +63,10 @@ class Setting:
     """
 
     this: Any
-    run: Run
+    run: ContractRun
     mode: Mode = Mode.TRANSFORM
     owner: MuranoObject | None = None
-    transaction: Transaction | None = None
+    transaction: Load | None = None
     default_from_contract: bool = False
 
 

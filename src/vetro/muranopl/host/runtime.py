@@ -23,6 +23,8 @@ from vetro.muranopl.syntax import declarations
 from vetro.muranopl.syntax.declarations import MetaDeclaration
 from vetro.muranopl.syntax.names import Namespaces
 from vetro.muranopl.syntax.sources import PackageResolver
+from vetro.muranopl.syntax.versions import VersionSpec
+from vetro.muranopl.syntax.versions import version_spec as parse_spec
 from vetro.muranopl.syntax.yamltree import load_documents
 from vetro.muranopl.threads.effects import DirectEffects, EffectsPort, Json
 from vetro.muranopl.values.collector_pause import collector_paused
@@ -330,7 +332,11 @@ class Runtime(ClassCatalogue):
         """JSON schemas of a class and its model builders (section 19)."""
         from vetro.muranopl.compiler.schema import class_schemas
 
-        return class_schemas(self, class_name, methods, version_spec, package)
+        type_: MuranoType | None = None
+        if package is not None:
+            wanted = VersionSpec("*") if version_spec is None else parse_spec(version_spec)
+            type_ = self.own_type(self.find_package(package, wanted), class_name)
+        return class_schemas(type_ or self.type(class_name, version_spec), methods)
 
     def session(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType
@@ -18,33 +18,11 @@ from vetro.muranopl.values.containers import Map, preview
 from .growing import Grown, forget_hash
 from .references import ALONE
 
+if TYPE_CHECKING:
+    from .running import AssigningRun
+
 UNSET: Any = object()
 """Stands for the value of a property that was never assigned."""
-
-
-class AssigningRun(Protocol):
-    """What assignments need of a run: how it reads and writes members of objects."""
-
-    @property
-    def max_items(self) -> int:
-        """The largest number of elements of a list."""
-        ...
-
-    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
-        """A property's value; UNSET when it was never assigned."""
-        ...
-
-    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
-        """True for a static property that has neither a value nor a default."""
-        ...
-
-    def may_grow_in_place(self, target: Any, name: str) -> bool:
-        """True when the property's contract accepts a map after any key was set in it."""
-        ...
-
-    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
-        """Assign a property."""
-        ...
 
 
 def assign_into(

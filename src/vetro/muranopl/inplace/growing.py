@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from vetro.muranopl.values.containers import Map, materialise
-from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.values import Budget
 
 from .references import ALONE, child_references, root_references
 
@@ -160,7 +160,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def merge(self, path: Path, other: Any, slow: Any, run: Evaluation) -> bool:
+    def merge(self, path: Path, other: Any, slow: Any, run: Budget) -> bool:
         """`mergeWith(other)`; `slow` is the method itself, for values that are not maps."""
         if other.__class__ is not Map:
             return False
@@ -205,7 +205,7 @@ class Grown:
 
 
 def _merged_items(
-    known: Map, other: Map, slow: Any, run: Evaluation, met: set[tuple[int, int]]
+    known: Map, other: Map, slow: Any, run: Budget, met: set[tuple[int, int]]
 ) -> dict[Any, Any] | None:
     """The merged values of keys that both maps have; nested maps become dicts in the same way.
 
@@ -233,7 +233,7 @@ def _merged_items(
     return found
 
 
-def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Evaluation) -> None:
+def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Budget) -> None:
     for key, value in other.items():
         made = merged.get(key, NOTHING)
         if made is NOTHING:
@@ -254,7 +254,7 @@ def forget_hash(node: Map) -> None:
 
 
 def grow_variable(
-    run: Evaluation, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+    run: Budget, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
 ) -> Any:
     """The new content of a variable, or UNCHANGED."""
     grown = held if held.__class__ is Grown else Grown(held)
@@ -263,7 +263,7 @@ def grow_variable(
 
 
 def perform(
-    run: Evaluation, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+    run: Budget, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
 ) -> bool:
     """Enlarge a value under construction at a path; False: nothing done."""
     if operation == "append":

@@ -20,11 +20,12 @@ from .references import ALONE
 if TYPE_CHECKING:
     from vetro.muranopl.classes.objects import MuranoObject
     from vetro.muranopl.classes.types import Property
-    from vetro.muranopl.runtime.run import Run
+
+    from .running import GrowingRun
 
 
 def add_elements(
-    run: Run,
+    run: GrowingRun,
     this: MuranoObject,
     path: Path,
     operation: str,
@@ -62,7 +63,7 @@ def _all_of_class(items: tuple[Any, ...], only: Any) -> bool:
 
 
 def set_entry(
-    run: Run,
+    run: GrowingRun,
     this: MuranoObject,
     path: Path,
     operation: str,
@@ -98,7 +99,7 @@ def set_entry(
 
 
 def grow_property(
-    run: Run,
+    run: GrowingRun,
     this: MuranoObject,
     path: Path,
     operation: str,
@@ -161,7 +162,7 @@ def grow_property(
 
 
 def _remove(
-    run: Run,
+    run: GrowingRun,
     this: MuranoObject,
     growing_property: GrowingProperty,
     arguments: tuple[Any, ...],
@@ -280,7 +281,7 @@ def grower(operation: str, steps: int) -> Callable[..., bool]:
 
 
 def _checked(
-    run: Run,
+    run: GrowingRun,
     this: MuranoObject,
     growing: GrowingProperty,
     grown: Grown | None,

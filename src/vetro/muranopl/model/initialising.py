@@ -19,7 +19,8 @@ from .loading import Made, Transaction, fill_in_order, holds_forward_reference
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import MuranoType, Property
-    from vetro.muranopl.runtime.run import Run
+
+    from .running import ModelRun
 
 Chain = list[tuple["Property", Contract]]
 
@@ -75,7 +76,7 @@ class PropertyInitialiser:
         self.from_model = declaration.is_stored
         self.runtime = declaration.usage == "Runtime"
         code = declaration.declaring_type.own_code()
-        self.default: Callable[[Any, Run], Any] | None = code.defaults.get(self.name)
+        self.default: Callable[[Any, ModelRun], Any] | None = code.defaults.get(self.name)
         self.constant: Any = code.constant_defaults.get(self.name, MISSING)
         config = type_.class_config()
         self.config_value = config.get(self.name, MISSING)
@@ -112,7 +113,7 @@ class PropertyInitialiser:
     def __call__(
         self,
         made: MuranoObject,
-        run: Run,
+        run: ModelRun,
         given: Mapping[str, Any],
         transaction: Transaction,
         blocked: list[str] | None,
@@ -130,7 +131,7 @@ class PropertyInitialiser:
     def initialise(
         self,
         made: MuranoObject,
-        run: Run,
+        run: ModelRun,
         given: Mapping[str, Any],
         transaction: Transaction,
     ) -> None:
@@ -160,7 +161,7 @@ class PropertyInitialiser:
     def _store(
         self,
         made: MuranoObject,
-        run: Run,
+        run: ModelRun,
         value: Any,
         transaction: Transaction,
         from_model: bool,
@@ -181,7 +182,9 @@ class PropertyInitialiser:
             result = apply_chain(self.chain, value, setting)
         made.__dict__[self.slot] = result
 
-    def refill(self, made: MuranoObject, run: Run, value: Any, transaction: Transaction) -> None:
+    def refill(
+        self, made: MuranoObject, run: ModelRun, value: Any, transaction: Transaction
+    ) -> None:
         """Apply the contract again, when all ids are known."""
         setting = Setting(made, run, owner=made, transaction=transaction)
         made.__dict__[self.slot] = apply_chain(self.chain, value, setting)
@@ -193,7 +196,7 @@ class PropertyInitialiser:
 
 def retry_blocked(
     made: MuranoObject,
-    run: Run,
+    run: ModelRun,
     given: Mapping[str, Any],
     transaction: Transaction,
     blocked: list[str],
@@ -216,18 +219,18 @@ class PropertyWriter:
         self.read_only = any(not item.is_writable for item in declarations)
 
     @property
-    def function(self) -> Callable[[MuranoObject, Run, Any], None]:
+    def function(self) -> Callable[[MuranoObject, ModelRun, Any], None]:
         """`w_NAME` without straight-line code."""
         slot = "p_" + self.name
 
-        def write(this: MuranoObject, run: Run, value: Any) -> None:
+        def write(this: MuranoObject, run: ModelRun, value: Any) -> None:
             if self.read_only and not run.building:
                 self.refuse(this)
             this.__dict__[slot] = self.write(this, run, value)
 
         return write
 
-    def write(self, this: MuranoObject, run: Run, value: Any) -> Any:
+    def write(self, this: MuranoObject, run: ModelRun, value: Any) -> Any:
         """The value after the contracts. Raises MuranoError."""
         return apply_chain(self.chain, value, Setting(this, run, owner=this))
 

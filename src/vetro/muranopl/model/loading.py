@@ -28,9 +28,11 @@ from vetro.muranopl.values.errors import (
 from .removed import refill
 
 if TYPE_CHECKING:
-    from vetro.muranopl.runtime.run import Run
+    from vetro.muranopl.contracts.running import Load
 
-Fill = Callable[[MuranoObject, "Run", Mapping[str, Any], "Transaction"], None]
+    from .running import ModelRun
+
+Fill = Callable[[MuranoObject, "ModelRun", Mapping[str, Any], "Transaction"], None]
 
 _HEADER_KEYS = frozenset(
     ("type", "classVersion", "package", "id", "name", "metadata", "dependencies", "destroyed")
@@ -57,7 +59,7 @@ class Header:
     properties: Mapping[str, Any]
 
 
-def read_header(model: Mapping[Any, Any], run: Run, scope: MuranoType | None) -> Header:
+def read_header(model: Mapping[Any, Any], run: ModelRun, scope: MuranoType | None) -> Header:
     """Split a map into header and properties. Raises ObjectModelError."""
     if "?" in model:
         head: Any = model["?"]
@@ -152,12 +154,12 @@ class Transaction:
 
     def __init__(
         self,
-        run: Run,
+        run: ModelRun,
         *,
         keep_ids: bool,
         scope: MuranoType | None = None,
         objects: dict[str, MuranoObject] | None = None,
-        outer: Transaction | None = None,
+        outer: Load | None = None,
         dry: bool = False,
         excluded: frozenset[str] = frozenset(),
     ) -> None:
@@ -380,7 +382,7 @@ def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
 
 
 def construct(
-    made: MuranoObject, run: Run, properties: Mapping[str, Any], transaction: Transaction
+    made: MuranoObject, run: ModelRun, properties: Mapping[str, Any], transaction: Transaction
 ) -> None:
     """Run native constructors and every `.init`, base before derived (section 6.1)."""
     for step in made.type.assembly.construction_steps:

@@ -20,7 +20,8 @@ from vetro.yaql.values import Weights, weight
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import Property
-    from vetro.muranopl.runtime.run import Run
+
+    from .running import ModelRun
 
 FORMS = ("Serializable", "Mixed", "Inline")
 
@@ -43,7 +44,7 @@ class Serializer:
 
     def __init__(
         self,
-        run: Run,
+        run: ModelRun,
         *,
         keep_references: bool,
         designer_data: bool = True,

@@ -16,11 +16,11 @@ from .loading import Transaction
 from .serializing import Serializer
 
 if TYPE_CHECKING:
-    from vetro.muranopl.runtime.run import Run
+    from .running import ModelRun
 
 
 def template_value(
-    run: Run,
+    run: ModelRun,
     value: Mapping[Any, Any] | MuranoObject,
     wanted: MuranoType,
     default: MuranoType,

@@ -20,7 +20,7 @@ from .throwing import message_of, names_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from .run import Run
+    from vetro.muranopl.classes.objects import ObjectRun
 
 
 class CaughtException(MuranoObject):
@@ -64,7 +64,7 @@ class CaughtException(MuranoObject):
 _MISSING: Any = object()
 
 
-def exception_object(run: Run, error: BaseException, name: str | None) -> MuranoObject:
+def exception_object(run: ObjectRun, error: BaseException, name: str | None) -> MuranoObject:
     """The `io.murano.Exception` object of a caught error."""
     outer = traces.outer_places(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
     inner = error.__traceback__
@@ -73,13 +73,13 @@ def exception_object(run: Run, error: BaseException, name: str | None) -> Murano
     return _made(run, error, name, outer)
 
 
-def exception_without_trace(run: Run, error: BaseException, name: str | None) -> MuranoObject:
+def exception_without_trace(run: ObjectRun, error: BaseException, name: str | None) -> MuranoObject:
     """The same for a program that does not read the trace: the callers are not recorded."""
     return _made(run, error, name, [])
 
 
 def _made(
-    run: Run, error: BaseException, name: str | None, outer: list[traces.Place]
+    run: ObjectRun, error: BaseException, name: str | None, outer: list[traces.Place]
 ) -> MuranoObject:
     """Make the object without publishing it: it has no id look-up and lives while referenced."""
     python_class = run.session.runtime.exception_class
@@ -110,7 +110,7 @@ def _native_parts(python_class: type[MuranoObject]) -> dict[Any, Any]:
     return {part: object.__new__(native) for part, native in python_class.type.native_parts}
 
 
-def trace_object(run: Run, frames: Sequence[StackFrame]) -> MuranoObject:
+def trace_object(run: ObjectRun, frames: Sequence[StackFrame]) -> MuranoObject:
     """The `io.murano.StackTrace` object of some frames."""
     python_class = run.session.runtime.stack_trace_type.python_class
     made = python_class(run, run.new_id(), None)

@@ -13,11 +13,12 @@ from vetro.muranopl.syntax.names import argument_name
 from vetro.muranopl.threads.scheduler import wait
 from vetro.muranopl.values.containers import Map, freeze, is_iterator, materialise, thaw
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
-from vetro.yaql.values import afford
+from vetro.yaql.values import Budget, afford
 
 from .traces import calling_type
 
 if TYPE_CHECKING:
+    from vetro.muranopl.classes.objects import ObjectRun
     from vetro.muranopl.classes.types import MuranoType
 
     from .run import Run
@@ -107,7 +108,7 @@ class NativeCall:
         return materialise(freeze(result), run)
 
     def call_with_values(
-        self, run: Run, this: MuranoObject, holder: Any, named: Mapping[str, Any]
+        self, run: ObjectRun, this: MuranoObject, holder: Any, named: Mapping[str, Any]
     ) -> None:
         """Run a constructor with values picked by name."""
         context = CallContext(run.session, this, calling_type(2), this.type)
@@ -120,7 +121,7 @@ class NativeCall:
         self,
         args: Sequence[Any],
         named: Mapping[str, Any],
-        run: Run,
+        run: ObjectRun,
         context: CallContext | None,
     ) -> tuple[list[Any], dict[str, Any]]:
         given = [given_value(value, run) for value in args]
@@ -169,7 +170,7 @@ class NativeCall:
         raise error(f"{self.title}({signature}) {what}")
 
 
-def given_value(value: Any, run: Run) -> Any:
+def given_value(value: Any, run: Budget) -> Any:
     """A program's value for Python code: plain data that it owns, objects without casts."""
     if is_iterator(value):
         value = materialise(value, run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import random
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -43,6 +43,8 @@ from .reflection import Info
 from .traces import calling_type
 
 if TYPE_CHECKING:
+    from vetro.muranopl.classes.objects import IdSource
+    from vetro.muranopl.contracts.running import Load
     from vetro.muranopl.host.session import Session
 
 PYTHON_FRAMES = 6_500
@@ -77,11 +79,11 @@ class Run(BoundedEvaluation):
         self.statics: dict[Property, Any] = {}
         self.objects: dict[str, MuranoObject] = {}
         self.attributes = AttributeStore()
-        self.transaction: Transaction | None = None
+        self.transaction: Load | None = None
         """The load whose constructors run now."""
         self.batch: frozenset[MuranoObject] = frozenset()
         """Objects that are being destroyed."""
-        self.new_id: Callable[[], str] = session.effects.new_id
+        self.new_id: IdSource = session.effects.new_id
 
     def begin_host_call(self) -> None:
         super().begin_host_call()

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from vetro.yaql.evaluation import Evaluation
-from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, finalize, kind_of
+from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, Budget, finalize, kind_of
 from vetro.yaql.values import FrozenDict as Map
 from vetro.yaql.values import preview as preview
 
@@ -69,6 +68,6 @@ def is_iterator(value: Any) -> bool:
     return kind_of[type(value)] == LAZY
 
 
-def materialise(value: Any, run: Evaluation) -> Any:
+def materialise(value: Any, run: Budget) -> Any:
     """A lazy sequence as a list; other values frozen. Obeys the run's limits."""
     return finalize(value, run)
