@@ -121,6 +121,8 @@ def test_every_type_has_a_row() -> None:
         # tests/stacks/conformance
         "OS::Heat::WaitConditionHandle", "AWS::CloudFormation::WaitConditionHandle",
         "OS::Heat::WaitCondition", "AWS::CloudFormation::WaitCondition",
+        "OS::Neutron::HealthMonitor", "OS::Neutron::Pool", "OS::Neutron::PoolMember",
+        "OS::Neutron::LoadBalancer", "Vetro::LoadBalancer::Balancing",
     }  # fmt: skip
     assert {row[1] for row in CHANGES} | elsewhere == set(known_types())
 
@@ -150,8 +152,8 @@ async def test_deployments_that_cannot_be(
 
 
 REFUSED = [
-    ("OS::Neutron::Pool", "no load balancers"),
-    ("AWS::ElasticLoadBalancing::LoadBalancer", "no load balancers"),
+    ("AWS::ElasticLoadBalancing::LoadBalancer", "has Neutron's load balancers"),
+    ("Vetro::LoadBalancer::Balancing", "name a pool"),
     ("OS::Nova::Servers", "did you mean OS::Nova::Server?"),
     ("X::Y", "this back end has no such resources"),
 ]

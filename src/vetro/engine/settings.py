@@ -32,6 +32,8 @@ class EngineSection:
     """Bytes of JSON that the objects of one environment may have."""
     agent_timeout: float = 3600.0
     """Seconds that a call of a guest agent may take unless the program names a time."""
+    balancer_image: str = "vetro-balancer"
+    """Image of load balancers in templates, by name or uuid: it has HAProxy and python3."""
     disable_murano_agent: bool = False
     """Refuse every call of a guest agent; for installations without guests."""
     packages_directories: list[str] = field(default_factory=list[str])

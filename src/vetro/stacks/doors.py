@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
 from vetro.stacks.compute_service.port import ComputePort, Offers
 
 Json = Any
@@ -90,6 +91,8 @@ class Doors:
     async def offered(self, compute: ComputePort) -> Offers:
         """What the compute service and the doors offer together."""
         told = await compute.offered()
+        if self.guests is None:  # who would configure them?
+            told = Offers(told.parts - {LOAD_BALANCERS}, told.reasons)
         parts = {
             part
             for part, door in ((SIGNALS, self.signals), (SOFTWARE_DEPLOYMENTS, self.guests))

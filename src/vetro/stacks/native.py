@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
-from vetro.stacks.errors import InvalidProperty, StackExists, StackNotFound
+from vetro.stacks.errors import (
+    InvalidProperty,
+    ResourceFailure,
+    StackExists,
+    StackNotFound,
+    UnsupportedResource,
+)
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
 from vetro.stacks.operations.hold import Work, within
@@ -21,6 +27,7 @@ from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import as_static
 from vetro.stacks.state.owner import process_owner
 from vetro.stacks.state.records import Hold, StackRow, StackStore
+from vetro.stacks.template.balancers import BALANCING, FLAVOR, IMAGE
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.templates import ResourceDefinition, Template, parse
 
@@ -45,6 +52,9 @@ class NativeSettings:
     hold_seconds: float = 30.0
     """How long after a process was last heard of its operation may be taken over by another
     machine's (on the same machine a dead process is recognised at once)."""
+    balancer_image: str = IMAGE
+    """The image of load balancers, by name or uuid: it has HAProxy and what the guest agent needs."""
+    balancer_flavor: str = FLAVOR
     waiting_seconds: float = 1.0
     """How often `waiting_on` is written while an operation runs."""
 
@@ -109,6 +119,7 @@ class StackEngine:
     ) -> Stack:
         """Create a stack; see `Stacks.create`."""
         parsed = await self._check(template, parameters, files, environment)
+        await self._check_balancers(parsed, None)
         row = StackRow(
             id=str(uuid.uuid4()),
             project_id=project_id,
@@ -155,6 +166,7 @@ class StackEngine:
         found = await self._store.find(project_id, name)
         if found is None:
             raise StackNotFound(name)
+        await self._check_balancers(parsed, found)
         given = {
             "template": dict(template),
             "parameters": dict(parameters or {}),
@@ -209,6 +221,7 @@ class StackEngine:
         """What create or update would do; touches nothing."""
         parsed = await self._check(template, parameters, files, environment)
         row = await self._store.find(project_id, name)
+        await self._check_balancers(parsed, row)
         planner = Planner(
             parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
         )
@@ -223,7 +236,13 @@ class StackEngine:
         files: Mapping[str, str] | None,
         environment: str | None,
     ) -> Template:
-        parsed = check(template, parameters=parameters, files=files, environment=environment)
+        parsed = check(
+            template,
+            parameters=parameters,
+            files=files,
+            environment=environment,
+            settings=self._settings,
+        )
         wanting = [
             (kind, one)
             for one in parsed.resources.values()
@@ -234,6 +253,21 @@ class StackEngine:
             for kind, one in wanting:
                 kind.check_needs(one.name, one.properties, offers)
         return parsed
+
+    async def _check_balancers(self, parsed: Template, row: StackRow | None) -> None:
+        """Raises `UnsupportedResource` when a new load balancer's server would have no image."""
+        made = {one.name for one in row.resources} if row is not None else set[str]()
+        for one in parsed.resources.values():
+            if one.type != BALANCING or one.name in made:
+                continue
+            try:
+                await self._compute.image("", self._settings.balancer_image)
+            except ResourceFailure as error:
+                raise UnsupportedResource(
+                    f"load balancers run on an image with HAProxy. {error}. Build it"
+                    " (docs/stacks.md) or name another in the setting engine.balancer_image",
+                    resource=one.name,
+                ) from error
 
     async def _converge(
         self, work: Work, template: Template, timeout: float | None
@@ -317,9 +351,17 @@ def check(
     parameters: Mapping[str, Json] | None = None,
     files: Mapping[str, str] | None = None,
     environment: str | None = None,
+    settings: NativeSettings | None = None,
 ) -> Template:
     """Parse and validate a template, whatever the service offers. Raises `TemplateError`."""
-    parsed = parse(template, parameters=parameters, files=files, environment=environment)
+    known = settings or NativeSettings()
+    parsed = parse(
+        template,
+        parameters=parameters,
+        files=files,
+        environment=environment,
+        balancer=(known.balancer_image, known.balancer_flavor),
+    )
     for definition in parsed.resources.values():
         kind = resource_type(definition.type, definition.name)
         kind.check(definition.name, definition.properties)

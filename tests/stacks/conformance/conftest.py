@@ -32,7 +32,7 @@ from vetro.http.client import HttpClient
 from vetro.messaging import MIGRATIONS as MESSAGING_MIGRATIONS
 from vetro.messaging import Mailboxes
 from vetro.node import NodeAgent, NodeSection, NodeSettings
-from vetro.stacks import MIGRATIONS, Doors, MemoryStacks, NativeStacks, StackEngine
+from vetro.stacks import MIGRATIONS, Doors, MemoryStacks, NativeSettings, NativeStacks, StackEngine
 from vetro.stacks.memory import MemorySignal
 from vetro.storage import Database, migrate
 
@@ -163,7 +163,9 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
                 signals=mailboxes.signals.at(served),
                 guests=StackGuests(mailboxes, served, signer),
             )
-            stacks = NativeStacks(database, client, doors=doors)
+            stacks = NativeStacks(
+                database, client, doors=doors, settings=NativeSettings(balancer_image="debian")
+            )
             yield Cloud(driver, stacks, await stacks.offers(), subnet, mailboxes, agent, client)
     finally:
         agent.stop()

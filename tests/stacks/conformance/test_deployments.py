@@ -92,17 +92,20 @@ def value_of(plan: dict[str, Json]) -> Json:
 @contextlib.asynccontextmanager
 async def agents(cloud: Any) -> AsyncGenerator[None, None]:
     """Agents of all servers that have a mailbox for deployments: they run plans one by one."""
+    # Python 3.11 cannot make syntax trees in two threads at once.
+    turn = asyncio.Lock()
     if isinstance(cloud.stacks, MemoryStacks):
 
         async def answer(_server: str, plan: dict[str, Json]) -> Json:
-            return await asyncio.to_thread(value_of, plan)
+            async with turn:
+                return await asyncio.to_thread(value_of, plan)
 
         former, cloud.stacks.guests.answer = cloud.stacks.guests.answer, answer
         yield
         cloud.stacks.guests.answer = former
         return
     mailboxes = cloud.mailboxes
-    send, turn = mailboxes.send, asyncio.Lock()
+    send = mailboxes.send
 
     async def deliver(queue: str, message_id: str, body: bytes, *more: Any, **options: Any) -> None:
         async with turn:

@@ -57,11 +57,21 @@ class Volumes:
         async with self.database.read() as tx:
             rows = list(await tx.execute(select(servers.c.sysinfo, servers.c.status)))
         nodes = [mapping(row.sysinfo.get("Vetro Node")) for row in rows if row.status == "running"]
-        if not nodes or any("volumes" in (one.get("features") or ()) for one in nodes):
-            return Offer(parts=["volumes"])
-        drivers = ", ".join(sorted({str(one.get("driver") or "unknown") for one in nodes}))
-        reason = f"no running server has volumes (drivers: {drivers}); 'lxc' and 'qemu' have them"
-        return Offer(reasons={"volumes": reason})
+        drivers = {str(one.get("driver") or "unknown") for one in nodes}
+        able = {
+            "volumes": not nodes or any("volumes" in (one.get("features") or ()) for one in nodes),
+            # With `process` instances share the machine's ports and have no address of their own.
+            "load balancers": drivers != {"process"},
+        }
+        told = f"(drivers: {', '.join(sorted(drivers))}); 'lxc' and 'qemu' have them"
+        return Offer(
+            parts=[part for part, has in able.items() if has],
+            reasons={
+                part: f"no running server has {part} {told}"
+                for part, has in able.items()
+                if not has
+            },
+        )
 
     async def listing(self, project: str | None) -> list[Volume]:
         """Volumes of a project, or of all."""

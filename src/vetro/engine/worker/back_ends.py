@@ -24,7 +24,7 @@ from vetro.identity import Identity
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, Doors, NativeStacks, port_of
+from vetro.stacks import ComputeNetworkDirectory, Doors, NativeSettings, NativeStacks, port_of
 from vetro.storage import Database
 
 log = structlog.get_logger(__name__)
@@ -167,7 +167,12 @@ async def back_ends(
             project_id=project_id,
             user_id=user_id,
             environment_id=environment_id,
-            stacks=NativeStacks(opened, compute, doors=stack_doors),
+            stacks=NativeStacks(
+                opened,
+                compute,
+                doors=stack_doors,
+                settings=NativeSettings(balancer_image=settings.engine.balancer_image),
+            ),
             directory=ComputeNetworkDirectory(compute),
             volumes=ComputeVolumeDirectory(client),
             transport=mailboxes,

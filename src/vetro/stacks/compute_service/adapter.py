@@ -38,7 +38,7 @@ from vetro.compute.wire import (
     VolumeChange,
     VolumeSource,
 )
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, VolumeInfo
+from vetro.stacks.compute_service.optional_parts import PARTS, VolumeInfo
 from vetro.stacks.compute_service.port import ComputePort, Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
@@ -74,9 +74,10 @@ class ServicePort:
     async def offered(self) -> Offers:
         """What the service's running servers can do."""
         told = await self._send(calls.offers())
-        parts = {BLOCK_STORAGE} if "volumes" in told.parts else set[str]()
-        reason = told.reasons.get("volumes")
-        return Offers(frozenset(parts), {BLOCK_STORAGE: reason} if reason else {})
+        return Offers(
+            frozenset(PARTS[part] for part in told.parts if part in PARTS),
+            {PARTS[part]: why for part, why in told.reasons.items() if part in PARTS},
+        )
 
     # --- networks, routers, security groups, ports, addresses, key pairs ---------------
 

@@ -13,6 +13,9 @@ from vetro.compute.wire import Image
 
 Json = Any
 BLOCK_STORAGE = "block storage"
+LOAD_BALANCERS = "load balancers"
+PARTS = {"volumes": BLOCK_STORAGE, "load balancers": LOAD_BALANCERS}
+"""What the service calls them."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -41,9 +41,10 @@ from vetro.compute.wire import (
     Subnet,
     Vm,
 )
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, VolumeInfo
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, LOAD_BALANCERS, VolumeInfo
 from vetro.stacks.compute_service.port import Offers, Placement, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
+from vetro.stacks.template.balancers import IMAGE as BALANCER_IMAGE
 
 Json = Any
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class MemoryCompute:
     tickets: dict[str, str] = field(default_factory=dict[str, str])
     """Ticket by the server it holds room for."""
     images: dict[str, Image] = field(default_factory=dict[str, Image])
-    offers: frozenset[str] = frozenset({BLOCK_STORAGE})
+    offers: frozenset[str] = frozenset({BLOCK_STORAGE, LOAD_BALANCERS})
     hosts: int = 1
     volume_list: dict[str, VolumeInfo] = field(default_factory=dict[str, VolumeInfo])
     before: Callable[[str], None] = lambda call: None
@@ -95,8 +96,9 @@ class MemoryCompute:
             uuid=EXTERNAL_NETWORK, name="ext-net", project_id="", external=True
         )
         if not self.images:
-            image = "00000000-0000-4000-8000-000000000002"
-            self.images["debian"] = Image(uuid=image, name="debian")
+            for number, name in ((2, "debian"), (3, BALANCER_IMAGE)):
+                image = f"00000000-0000-4000-8000-{number:012}"
+                self.images[name] = Image(uuid=image, name=name)
 
     async def offered(self) -> Offers:
         """What `offers` names."""

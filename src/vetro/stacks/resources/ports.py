@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.compute.client.calls import PORTS, SECURITY_GROUPS
+from vetro.compute.client.calls import PORTS, SECURITY_GROUPS, SUBNETS
 from vetro.compute.wire import AddressWish, NewPort, PortChange
 from vetro.compute.wire import Port as WirePort
 from vetro.stacks.errors import ResourceFailure
@@ -42,7 +42,7 @@ class Port(ResourceType):
         "binding:vnic_type": Property(ignored=True),
         "value_specs": Property("map", ignored=True),
     }
-    required = (("network", "network_id"),)
+    required = (("network", "network_id", "fixed_ips"),)
     attributes = frozenset(
         {
             "fixed_ips",
@@ -59,8 +59,10 @@ class Port(ResourceType):
     )
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        wanted = text(properties.get("network", properties.get("network_id")))
         wishes = [entries(one) for one in items(properties.get("fixed_ips"))]
+        named = properties.get("network", properties.get("network_id"))
+        subnets = [text(one.get("subnet", one.get("subnet_id"))) for one in wishes]
+        wanted = text(named) if named is not None else await _network_of(context, subnets)
         new = NewPort(
             uuid=context.physical_id,
             project_id=context.project_id,
@@ -101,6 +103,14 @@ class Port(ResourceType):
         shown = describe_port(port)
         shown["allowed_address_pairs"] = items(properties.get("allowed_address_pairs"))
         return shown if name == "show" else shown.get(name)
+
+
+async def _network_of(context: ResourceContext, subnets: list[str]) -> str:
+    """The network of a port that names only its subnets."""
+    for one in await context.compute.all(SUBNETS, context.project_id):
+        if one.uuid in subnets:
+            return one.network_uuid
+    raise ResourceFailure(f"There is no subnet {subnets[0]!r}; name the port's network")
 
 
 def describe_port(port: WirePort) -> dict[str, Json]:

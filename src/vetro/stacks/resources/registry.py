@@ -7,6 +7,7 @@ import difflib
 from vetro.stacks.errors import UnsupportedResource
 from vetro.stacks.resources import (
     addresses,
+    balancers,
     configs,
     deployments,
     groups,
@@ -51,18 +52,20 @@ _TYPES: dict[str, ResourceType] = {
         signals.AwsWaitCondition(),
         values.RandomString(),
         values.Value(),
+        balancers.HealthMonitor(),
+        balancers.Pool(),
+        balancers.PoolMember(),
+        balancers.LoadBalancer(),
+        balancers.Balancing(),
         volumes.Volume(),
         volumes.VolumeAttachment(),
     )
 }
 
-_BALANCERS = "this back end has no load balancers; run one on an instance (see the sample TwoTier)"
 _REFUSED = {
-    "OS::Neutron::HealthMonitor": _BALANCERS,
-    "OS::Neutron::Pool": _BALANCERS,
-    "OS::Neutron::PoolMember": _BALANCERS,
-    "OS::Neutron::LoadBalancer": _BALANCERS,
-    "AWS::ElasticLoadBalancing::LoadBalancer": _BALANCERS,
+    "AWS::ElasticLoadBalancing::LoadBalancer": (
+        "this back end has Neutron's load balancers (OS::Neutron::Pool, OS::Neutron::LoadBalancer)"
+    ),
 }
 """Types that packages in the wild use, and why they are not served."""
 

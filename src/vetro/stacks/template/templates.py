@@ -8,6 +8,7 @@ from typing import Any
 
 from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.template import balancers
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.functions import Names, Reference, references, resolve
 from vetro.stacks.template.later_functions import PREFIX
@@ -75,8 +76,9 @@ def parse(
     parameters: Mapping[str, Json] | None = None,
     files: Mapping[str, str] | None = None,
     environment: str | None = None,
+    balancer: tuple[str, str] = (balancers.IMAGE, balancers.FLAVOR),
 ) -> Template:
-    """Read a template in either spelling.
+    """Read a template in either spelling. ``balancer``: image and flavor of load balancers.
 
     Raises `TemplateError` (or one of its kinds) naming the resource or output that is wrong:
     no type, a reference to something absent, a circle, a missing parameter.
@@ -95,6 +97,7 @@ def parse(
 
     document, values = prepare(template, given, frozenset())
     document = Nesting(files or {}, aliases, prepare).written_out(document, values)
+    document = balancers.written_out(document, *balancer)
     declared: dict[str, dict[str, Json]] = document["parameters"]
     names = Names(
         resources=frozenset(document["resources"]),

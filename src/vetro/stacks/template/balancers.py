@@ -1,0 +1,181 @@
+"""Load balancers written out: a pool becomes a virtual address and a server that balances.
+
+Of the pool `web` are made `web.vip` (the port with the virtual address), `web.access` (its security
+group), `web.server` (a server of ours with HAProxy) and `web.balancing` (HAProxy's configuration,
+carried out by the server's agent). Monitors, members and load balancers have nothing of their own:
+what they say is put into `web.balancing`, one configuration, so that a change of several of them is
+one change. They are done when it is.
+
+So what belongs together is known from the template: a pool's monitors and members are resources of the
+same template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vetro.stacks.errors import InvalidProperty, TemplateError
+from vetro.stacks.template.functions import function_of
+from vetro.stacks.template.scopes import entries, listed
+
+Json = Any
+MONITOR = "OS::Neutron::HealthMonitor"
+POOL = "OS::Neutron::Pool"
+MEMBER = "OS::Neutron::PoolMember"
+BALANCER = "OS::Neutron::LoadBalancer"
+BALANCING = "Vetro::LoadBalancer::Balancing"
+"""The type of `web.balancing`: templates do not name it."""
+IMAGE, FLAVOR = "vetro-balancer", "m1.micro"
+"""What balancers run on, unless settings name others."""
+_ADDRESSES = {
+    "OS::Nova::Server": "first_address",
+    "AWS::EC2::Instance": "PrivateIp",
+}
+_TAKEN_OVER = ("lb_method", "admin_state_up")
+
+
+def written_out(document: dict[str, Json], image: str, flavor: str) -> dict[str, Json]:
+    """The document with what its pools stand for; their servers have this image and flavor.
+
+    Raises `InvalidProperty` or `TemplateError` naming the resource that is wrong.
+    """
+    resources = entries(document["resources"])
+    kinds = {name: entries(body).get("type") for name, body in resources.items()}
+    for name, kind in kinds.items():
+        if kind == BALANCING:
+            raise TemplateError(f"{BALANCING} is made for each {POOL}: name a pool", resource=name)
+    pools = [name for name, kind in kinds.items() if kind == POOL]
+    if not pools and not {MEMBER, BALANCER}.intersection(str(one) for one in kinds.values()):
+        return document
+    made = dict(resources)
+    members: dict[str, list[Json]] = {name: [] for name in pools}
+    for name, kind in kinds.items():
+        if kind not in (MEMBER, BALANCER):
+            continue
+        body = entries(resources[name])
+        given = _properties(name, body)
+        pool = _named(name, "pool_id", given.get("pool_id"), resources, (POOL,))
+        read = _own if kind == MEMBER else _of_balancer
+        members[pool].extend(read(name, given, resources))
+        made[name] = {**body, "depends_on": [*listed(body.get("depends_on")), f"{pool}.balancing"]}
+    for name in pools:
+        for part, body in _of_pool(name, resources, members[name], image, flavor):
+            if part != name and part in resources:
+                raise TemplateError("a part of a load balancer has this name", resource=part)
+            made[part] = body
+    return {**document, "resources": made}
+
+
+def _of_pool(
+    name: str, resources: Mapping[str, Json], members: list[Json], image: str, flavor: str
+) -> Iterator[tuple[str, dict[str, Json]]]:
+    body = entries(resources[name])
+    given = _properties(name, body)
+    vip = given.get("vip")
+    if not isinstance(vip, dict):
+        raise InvalidProperty("the property 'vip' is a map with a protocol_port", resource=name)
+    vip = entries(vip)
+    monitors = [
+        _properties(one, entries(resources[one]))
+        for value in listed(given.get("monitors"))
+        for one in [_named(name, "monitors", value, resources, (MONITOR,))]
+    ]
+    around = {key: body[key] for key in ("depends_on", "deletion_policy") if key in body}
+    wish = {"subnet": vip.get("subnet", given.get("subnet", given.get("subnet_id")))}
+    if vip.get("address") is not None:
+        wish["ip_address"] = vip["address"]
+
+    def part(which: str, kind: str, properties: dict[str, Json]) -> tuple[str, dict[str, Json]]:
+        return f"{name}.{which}", {**around, "type": kind, "properties": properties}
+
+    def ref(which: str) -> dict[str, Json]:
+        return {"get_resource": f"{name}.{which}"}
+
+    port = vip.get("protocol_port")
+    address = {"get_attr": [f"{name}.vip", "fixed_ips", 0, "ip_address"]}
+    rules = [
+        {
+            "protocol": "tcp",
+            "port_range_min": port,
+            "port_range_max": port,
+            "remote_ip_prefix": "0.0.0.0/0",
+        },
+        {"protocol": "icmp", "remote_ip_prefix": "0.0.0.0/0"},
+    ]
+    yield part("access", "OS::Neutron::SecurityGroup", {"rules": rules})
+    yield part(
+        "vip", "OS::Neutron::Port", {"fixed_ips": [wish], "security_groups": [ref("access")]}
+    )
+    yield part(
+        "server",
+        "OS::Nova::Server",
+        {
+            "image": image,
+            "flavor": flavor,
+            "networks": [{"port": ref("vip")}],
+            "user_data_format": "SOFTWARE_CONFIG",
+        },
+    )
+    balancing: dict[str, Json] = {
+        "server": ref("server"),
+        "address": address,
+        "vip": {key: one for key, one in vip.items() if key not in ("subnet", "address")},
+        "protocol": given.get("protocol"),
+        "monitors": monitors,
+        "members": members,
+        **{key: given[key] for key in _TAKEN_OVER if key in given},
+    }
+    yield part("balancing", BALANCING, balancing)
+    shown = {**vip, "address": address, "port_id": ref("vip")}
+    yield name, {**body, "properties": {**given, "vip": shown}}
+
+
+def _own(
+    _name: str, given: Mapping[str, Json], _resources: Mapping[str, Json]
+) -> Iterator[dict[str, Json]]:
+    yield {key: one for key, one in given.items() if key != "pool_id"}
+
+
+def _of_balancer(
+    name: str, given: Mapping[str, Json], resources: Mapping[str, Json]
+) -> Iterator[dict[str, Json]]:
+    """A load balancer's members are servers."""
+    wanted: Json = given.get("members")
+    if function_of(wanted) is not None:
+        wanted = [wanted]
+    for value in listed(wanted):
+        server = _named(name, "members", value, resources, tuple(_ADDRESSES))
+        attribute = _ADDRESSES[entries(resources[server])["type"]]
+        yield {
+            "address": {"get_attr": [server, attribute]},
+            "protocol_port": given.get("protocol_port"),
+        }
+
+
+def _named(
+    name: str, key: str, value: Json, resources: Mapping[str, Json], kinds: tuple[str, ...]
+) -> str:
+    """The resource of the template that a property names."""
+    call = function_of(value)
+    target = call[1] if call is not None and call[0] in ("get_resource", "Ref") else None
+    if not isinstance(target, str) or target not in resources:
+        raise InvalidProperty(
+            f"the property {key!r} names {' or '.join(kinds)} of the same template with"
+            " get_resource: what belongs to a load balancer is known when it is validated",
+            resource=name,
+        )
+    kind = entries(resources[target]).get("type")
+    if kind not in kinds:
+        raise InvalidProperty(
+            f"the property {key!r} names {' or '.join(kinds)}, not {target!r}, which is {kind}",
+            resource=name,
+        )
+    return target
+
+
+def _properties(name: str, body: Mapping[str, Json]) -> dict[str, Json]:
+    given: Json = body.get("properties") or {}
+    if not isinstance(given, dict):
+        raise TemplateError("its properties are not a map", resource=name)
+    return entries(given)
