@@ -223,6 +223,12 @@ def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
     code, text = shop.run("action", "call", "main", "close")
     assert (code, "we are shut" in text) == (1, True)
     shop.refused("action", "call", "main", "buy")
+    task = shop.json("action", "call", "main", "close", "--no-wait")["task_id"]
+    code, text = shop.run("action", "result", "main", task, "--wait", "--json")
+    assert (code, "we are shut" in text) == (1, True)
+    task = shop.json("action", "call", "main", "sell", "--arg", "what=ink", "--no-wait")["task_id"]
+    assert shop.json("action", "result", "main", task, "--wait") == "sold ink on 8080"
+    shop.refused("action", "result", "main", "nope")
     rows = shop.json("deployment", "list", "main")
     assert [row["state"] for row in rows][-1] == "success"
     assert "opening" in shop.ok("deployment", "show", "main", rows[-1]["id"])
@@ -246,6 +252,21 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     assert shop.json("env", "add", "left", "--file", file)["port"] == 1
     assert shop.json("env", "deploy", "left", "--no-wait")["action"]["method"] == "deploy"
     assert "done" in shop.ok("env", "follow", "left")
+    assert len(shop.ok("env", "session", "left").strip()) == 32
+    steps = tmp_path / "steps.json"
+    steps.write_text(
+        '[{"op": "replace", "path": "/0/port", "value": 2}, {"op": "add", "path": "/-", "value":'
+        '  {"?": {"type": "test.Shop", "id": "===id1==="}, "name": "===id1===", "port": 3}}]'
+    )
+    changed = shop.json("env", "patch", "left", steps)["services"]
+    assert [one["port"] for one in changed] == [2, 3]
+    assert changed[1]["name"] == changed[1]["?"]["id"] != "===id1==="
+    steps.write_text('[{"op": "replace", "path": "/services/1/port", "value": 4}]')
+    assert shop.json("env", "patch", "left", steps, "--model")["services"][1]["port"] == 4
+    wrong = {'[{"op": "remove", "path": "/9"}]': 1, '[{"op": "fly"}]': 1, "[7]": 1, "{}": 2, "[": 1}
+    for text, code in wrong.items():
+        steps.write_text(text)
+        shop.refused("env", "patch", "left", steps, code=code)
     assert "abandoned" in shop.ok("env", "destroy", "--yes", "left", "--abandon")
 
 

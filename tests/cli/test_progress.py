@@ -53,7 +53,7 @@ def streams(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[list[Line]]:
     return waiting
 
 
-def follow(*options: str, quietly: bool = False) -> tuple[int, str]:
+def follow(*options: str, quietly: bool = False, seconds: float | None = None) -> tuple[int, str]:
     """Exit code and output of a command that follows a deployment."""
 
     @click.command(cls=LazyGroup, invoke_without_command=True)
@@ -63,7 +63,7 @@ def follow(*options: str, quietly: bool = False) -> tuple[int, str]:
         ctx.meta["vetro.json"] = as_json
         with Connection() as connection:
             how = await_deployment if quietly else follow_deployment
-            ctx.exit(how(connection, ENVIRONMENT, "d1"))
+            ctx.exit(how(connection, ENVIRONMENT, "d1", seconds))
 
     done = CliRunner().invoke(command, list(options))
     if done.exception is not None and not isinstance(done.exception, SystemExit):
@@ -94,6 +94,15 @@ def test_the_word_and_the_hint_fit_the_end(
     assert (found, word in text) == (code, True)
     assert ("Hint:" in text, "failed" in text) == (hint is not None, word.endswith("failed"))
     assert hint is None or hint in text
+
+
+@pytest.mark.parametrize("more", [":", TransportError("timed out")], ids=["heartbeat", "silence"])
+def test_who_waits_no_longer_is_told_that_it_goes_on(streams: list[list[Line]], more: Line) -> None:
+    """Exit 1, what was seen so far, and how to see or end it."""
+    streams.append([*OPENING, more])
+    code, text = follow(seconds=1e-9)
+    assert (code, "is still being deployed after 1e-09 seconds" in text) == (1, True)
+    assert "vetro deployment cancel web" in text
 
 
 @pytest.mark.parametrize("quietly", [False, True])

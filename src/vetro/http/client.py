@@ -153,10 +153,22 @@ class SyncClient:
             raise _explain(error) from error
         return size
 
-    def stream_lines(self, method: str, url: str, *, headers: Mapping[str, str]) -> Iterator[str]:
-        """The lines of an endless response. Errors: ``TransportError``; ``Fault`` for 400 and more."""
+    def stream_lines(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        silence_seconds: float | None = None,
+    ) -> Iterator[str]:
+        """The lines of an endless response. ``silence_seconds``: the longest time without any.
+
+        Errors: ``TransportError``; ``Fault`` for 400 and more.
+        """
         try:
-            with self._client.stream(method, url, headers=dict(headers), timeout=None) as response:
+            with self._client.stream(
+                method, url, headers=dict(headers), timeout=silence_seconds
+            ) as response:
                 if response.status_code >= 400:
                     response.read()
                     raise Fault(response.text[:500], status=response.status_code)

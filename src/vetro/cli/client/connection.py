@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -74,6 +75,10 @@ def credentials() -> dict[str, str]:
 
 class StreamBroke(Exception):
     """The service stopped, or the way to it: a stream of events ended before its time."""
+
+
+class WaitedEnough(Exception):
+    """The time to wait for a stream of events is over; what it tells of goes on."""
 
 
 class Connection:
@@ -303,11 +308,14 @@ class Connection:
         """The JSON body of a GET."""
         return self.request("GET", path, **options).json()
 
-    def events(self, path: str) -> Iterator[tuple[str, Any]]:
+    def events(self, path: str, until: float | None = None) -> Iterator[tuple[str, Any]]:
         """Server-sent events of ``path`` as (event name, data) until the server ends them.
 
-        Errors: ``StreamBroke`` when the service cannot be reached (any more), ``Fault`` for a refusal.
+        ``until``: the moment of `time.monotonic` at which to stop; a server that says nothing at all
+        is noticed up to a heartbeat (15 seconds) later. Errors: ``WaitedEnough`` then, ``StreamBroke``
+        when the service cannot be reached (any more), ``Fault`` for a refusal.
         """
+        silence = None if until is None else max(0.01, until - time.monotonic())
         name = "message"
         data: list[str] = []
         try:
@@ -315,8 +323,11 @@ class Connection:
                 "GET",
                 self.url + path,
                 headers={"X-Auth-Token": self.token, "Accept": "text/event-stream"},
+                silence_seconds=silence,
             )
             for line in lines:
+                if until is not None and time.monotonic() >= until:
+                    raise WaitedEnough
                 if line.startswith("event:"):
                     name = line[6:].strip()
                 elif line.startswith("data:"):
@@ -325,6 +336,8 @@ class Connection:
                     yield name, json.loads("\n".join(data))
                     name, data = "message", []
         except TransportError as error:
+            if until is not None and time.monotonic() >= until:
+                raise WaitedEnough from error
             raise StreamBroke(str(error)) from error
 
 

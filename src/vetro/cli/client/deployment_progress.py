@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
 import click
 
-from vetro.cli.client.connection import Connection, StreamBroke
+from vetro.cli.client.connection import Connection, StreamBroke, WaitedEnough
 from vetro.cli.terminal.output import emit_json_line, fail, wants_json
 from vetro.cli.terminal.times import clock
 from vetro.http import Fault
@@ -24,6 +25,15 @@ MARKS = {
 # How the last error report of a deployment begins that did not fail by itself.
 CANCELLED = "Cancelled by"
 STOPPED = ("The service was stopped during", "The service was killed during")
+
+wait_option = click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+timeout_option = click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Follow it no longer than that: exit 1 then, and it goes on.",
+)
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -57,15 +67,20 @@ def goes_on(what: str) -> Generator[None]:
 
 
 def follow_deployment(
-    connection: Connection, environment: dict[str, Any], deployment_id: str
+    connection: Connection,
+    environment: dict[str, Any],
+    deployment_id: str,
+    seconds: float | None = None,
 ) -> int:
     """Print reports until the deployment ends; 0 when it succeeded, 1 when it did not.
+
+    ``seconds``: the command ends when it takes longer.
 
     With ``--json`` a line for each report, and a last one with the outcome. Ends the command when the
     service stops answering: how the deployment ends is not known then.
     """
     name = environment["name"]
-    state, reason = _watch(connection, environment, deployment_id, print_report)
+    state, reason = _watch(connection, environment, deployment_id, print_report, seconds)
     if wants_json():
         emit_json_line({"deployment": deployment_id, "environment": name, "state": state})
     refuse_unknown(name, state)
@@ -79,10 +94,13 @@ def follow_deployment(
 
 
 def await_deployment(
-    connection: Connection, environment: dict[str, Any], deployment_id: str
+    connection: Connection,
+    environment: dict[str, Any],
+    deployment_id: str,
+    seconds: float | None = None,
 ) -> int:
     """The same without a word; for a command whose output is something else."""
-    state, _ = _watch(connection, environment, deployment_id, lambda _: None)
+    state, _ = _watch(connection, environment, deployment_id, lambda _: None, seconds)
     refuse_unknown(environment["name"], state)
     return 0 if state in ("success", "completed_w_warnings") else 1
 
@@ -121,12 +139,14 @@ def _watch(
     environment: dict[str, Any],
     deployment_id: str,
     show: Callable[[dict[str, Any]], None],
+    seconds: float | None = None,
 ) -> tuple[str, str]:
     """The state in which a deployment ended, and its last error. A stream that ends is taken up again."""
     name = environment["name"]
     path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
     reason = ""
     seen: set[str] = set()
+    until = None if seconds is None else time.monotonic() + seconds
     with goes_on(
         f"The deployment of {name} goes on: 'vetro env follow {name}' shows it again,"
         f" 'vetro deployment cancel {name}' ends it."
@@ -134,7 +154,7 @@ def _watch(
         while True:
             answered = False
             try:
-                for event, data in connection.events(path):
+                for event, data in connection.events(path, until):
                     answered = True
                     if event == "report" and data["id"] not in seen:
                         seen.add(data["id"])
@@ -143,6 +163,11 @@ def _watch(
                             reason = str(data.get("text", ""))
                     elif event == "end":
                         return str(data.get("state")), reason
+            except WaitedEnough:
+                fail(
+                    f"{name} is still being deployed after {seconds:g} seconds; that goes on",
+                    f"'vetro env follow {name}' shows it, 'vetro deployment cancel {name}' ends it.",
+                )
             except StreamBroke:
                 return UNKNOWN, reason
             except Fault as fault:

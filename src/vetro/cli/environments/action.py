@@ -9,12 +9,25 @@ import click
 
 from vetro.cli.catalog.package import WHICH, newest_with_class
 from vetro.cli.client.connection import Connection, find_environment, segment
-from vetro.cli.client.deployment_progress import await_deployment, follow_deployment, goes_on
+from vetro.cli.client.deployment_progress import (
+    await_deployment,
+    follow_deployment,
+    goes_on,
+    timeout_option,
+    wait_option,
+)
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.editing import parse_settings
 from vetro.cli.environments.sessions import post_unless_pending, take_over
-from vetro.cli.terminal.output import emit_json, emit_rows, fail, json_option, wants_json
+from vetro.cli.terminal.output import (
+    done,
+    emit_json,
+    emit_rows,
+    fail,
+    json_option,
+    wants_json,
+)
 
 
 @click.group()
@@ -63,12 +76,22 @@ def list_(environment: str) -> None:
     is_flag=True,
     help="Also when changes wait to be deployed; yours are kept for the next deploy.",
 )
+@wait_option
+@timeout_option
 @json_option
-def call(environment: str, name_or_id: str, arguments: tuple[str, ...], keep_pending: bool) -> None:
+def call(
+    environment: str,
+    name_or_id: str,
+    arguments: tuple[str, ...],
+    keep_pending: bool,
+    wait: bool,
+    seconds: float | None,
+) -> None:
     """Call an action by id (or name, where it is unique), follow it and print its result.
 
     When changes wait to be deployed, it asks, or ends with what they are: the action works on what
-    is deployed, and overtakes them. Yours are then taken over when it has ended.
+    is deployed, and overtakes them. Yours are then taken over when it has ended; with --no-wait and
+    after a --timeout they wait for 'vetro env changes --take-over'.
     """
     values = parse_settings(arguments, "--arg")
     with Connection() as connection:
@@ -91,16 +114,44 @@ def call(environment: str, name_or_id: str, arguments: tuple[str, ...], keep_pen
             option="--keep-pending",
         )
         task = answer.json()["task_id"]
+        if not wait:
+            result_is = f"vetro action result {row['name']} {task}"
+            done(f"Called; '{result_is}' prints its result", task_id=task)
+            return
         if not wants_json():
-            code = follow_deployment(connection, row, task)
+            code = follow_deployment(connection, row, task, seconds)
         else:
-            code = await_deployment(connection, row, task)
+            code = await_deployment(connection, row, task, seconds)
         result = connection.get(f"{base}/actions/{task}")
         for one in overtaken:
             if one["own"]:
                 take_over(connection, row, one["session"])
         emit_json(result.get("result"))
         sys.exit(1 if result.get("isException") else code)
+
+
+@action.command("result", short_help="Print the result of an action that was called.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("task")
+@click.option("--wait/--no-wait", default=False, help="Wait until it has ended.")
+@timeout_option
+@json_option
+def result(environment: str, task: str, wait: bool, seconds: float | None) -> None:
+    """Print the result of the action TASK, an id that 'action call --no-wait' or 'deployment list' shows.
+
+    Exit 1 when the action failed, or has not ended yet.
+    """
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        path = f"/v1/environments/{row['id']}/actions/{segment(task)}"
+        found = connection.get(path)
+        if not found and wait:
+            await_deployment(connection, row, task, seconds)
+            found = connection.get(path)
+    if not found:
+        fail(f"The action {task} has not ended yet", "With --wait this command waits for it.")
+    emit_json(found.get("result"))
+    sys.exit(1 if found.get("isException") else 0)
 
 
 @action.command("static", short_help="Call a static action of a class.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from vetro.cli.client.connection import Connection, find_environment, segment
-from vetro.cli.client.deployment_progress import follow_deployment, print_report
+from vetro.cli.client.deployment_progress import follow_deployment, print_report, wait_option
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import application_name, objects_of
 from vetro.cli.terminal.output import (
@@ -178,7 +178,7 @@ def event_line(event: dict[str, Any]) -> str:
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment_id", required=False)
 @click.option("--reason", default="", help="Why: it is in the deployment's reports.")
-@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@wait_option
 @json_option
 def cancel(environment: str, deployment_id: str | None, reason: str, wait: bool) -> None:
     """End the deployment of ENVIRONMENT that runs or waits.

@@ -11,7 +11,7 @@ import click
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package import find_package
 from vetro.cli.client.connection import Connection, find_environment, segment
-from vetro.cli.client.deployment_progress import follow_deployment
+from vetro.cli.client.deployment_progress import follow_deployment, timeout_option, wait_option
 from vetro.cli.client.name_completion import ENVIRONMENT, PACKAGE
 from vetro.cli.environments.applications import (
     application_row,
@@ -26,6 +26,7 @@ from vetro.cli.environments.objects import (
     objects_of,
     set_path,
 )
+from vetro.cli.environments.patching import patch, session
 from vetro.cli.environments.sessions import (
     forget_session,
     open_session_of,
@@ -67,7 +68,7 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-for command in (upgrade, export, import_):
+for command in (upgrade, export, import_, patch, session):
     env.add_command(command)
 
 
@@ -282,14 +283,15 @@ def latest_deployment(connection: Connection, environment_id: str) -> dict[str, 
 
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
 @click.argument("environment", type=ENVIRONMENT)
-@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@wait_option
+@timeout_option
 @click.option(
     "--leave-pending",
     is_flag=True,
     help="Also when other sessions hold changes; they can be taken over afterwards.",
 )
 @json_option
-def deploy(environment: str, wait: bool, leave_pending: bool) -> None:
+def deploy(environment: str, wait: bool, seconds: float | None, leave_pending: bool) -> None:
     """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
 
     When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
@@ -308,7 +310,7 @@ def deploy(environment: str, wait: bool, leave_pending: bool) -> None:
         if not wait:
             emit_object(deployment, None if wants_json() else ["id", "state", "started"])
             return
-        sys.exit(follow_deployment(connection, row, deployment["id"]))
+        sys.exit(follow_deployment(connection, row, deployment["id"], seconds))
 
 
 @env.command("changes", short_help="Show the changes that are not deployed.")
@@ -389,7 +391,7 @@ def follow(environment: str) -> None:
 @click.argument("environment", type=ENVIRONMENT)
 @click.option("--abandon", is_flag=True, help="Forget it; leave its machines as they are.")
 @yes_option
-@click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
+@wait_option
 @json_option
 def destroy(environment: str, abandon: bool, wait: bool) -> None:
     """Remove ENVIRONMENT and everything it made: its machines and what is on their disks."""

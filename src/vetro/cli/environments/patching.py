@@ -1,0 +1,110 @@
+"""``vetro env patch`` and ``session``: for scripts that change an environment by a JSON Patch."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from typing import Any, cast
+
+import click
+
+from vetro.cli.client.connection import Connection, find_environment
+from vetro.cli.client.name_completion import ENVIRONMENT
+from vetro.cli.environments.editing import session_and_services
+from vetro.cli.environments.sessions import open_session_of
+from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.output import done, emit_json, emit_object, fail, json_option, wants_json
+
+MODEL_PATCH = "application/env-model-json-patch"
+_PLACE = re.compile(r"===id(\d+)===")
+
+
+@click.command("patch", short_help="Change applications by a JSON Patch.")
+@click.argument("environment", type=ENVIRONMENT)
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.option("--model", is_flag=True, help="Paths begin at the model, not at its applications.")
+@json_option
+def patch(environment: str, file: Any, model: bool) -> None:
+    """Change the applications of ENVIRONMENT by a JSON Patch in FILE, by default standard input.
+
+    Paths begin at the list of applications ('/0/port', '/-'); each ===id1=== in a text is replaced by a
+    new id, the same everywhere. With --model they begin at the model ('/region', '/services/0/port'),
+    the operations are add, replace and remove, and the changed model is printed. The change waits in
+    your session, as that of 'env add' does.
+    """
+    try:
+        steps = read_json(text_of(file))
+    except NotADocument as error:
+        fail(f"{file.name}: not JSON: {error}")
+    if not isinstance(steps, list):
+        fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
+    steps = with_ids(cast("list[Any]", steps))
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        base = f"/v1/environments/{row['id']}"
+        with session_and_services(connection, row) as (headers, services):
+            if model:
+                content = json.dumps(steps).encode()
+                given = {**headers, "Content-Type": MODEL_PATCH}
+                answer = connection.request(
+                    "PATCH", f"{base}/model/", content=content, headers=given
+                )
+                emit_json(answer.json())
+                return
+            changed = _patched(services, steps, file.name)
+            stored = connection.request(
+                "PUT", f"{base}/services", json=changed, headers=headers
+            ).json()
+    done(
+        f"Changed; 'vetro env changes {row['name']}' shows what waits to be deployed",
+        services=stored,
+    )
+
+
+@click.command("session", short_help="Print the session that commands change.")
+@click.argument("environment", type=ENVIRONMENT)
+@json_option
+def session(environment: str) -> None:
+    """Print the id of your session of ENVIRONMENT; opens one when there is none.
+
+    It is what 'env add' and 'env deploy' use, and the value of the header X-Configuration-Session.
+    """
+    with Connection() as connection:
+        row = find_environment(connection, environment)
+        found = open_session_of(connection, row)
+    if wants_json():
+        emit_object({"id": found})
+    else:
+        click.echo(found)
+
+
+def with_ids(steps: list[Any]) -> list[Any]:
+    """The operations with a new id for each ``===idN===``, the same one for the same number."""
+    new: dict[str, str] = {}
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, str):
+            return _PLACE.sub(lambda found: new.setdefault(found[1], uuid.uuid4().hex), value)
+        if isinstance(value, dict):
+            members = cast("dict[str, Any]", value).items()
+            return {replaced(key): replaced(item) for key, item in members}
+        if isinstance(value, list):
+            return [replaced(item) for item in cast("list[Any]", value)]
+        return value
+
+    return [replaced(step) for step in steps]
+
+
+def _patched(services: list[dict[str, Any]], steps: list[Any], name: str) -> list[Any]:
+    """The applications after the operations; the command ends when one cannot be done."""
+    from jsonpath import JSONPatch
+    from jsonpath.exceptions import JSONPatchError, JSONPointerError
+
+    try:
+        changed: Any = JSONPatch(steps).apply(services)
+    except (JSONPatchError, JSONPointerError, TypeError, KeyError) as error:
+        fail(f"{name}: {error}", "Nothing was changed.")
+    if not isinstance(changed, list):
+        fail(f"{name}: what is left is no list of applications", "Nothing was changed.")
+    return cast("list[Any]", changed)
