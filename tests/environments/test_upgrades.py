@@ -411,3 +411,33 @@ async def test_only_who_may_change_a_session_may_upgrade(api: Api) -> None:
     assert (await api.call("POST", base, {})).status == 400
     unknown = {"applications": [{"id": "nobody"}]}
     assert (await api.call("POST", f"{base}/preview", unknown)).status == 404
+
+
+async def test_another_environment_gets_the_versions_of_the_last_run(bench: Bench) -> None:
+    """They are read, given to the first deploy of a new environment, and preferred by it."""
+    environment, _ = await running_shop(bench)
+    await bench.upload("1.1.0", SHOP_11)
+    api = bench.api
+    path = f"/environments/{environment}/packages"
+    fixed = (await api.call("GET", path)).json()
+    assert fixed == {"packages": {SHOP: ["1.0.0"]}}
+    other = await api.environment("copy")
+    session = await api.session(other)
+    service = {"?": {"type": f"{SHOP}/1"}, "name": "shop"}
+    await api.call("POST", f"/environments/{other}/services", service, session=session)
+    path = f"/environments/{other}/packages"
+    assert (await api.call("GET", path, session=session)).json() == {"packages": {}}
+    wrong: list[Any] = [
+        *(None, [], {}, {"packages": []}, {"packages": {"org.No": ["1.0.0"]}}),
+        *({"packages": {SHOP: one}} for one in ("1.0.0", [], ["x"], ["1.0.0", "9.0.0"])),
+    ]
+    for body in wrong:
+        assert (await api.call("PUT", path, body, session=session)).status == 400, body
+    assert (await api.call("PUT", path, fixed)).status == 400  # no session
+    assert (await api.call("PUT", path, fixed, session=session)).json() == fixed
+    assert (await api.call("GET", path, session=session)).json() == fixed
+    model = await bench.deploy(other, session)
+    assert pinned_packages(model)[SHOP] == {"1.0.0"}
+    session = await api.session(other)
+    refused = await api.call("PUT", path, fixed, session=session)
+    assert (refused.status, "upgrade" in refused.text) == (409, True)

@@ -368,6 +368,8 @@ CATALOG = {
     "POST /v1/wizards/{wizard_id}/finish": Row("owned", wizard, {}, good=(400,)),
     "GET /v1/upgrades": Row("people"),
     f"GET {E}/upgrades": Row("owned", environment),
+    f"GET {E}/packages": Row("owned", environment),
+    f"PUT {E}/packages": Row("owned", environment, {"packages": {}}),
     # No application of it has a package: nobody asks an engine.
     f"POST {E}/upgrades": Row("owned", environment, {}),
     f"POST {E}/upgrades/preview": Row("owned", environment, {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vetro.environments import upgrade_answers
 from vetro.http import Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -182,69 +183,6 @@ VERSION = shape(
         "id": _TEXT,
         "status": _TEXT,
         "links": listed(shape("Link", {"rel": _TEXT, "href": _TEXT})),
-    },
-)
-UPGRADABLE = shape(
-    "ApplicationVersions",
-    {
-        "id": _TEXT,
-        "name": maybe(_TEXT),
-        "class": _TEXT,
-        "package": maybe(_TEXT),
-        "version": maybe(_TEXT),
-        "newest": maybe(_TEXT),
-        "newer": listed(_TEXT),
-    },
-)
-PROPERTY_CHANGE = shape(
-    "PropertyChange",
-    {
-        "property": _TEXT,
-        "change": {"type": "string", "enum": ["added", "removed", "changed"]},
-        "aspects": listed({"type": "string", "enum": ["contract", "default", "usage"]}),
-        "from": maybe(_OBJECT),
-        "to": maybe(_OBJECT),
-    },
-)
-UPGRADE = shape(
-    "Upgrade",
-    {
-        "applications": listed(
-            shape(
-                "ApplicationUpgrade",
-                {
-                    "id": _TEXT,
-                    "name": maybe(_TEXT),
-                    "class": _TEXT,
-                    "package": maybe(_TEXT),
-                    "from": maybe(_TEXT),
-                    "to": maybe(_TEXT),
-                    "direction": {"type": "string", "enum": ["upgrade", "downgrade", "none"]},
-                    "objects": listed(
-                        shape(
-                            "ObjectUpgrade",
-                            {
-                                "id": _TEXT,
-                                "class": _TEXT,
-                                "package": _TEXT,
-                                "from": maybe(_TEXT),
-                                "to": _TEXT,
-                                "changes": listed(PROPERTY_CHANGE),
-                            },
-                        )
-                    ),
-                    "shared": listed(
-                        shape(
-                            "SharedObject",
-                            {"id": _TEXT, "class": _TEXT, "used_by": listed(_OBJECT)},
-                        )
-                    ),
-                    "problems": listed(_TEXT),
-                    "notes": listed(_TEXT),
-                },
-            )
-        ),
-        "problems": listed(_TEXT),
     },
 )
 _ENTERED: dict[str, object] = {}
@@ -441,13 +379,7 @@ REPLIES = {
     f"GET {_E}/model": _value("show_model"),
     f"GET {_E}/model/{{path}}": _value("show_model_at"),
     f"PATCH {_E}/model": _value("change_model"),
-    "GET /v1/upgrades": Reply(
-        _in("environments", {"type": "object", "additionalProperties": listed(UPGRADABLE)}),
-        name="list_project_upgrades",
-    ),
-    f"GET {_E}/upgrades": Reply(_in("applications", listed(UPGRADABLE)), name="list_upgrades"),
-    f"POST {_E}/upgrades": Reply(UPGRADE, name="upgrade_applications", errors=(409, 504)),
-    f"POST {_E}/upgrades/preview": Reply(UPGRADE, name="preview_upgrade", errors=(504,)),
+    **upgrade_answers.REPLIES,
     "GET /v1/deployments": Reply(
         _page("DeploymentPage", "deployments", DEPLOYMENT),
         name="list_project_deployments",

@@ -69,6 +69,12 @@ PATCH_MODEL = Body(
     },
     content_type="application/env-model-json-patch",
 )
+FIX_PACKAGES = Body(
+    an_object(
+        {"packages": {"type": "object", "additionalProperties": {"type": "array", "items": _TEXT}}},
+        ["packages"],
+    )
+)
 UPGRADE = Body(
     {
         "type": ["object", "null"],

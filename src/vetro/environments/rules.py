@@ -52,6 +52,8 @@ RULES = {
     "show_method_schemas": "get_schema",
     "list_project_upgrades": "list_environments",
     "list_upgrades": "show_environment",
+    "list_fixed_packages": "show_environment",
+    "fix_packages": "update_services",
     "preview_upgrade": "show_environment",
     "upgrade_applications": "update_services",
     "list_templates": "list_env_templates",

@@ -36,11 +36,27 @@ async def upgrade(call: Call) -> Json:
     return await model_response(found)
 
 
+async def fixed(call: Call) -> Json:
+    """The versions of packages, of required ones too, that the next deploy prefers."""
+    found = await call.service.upgrades.fixed(call.principal, call.environment, call.session)
+    return {"packages": found}
+
+
+async def fix(call: Call) -> Json:
+    """Set the versions of packages that the first deploy prefers, in a session."""
+    body = await call.json()
+    found = await call.service.upgrades.fix(call.principal, call.environment, call.session, body)
+    return {"packages": found}
+
+
 _ALL = E + "/upgrades"
+_FIXED = E + "/packages"
 
 ENDPOINTS = [
     Endpoint("list_project_upgrades", "GET", "/v1/upgrades", of_project),
     Endpoint("list_upgrades", "GET", _ALL, listing, bodies.SESSION),
     Endpoint("preview_upgrade", "POST", _ALL + "/preview", preview, bodies.SESSION, bodies.UPGRADE),
+    Endpoint("list_fixed_packages", "GET", _FIXED, fixed, bodies.SESSION),
+    Endpoint("fix_packages", "PUT", _FIXED, fix, bodies.SESSION, bodies.FIX_PACKAGES),
     Endpoint("upgrade_applications", "POST", _ALL, upgrade, bodies.SESSION, bodies.UPGRADE),
 ]

@@ -33,7 +33,7 @@ from vetro.environments.upgrades import (
 )
 from vetro.environments.uses import BATCH, pinned_packages
 from vetro.http import BadRequest, Conflict, NotFound, Principal
-from vetro.packages import VersionSpec
+from vetro.packages import Version, VersionSpec
 
 Json = Any
 #: Models whose headers are cached: a list of environments reads each model only once.
@@ -147,6 +147,53 @@ class Upgrades:
         await self.store.change_model(principal, environment_id, session_id, change)
         return found
 
+    # Versions of the last run
+
+    async def fixed(
+        self, principal: Principal, environment_id: str, session_id: str | None
+    ) -> dict[str, list[str]]:
+        """The versions of the catalog's packages that the next deploy prefers, those of required
+        packages too: what the last run used. Errors: 400, 403, 404."""
+        row, model = await self._model(principal, environment_id, session_id)
+        shelf = await self._shelf(row.tenant_id, model)
+        return {
+            name: sorted(versions, key=Version.parse)
+            for name, versions in sorted(pinned_packages(model).items())
+            if shelf.knows(name)
+        }
+
+    async def fix(
+        self, principal: Principal, environment_id: str, session_id: str | None, body: object
+    ) -> dict[str, list[str]]:
+        """Give a session of an environment that was never deployed the versions to prefer.
+
+        Errors: 400 (also for versions that the catalog does not have), 403, 404, 409 when it was
+        deployed: what moves then is an upgrade.
+        """
+        wanted = checked_versions(body)
+        row, model = await self._model(principal, environment_id, session_id, write=True)
+        if row.version or model.get("ObjectsCopy") is not None:
+            raise Conflict(
+                "The environment was deployed already: its packages move by an upgrade"
+                f" (POST /v1/environments/{environment_id}/upgrades)"
+            )
+        shelf = await self._shelf(row.tenant_id, {})
+        missing = [
+            f"{name} {version}"
+            for name, versions in wanted.items()
+            for version in versions
+            if version not in shelf.versions(name)
+        ]
+        if missing:
+            raise BadRequest(f"The catalog does not have {', '.join(missing)}")
+        texts = {name: [str(one) for one in versions] for name, versions in wanted.items()}
+
+        def change(model: dict[str, Any]) -> None:
+            model["SystemData"] = {**(model.get("SystemData") or {}), "Packages": texts}
+
+        await self.store.change_model(principal, environment_id, session_id, change)
+        return texts
+
     async def _looked_at(
         self,
         principal: Principal,
@@ -217,6 +264,23 @@ class Upgrades:
         async with self.database.read() as tx:
             row = await self.store.environment(tx, principal, environment_id)
             return row, await self.store.model_to_read(tx, row, session_id)
+
+
+def checked_versions(body: object) -> dict[str, list[Version]]:
+    """The versions by package in ``{"packages": {name: [version]}}``. Errors: 400."""
+    packages = cast("dict[str, Any]", body).get("packages") if isinstance(body, dict) else None
+    if not isinstance(packages, dict):
+        raise BadRequest("The body must be an object with 'packages': versions by package")
+    found: dict[str, list[Version]] = {}
+    for name, versions in cast("dict[str, Any]", packages).items():
+        if not isinstance(versions, list) or not versions:
+            raise BadRequest(f"packages, {name:.80}: expected a list of versions")
+        try:
+            read = {Version.parse(str(one)) for one in cast("list[Any]", versions)}
+        except ValueError as error:
+            raise BadRequest(f"packages, {name:.80}: {error}") from error
+        found[name] = sorted(read)
+    return found
 
 
 def checked_body(body: object) -> dict[str, dict[str, Any]]:

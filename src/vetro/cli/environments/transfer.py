@@ -1,6 +1,7 @@
 """``vetro env export`` and ``import``: what an environment is made of, as a file, and from one.
 
-The file holds what a user decided: the applications with their inputs, and the versions of their classes.
+The file holds what a user decided: the applications with their inputs, and the versions of all packages that
+their last deployment used, those of required packages too.
 What deployments left behind (addresses, results, the state of the program) stays where it is: an import is
 deployed from the start.
 """
@@ -47,6 +48,7 @@ def export(environment: str, output: Path | None) -> None:
         shown = connection.get(f"/v1/environments/{row['id']}", headers=headers)
         path = f"/v1/environments/{row['id']}/services"
         services = cast("list[dict[str, Any]]", connection.get(path, headers=headers))
+        fixed = connection.get(f"/v1/environments/{row['id']}/packages", headers=headers)
         checker = Checker(connection)
         for service in services:
             for _, node in objects_of(service):
@@ -55,7 +57,7 @@ def export(environment: str, output: Path | None) -> None:
         "format": FORMAT,
         "name": row["name"],
         **{key: shown[key] for key in ("region", "description_text") if shown.get(key)},
-        "packages": _packages(services),
+        "packages": fixed["packages"],
         "services": services,
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -79,10 +81,12 @@ def export(environment: str, output: Path | None) -> None:
 def import_(file: Any, name: str | None) -> None:
     """Make a new environment of an exported FILE ('-': standard input).
 
-    Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, and
-    the images and flavors they name must exist; otherwise nothing is made.
+    Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, in
+    the versions that were deployed last, and the images and flavors they name must exist; otherwise
+    nothing is made.
     """
     document = _read(file)
+    versions = document.get("packages")
     services = with_new_ids(cast("list[dict[str, Any]]", document["services"]))
     with Connection() as connection:
         checker = Checker(connection)
@@ -93,9 +97,11 @@ def import_(file: Any, name: str | None) -> None:
         row = connection.request("POST", "/v1/environments", json=body).json()
         path = f"/v1/environments/{segment(row['id'])}"
         session = connection.request("POST", f"{path}/configure").json()["id"]
-        if services:
-            headers = {"X-Configuration-Session": session}
-            answer = connection.answer("POST", f"{path}/services", json=services, headers=headers)
+        headers = {"X-Configuration-Session": session}
+        given = [("PUT", "packages", {"packages": versions})] if versions else []
+        given += [("POST", "services", services)] if services else []
+        for method, part, content in given:
+            answer = connection.answer(method, f"{path}/{part}", json=content, headers=headers)
             if answer.status >= 400:
                 connection.request("DELETE", path, params={"abandon": "true"})
                 fail(error_text(answer), "Nothing was made.")
@@ -119,17 +125,6 @@ def _keep_inputs(checker: Checker, node: dict[str, Any]) -> None:
             del node[key]
 
 
-def _packages(services: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """The packages and versions that the objects' types name, once each."""
-    found: dict[tuple[str, str], None] = {}
-    for _, node in objects_of(services):
-        _, _, home = str(node["?"].get("type", "")).partition("/")
-        version, _, package = home.partition("@")
-        if package:
-            found[package, version] = None
-    return [{"name": name, "version": version} for name, version in sorted(found)]
-
-
 def _read(file: Any) -> dict[str, Any]:
     try:
         found = read_json(text_of(file))
@@ -148,6 +143,8 @@ def _wrong(document: dict[str, Any], services: Any) -> Iterator[str]:
         yield f"not an exported environment: 'format' is not {FORMAT!r}"
     if not isinstance(document.get("name"), str):
         yield "'name' is not a text"
+    if not isinstance(document.get("packages", {}), dict):
+        yield "'packages' is no object"
     if not isinstance(services, list):
         yield "'services' is not a list"
         return
