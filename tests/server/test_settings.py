@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from vetro.http import ConnectionLimits
+from vetro.server.compute import compute_settings
 from vetro.server.errors import StartError
 from vetro.server.node import connection_limits, mutual_tls
 from vetro.server.settings import SettingsError, TlsSection, load_settings
-from vetro.server.up import compute_settings
 
 
 def test_file_environment_and_flag_override_in_that_order(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from vetro.cli.terminal.output import CommandError, UsageMistake
 # name -> (module below vetro.cli, attribute, one-line help)
 COMMANDS = {
     "up": ("service.up", "up", "Start everything in one process."),
+    "api": ("service.up", "api", "Serve all HTTP faces, without engines and a node."),
+    "engine": ("service.up", "engine", "Run deployments: an engine pool."),
+    "compute": ("service.up", "compute", "Serve the compute node API alone."),
     "key": ("service.key", "key", "Keys that seal secrets in the database."),
     "database": ("service.database", "database", "Copy the database of a service."),
     "node": ("service.node", "node", "Run this machine's node agent."),

@@ -17,6 +17,10 @@ _EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
 class ComputeSection:
     """The compute node service (docs/compute/service.md)."""
 
+    host: str = "127.0.0.1"
+    """Address of a compute service of its own (`vetro compute`)."""
+    port: int = 8083
+    """Port of a compute service of its own; 0: a free one."""
     overprovision_cpu: float = 16.0
     """How many times its processors a node may promise (docs/decisions/0012)."""
     overprovision_ram: float = 1.0

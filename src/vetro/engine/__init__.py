@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.engine.pool import EnginePool
+    from vetro.engine.pool import EnginePool, owner_of
     from vetro.engine.services import library_path
     from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
     from vetro.engine.tables import MIGRATIONS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
-        "vetro.engine.pool": "EnginePool",
+        "vetro.engine.pool": "EnginePool owner_of",
         "vetro.engine.services": "library_path",
         "vetro.engine.settings": "EngineSection EngineSettings NetworkSection",
         "vetro.engine.tables": "MIGRATIONS",
@@ -36,4 +36,5 @@ __all__ = [
     "EngineSettings",
     "NetworkSection",
     "library_path",
+    "owner_of",
 ]

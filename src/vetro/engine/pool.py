@@ -10,6 +10,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -63,6 +64,16 @@ ENDS_ENGINES = (
 FULL_PAUSE_SECONDS = 2.0
 
 
+def owner_prefix(data_dir: Path) -> str:
+    """The beginning of the names under which processes of a data directory take leases."""
+    return f"{socket.gethostname()}/{data_dir}/"
+
+
+def owner_of(data_dir: Path) -> str:
+    """The name under which this process takes leases."""
+    return f"{owner_prefix(data_dir)}{os.getpid()}-{secrets.token_hex(4)}"
+
+
 class EnginePool:
     """Runs tasks. ``prepare()`` before threads exist, ``run()`` in the service's loop."""
 
@@ -72,8 +83,8 @@ class EnginePool:
         self._warm: socket.socket | None = None
         self._workers: dict[str, int] = {}
         # A successor on this machine recognises our leases by host name and data directory.
-        self.owner_prefix = f"{socket.gethostname()}/{settings.data_dir}/"
-        self.owner = f"{self.owner_prefix}{os.getpid()}-{secrets.token_hex(4)}"
+        self.owner_prefix = owner_prefix(settings.data_dir)
+        self.owner = owner_of(settings.data_dir)
 
     def prepare(self) -> None:
         """Fork the zygote."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class EngineSection:
     """The engine pool and what programs may use."""
 
+    compute_url: str = "http://127.0.0.1:8082/compute"
+    """The compute service, for engines in processes of their own (`vetro engine`)."""
     workers: int = 4
     """Deployments at a time; as many static actions beside them."""
     project_workers: int = 0

@@ -13,6 +13,10 @@ from vetro.messaging.broker import BrokerSettings
 class MailboxSection:
     """What the guests' mailboxes take ([guest.md](guest.md#large-results))."""
 
+    url: str = ""
+    """Where guests reach their mailboxes; empty: at the first address of `network.external_cidr`, which
+    every node has, and the service's port.
+    """
     result_limit: int = 2**20
     """Bytes that the result of a plan may have; agents cut outputs of scripts to fit."""
     plan_limit: int = 16 * 2**20

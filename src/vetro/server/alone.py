@@ -1,4 +1,4 @@
-"""One face in a process of its own: ``vetro repository serve``, ``vetro broker``."""
+"""A part in a process of its own: ``vetro compute``, ``vetro repository serve``, ``vetro broker``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ async def serve_alone(
     settings: Settings,
     listener: socket.socket,
     limits: ConnectionLimits,
-    face: Face,
+    faces: list[Face],
     database: Database,
     started: str,
 ) -> None:
-    """Serve a face until a signal; ``started`` is printed when it answers. Ready: its database is."""
+    """Serve faces until a signal; ``started`` is printed when it answers. Ready: its database is."""
     from vetro.http import admission, assemble, raise_descriptor_limit, serve
 
     stop = asyncio.Event()
@@ -38,7 +38,7 @@ async def serve_alone(
         return {}
 
     await serve(
-        assemble([face], readiness=missing, trust_proxy=settings.server.trust_proxy),
+        assemble(faces, readiness=missing, trust_proxy=settings.server.trust_proxy),
         [listener],
         stop,
         drain_seconds=settings.server.drain_seconds,

@@ -63,4 +63,4 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
         url = f"http://{settings.repository.host}:{port_of(listener)}"
         face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
         said = f"The metadata repository listens on {url}/v1"
-        await serve_alone(settings, listener, limits, face, database, said)
+        await serve_alone(settings, listener, limits, [face], database, said)

@@ -53,6 +53,6 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             face = broker.broker_face(store, debug=settings.server.debug)
             where = f"http://{given.host}:{port_of(listener)}"
             said = f"The service broker listens on {where}/v2"
-            await serve_alone(settings, listener, limits, face, database, said)
+            await serve_alone(settings, listener, limits, [face], database, said)
     finally:
         await database.close()

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 import vetro
-from vetro.engine import EnginePool, EngineSettings
+from vetro.engine import EnginePool, EngineSettings, owner_of
 from vetro.server import data_directory
+from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
+from vetro.server.engine import check_network, engine_settings, refuse_file_database
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
-from vetro.server.installation import KEYS, open_database, refuse_missing
+from vetro.server.installation import open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import (
     choose_driver,
@@ -37,7 +39,6 @@ from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
-    from vetro.compute import ComputeSettings
     from vetro.http import Admission, Assembly, ConnectionLimits, Policy, Readings
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
@@ -45,26 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["StartError", "run_up"]
 
 log = structlog.get_logger(__name__)
-
-
-def compute_settings(settings: Settings, **known: Any) -> ComputeSettings:
-    """The settings of the compute service: its sections, and values ``known`` to its process.
-
-    Errors: ``StartError``: the allocator cannot work with the section ``dapi``.
-    """
-    from vetro import compute
-
-    network = settings.network
-    made = compute.ComputeSettings(
-        compute=settings.compute,
-        dapi=settings.dapi,
-        external=compute.ExternalNetwork(network.external_network, network.external_cidr),
-        **known,
-    )
-    wrong = made.placement.problem()
-    if wrong:
-        raise StartError(f"[dapi]: {wrong}", "docs/compute/allocation.md has the settings.")
-    return made
 
 
 def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Policy:
@@ -81,30 +62,20 @@ def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Poli
         ) from error
 
 
-def check_network(settings: Settings) -> None:
-    """Check that ``[network]`` has valid networks. Errors: ``StartError``."""
-    given = settings.network.external_cidr
-    try:
-        roomy = ipaddress.IPv4Network(given).num_addresses >= 4
-    except ValueError as error:
-        raise StartError(
-            f"[network] external_cidr: {error}",
-            "Give an IPv4 network such as 172.24.4.0/24: addresses of instances come from it.",
-        ) from error
-    if not roomy:
-        raise StartError(
-            f"[network] external_cidr: {given} has no address to give away",
-            "Give an IPv4 network such as 172.24.4.0/24: addresses of instances come from it.",
-        )
-
-
 def run_up(settings: Settings) -> int:
     """Run until a signal; the exit code. Errors: ``StartError``."""
     with explained_errors(settings):
-        return _run_up(settings)
+        return _run(settings, engines=True)
 
 
-def _run_up(settings: Settings) -> int:
+def run_api(settings: Settings) -> int:
+    """``vetro api``: all faces, without engines and without a node. Errors: ``StartError``."""
+    refuse_file_database(settings, "vetro api")
+    with explained_errors(settings):
+        return _run(replace(settings, node=replace(settings.node, enabled=False)), engines=False)
+
+
+def _run(settings: Settings, *, engines: bool) -> int:
     import uvloop
 
     from vetro.http import configure_logging
@@ -127,68 +98,34 @@ def _run_up(settings: Settings) -> int:
         if driver not in ("process", "simulated"):
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
-            if settings.server.host not in ("0.0.0.0", "::"):  # noqa: S104
+            # Other nodes relay there themselves; a main socket for all addresses has that one already.
+            if engines and settings.server.host not in ("0.0.0.0", "::"):  # noqa: S104
                 guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))
-            # Otherwise the main socket has that address already.
             mailbox_url = f"http://{gateway}:{port}"
         elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
             mailbox_url = f"http://{settings.server.host}:{port}"
-        service_key = data_directory.secret(shared / "service-key")
-        engine = EngineSettings(
-            database_url=settings.database_url,
-            data_dir=directory,
-            compute_url=f"http://{_reachable(settings.server.host)}:{port}/compute",
-            service_key=service_key,
-            mailbox_url=mailbox_url,
-            package_dir=shared / "packages",
-            signing_key=shared / "engine-signing.pem",
-            key_file=shared / KEYS,
-            engine=settings.engine,
-            network=replace(
-                settings.network,
-                default_dns=settings.network.default_dns or system_name_servers(),
-            ),
-            mailbox=settings.mailbox,
-            rabbitmq=settings.rabbitmq,
-            log_level=settings.server.log_level,
-            log_format=settings.server.log_format,
-        )
-        pool = EnginePool(engine)
-        # Fork now: later this process has threads, and a fork would copy their locks.
-        pool.prepare()
+        compute_url = f"http://{_reachable(settings.server.host)}:{port}/compute"
+        engine = engine_settings(settings, compute_url, mailbox_url)
+        pool = EnginePool(engine) if engines else None
+        if pool is not None:
+            # Fork now: later this process has threads, and a fork would copy their locks.
+            pool.prepare()
         try:
-            up = _Up(settings, engine, pool, driver, reason, service_key, limits)
+            up = _Up(settings, engine, pool, driver, reason, limits)
             # uvloop takes less processor time for a request, but a command whose child keeps its
             # pipes never ends there: a process with a node has asyncio's loop (decision 0222).
             loop = None if settings.node.enabled else uvloop.new_event_loop
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(up.serve(main, guests, metrics))
         finally:
-            pool.close()
+            if pool is not None:
+                pool.close()
     return 0
 
 
 def _reachable(host: str) -> str:
     """An address of this machine to which a connection can be made."""
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only
-
-
-def system_name_servers() -> list[str]:
-    """The machine's name servers that a guest can reach too (none on loopback)."""
-    try:
-        lines = Path("/etc/resolv.conf").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    found = [words[1] for line in lines if (words := line.split())[:1] == ["nameserver"]]
-    usable: list[str] = []
-    for text in found:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            continue
-        if address.version == 4 and not address.is_loopback:
-            usable.append(text)
-    return usable
 
 
 class _Up:
@@ -198,10 +135,9 @@ class _Up:
         self,
         settings: Settings,
         engine: EngineSettings,
-        pool: EnginePool,
+        pool: EnginePool | None,
         driver: str,
         reason: str,
-        service_key: str,
         limits: ConnectionLimits,
     ) -> None:
         self.settings = settings
@@ -209,7 +145,7 @@ class _Up:
         self.pool = pool
         self.driver = driver
         self.reason = reason
-        self.service_key = service_key
+        self.owner = owner_of(settings.data_dir) if pool is None else pool.owner
         self.limits = limits
         self._database: Database | None = None
         self._readings: Readings | None = None
@@ -271,12 +207,13 @@ class _Up:
             )
             others: list[asyncio.Task[None]] = [
                 asyncio.create_task(sweep_builds(self.settings.data_dir), name="build leftovers"),
-                self._task(self.pool.run(database), "engine", stop),
                 self._task(self._history(database), "history", stop),
-                self._task(removal.worker(self.pool.owner).work(), "projects", stop),
+                self._task(removal.worker(self.owner).work(), "projects", stop),
             ]
+            if self.pool is not None:
+                others.append(self._task(self.pool.run(database), "engine", stop))
             stack.enter_context(self._notifying.told())
-            for name, work in self._notifying.works(database, self.pool.owner).items():
+            for name, work in self._notifying.works(database, self.owner).items():
                 others.append(self._task(work, name, stop))
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
@@ -329,7 +266,7 @@ class _Up:
             database=database_of(self.settings),
             data_dir=str(self.settings.data_dir),
             driver=self.driver if self.settings.node.enabled else "none",
-            workers=self.engine.engine.workers,
+            workers=None if self.pool is None else self.engine.engine.workers,
             broker=self.settings.rabbitmq.host,
         )
 
@@ -337,13 +274,13 @@ class _Up:
         from vetro.environments import HistoryPruning
 
         pruning = HistoryPruning(database, self.settings.history)
-        await (await pruning.worker(self.pool.owner)).work()
+        await (await pruning.worker(self.owner)).work()
 
     @asynccontextmanager
     async def _rooms(
         self, port: int
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
-        from vetro import catalog, compute, environments, identity, messaging, repository, stacks
+        from vetro import catalog, environments, identity, messaging, repository, stacks
         from vetro.http import discard_abandoned_uploads
         from vetro.server.projects import Holdings
 
@@ -351,17 +288,7 @@ class _Up:
         async with open_database(settings) as database:
             host = _reachable(settings.server.host)
             url = f"http://{host}:{port}"
-            node_key = data_directory.secret(shared / "node-key")
-            tls = mutual_tls(settings.tls)
-            service = compute.ComputeService(
-                database,
-                compute_settings(
-                    settings,
-                    image_dir=shared / "images",
-                    node_key=node_key,
-                    agent_tls=tls.client_context() if tls is not None else None,
-                ),
-            )
+            service = compute_service(settings, database)
             for uploads in (shared / "packages", shared / "images"):
                 discard_abandoned_uploads(uploads)
             policy = policy_of(settings, environments.catalog_policy)
@@ -401,7 +328,7 @@ class _Up:
                         name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
                         for name, one in stacks.DEFAULT_FLAVORS.items()
                     },
-                    platform=stacks.ComputeOffers(f"{url}/compute", self.service_key),
+                    platform=stacks.ComputeOffers(f"{url}/compute", self.engine.service_key),
                 ),
                 known.face(
                     [
@@ -421,15 +348,7 @@ class _Up:
                     identity_url=identity_url,
                     debug=settings.server.debug,
                 ),
-                compute.compute_face(
-                    service,
-                    compute.NodeAware(
-                        tokens,
-                        node_key=node_key,
-                        service_key=self.service_key,
-                        shared_key=settings.compute.shared_node_key,
-                    ),
-                ),
+                compute_face(settings, service, tokens),
             ]
             if known.keystone is not None:
                 faces = [one for one in faces if one.name != "identity"]

@@ -10,6 +10,7 @@ from vetro.cli.client.connection import Connection, segment
 from vetro.cli.repository.services import service
 from vetro.cli.repository.trees import pack_tree, unpack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
+from vetro.cli.terminal.installation import installation_options, local_settings
 from vetro.cli.terminal.output import counted, done, emit_json, fail, json_option, wants_json
 
 ADMIN = "/repository/v1/admin"
@@ -184,34 +185,15 @@ def rebuild() -> None:
 @repository.command("serve")
 @click.option("--host", help="Address to listen on [127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [8084].")
-@click.option("--data-dir", help="The data directory of the installation.")
-@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
-@click.pass_context
-def serve(
-    ctx: click.Context,
-    host: str | None,
-    port: int | None,
-    data_dir: str | None,
-    config: Path | None,
-) -> None:
+@installation_options
+def serve(host: str | None, port: int | None, data_dir: str | None, config: Path | None) -> None:
     """Serve the repository in a process of its own, at /v1.
 
     It works on the database and with the accounts of an installation ('vetro up'): name the same
     database and shared directory (docs/several-services.md).
     """
     from vetro.server.definitions import run_repository
-    from vetro.server.errors import StartError
-    from vetro.server.settings import SettingsError, load_settings
 
-    try:
-        settings = load_settings(
-            {
-                "repository.host": host,
-                "repository.port": port,
-                "server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir"),
-            },
-            config_file=config,
-        )
+    flags = {"repository.host": host, "repository.port": port}
+    with local_settings(data_dir, config, flags) as settings:
         raise SystemExit(run_repository(settings))
-    except (SettingsError, StartError) as error:
-        fail(str(error), getattr(error, "hint", None))

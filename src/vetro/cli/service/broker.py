@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.installation import installation_options, local_settings
 
 
 @click.command("broker")
@@ -14,11 +14,8 @@ from vetro.cli.terminal.output import fail
 @click.option("--port", type=int, help="Port to listen on [8083].")
 @click.option("--tenant", help="The project that the environments of all spaces are in [admin].")
 @click.option("--auth-url", help="The identity service [http://127.0.0.1:8082/identity/v3].")
-@click.option("--data-dir", help="Where the broker's own database is kept.")
-@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
-@click.pass_context
+@installation_options
 def broker(
-    ctx: click.Context,
     host: str | None,
     port: int | None,
     tenant: str | None,
@@ -32,21 +29,13 @@ def broker(
     be on another machine. Name and password that the platform is given are those of a user of Vetro
     with a role in the project --tenant (docs/broker.md).
     """
-    from vetro.server.errors import StartError
     from vetro.server.service_broker import run_broker
-    from vetro.server.settings import SettingsError, load_settings
 
-    try:
-        settings = load_settings(
-            {
-                "cfapi.host": host,
-                "cfapi.port": port,
-                "cfapi.tenant": tenant,
-                "cfapi.auth_url": auth_url,
-                "server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir"),
-            },
-            config_file=config,
-        )
+    flags = {
+        "cfapi.host": host,
+        "cfapi.port": port,
+        "cfapi.tenant": tenant,
+        "cfapi.auth_url": auth_url,
+    }
+    with local_settings(data_dir, config, flags) as settings:
         raise SystemExit(run_broker(settings))
-    except (SettingsError, StartError) as error:
-        fail(str(error), getattr(error, "hint", None))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.output import emit_json, json_option, wants_json
 
 
 @click.group("database")
@@ -28,11 +29,9 @@ def database() -> None:
     help="postgresql://USER:PASSWORD@HOST/NAME or sqlite:///PATH: an empty database.",
     show_envvar=True,
 )
-@click.option("--data-dir", help="Where everything is kept.")
-@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@installation_options
 @json_option
-@click.pass_context
-def copy(ctx: click.Context, target: str, data_dir: str | None, config: Path | None) -> None:
+def copy(target: str, data_dir: str | None, config: Path | None) -> None:
     """Copy the database of a stopped service to an empty one of either kind.
 
     Works on this machine's files, as the user of the service. All rows are copied in one transaction,
@@ -43,24 +42,14 @@ def copy(ctx: click.Context, target: str, data_dir: str | None, config: Path | N
     """
     import asyncio
 
-    from vetro.server.errors import StartError
     from vetro.server.installation import copy as copy_installation
-    from vetro.server.settings import SettingsError, load_settings
 
     def progress(table: str, rows: int) -> None:
         if rows and not wants_json():
             click.echo(f"  {table}: {rows} rows", err=True)
 
-    try:
-        settings = load_settings(
-            {"server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir")},
-            config_file=config,
-        )
+    with local_settings(data_dir, config) as settings:
         rows = asyncio.run(copy_installation(settings, target, progress))
-    except (SettingsError, StartError) as error:
-        fail(str(error), getattr(error, "hint", None))
-    except PermissionError as error:
-        fail(f"{error.filename} may not be used by you", "Run it as the user of the service.")
     if wants_json():
         emit_json({"rows": rows})
     else:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.output import emit_json, json_option, wants_json
 
 
 @click.group("key")
@@ -21,12 +22,10 @@ def key() -> None:
 
 
 @key.command("rotate", short_help="Seal everything with a new key, and remove the old one.")
-@click.option("--data-dir", help="Where everything is kept.")
-@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
+@installation_options
 @yes_option
 @json_option
-@click.pass_context
-def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> None:
+def rotate(data_dir: str | None, config: Path | None) -> None:
     """Make a new key and encrypt everything with it again; the old key is removed at the end.
 
     Works on this machine's files, as the user of the service, while the service runs or not.
@@ -35,30 +34,20 @@ def rotate(ctx: click.Context, data_dir: str | None, config: Path | None) -> Non
     """
     import asyncio
 
-    from vetro.server.errors import StartError
     from vetro.server.installation import KEYS
     from vetro.server.installation import rotate as rotate_keys
-    from vetro.server.settings import SettingsError, load_settings
 
     def progress(table: str, rows: int) -> None:
         if not wants_json():
             click.echo(f"  {table}: {rows} rows", err=True)
 
-    try:
-        settings = load_settings(
-            {"server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir")},
-            config_file=config,
-        )
+    with local_settings(data_dir, config) as settings:
         agree(
             f"The key that is in {settings.shared_dir / KEYS} now would be removed: backups of the database"
             " from before cannot be read without the key file of that time",
             "Rotate",
         )
         rows = asyncio.run(rotate_keys(settings, progress))
-    except (SettingsError, StartError) as error:
-        fail(str(error), getattr(error, "hint", None))
-    except PermissionError as error:
-        fail(f"{error.filename} may not be used by you", "Run it as the user of the service.")
     file = settings.shared_dir / KEYS
     if wants_json():
         emit_json({"rows": rows, "file": str(file)})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.installation import installation_options, local_settings
 
 
 @click.command("node")
@@ -17,7 +17,6 @@ from vetro.cli.terminal.output import fail
 @click.option("--admin-ip", help="Where the service reaches this node [its own address].")
 @click.option("--mailbox-url", help="Where guests reach their mailboxes (shown in sysinfo).")
 @click.option("--prefix", help="First letters of every interface this agent makes [vt].")
-@click.option("--data-dir", help="Where instances and images are kept.")
 @click.option(
     "--driver",
     type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
@@ -31,10 +30,8 @@ from vetro.cli.terminal.output import fail
     default=None,
     help="Let operators make containers with the machine's own root.",
 )
-@click.option("--config", "config", type=click.Path(path_type=Path), help="A vetro.toml.")
-@click.pass_context
+@installation_options
 def node(
-    ctx: click.Context,
     compute_url: str | None,
     key: str | None,
     listen_host: str | None,
@@ -50,28 +47,20 @@ def node(
     config: Path | None,
 ) -> None:
     """Run this machine's node agent: it takes instances from a compute service elsewhere."""
-    from vetro.server.errors import StartError
     from vetro.server.node import run_node
-    from vetro.server.settings import SettingsError, load_settings
 
-    try:
-        settings = load_settings(
-            {
-                "server.data_dir": data_dir or ctx.find_root().meta.get("vetro.data_dir"),
-                "node.compute_url": compute_url,
-                "node.key": key,
-                "node.listen_host": listen_host,
-                "node.port": port,
-                "node.admin_ip": admin_ip,
-                "node.mailbox_url": mailbox_url,
-                "node.prefix": prefix,
-                "node.driver": driver,
-                "node.server_uuid": server_uuid,
-                "node.pull": pull,
-                "node.allow_privileged": allow_privileged,
-            },
-            config_file=config,
-        )
+    flags = {
+        "node.compute_url": compute_url,
+        "node.key": key,
+        "node.listen_host": listen_host,
+        "node.port": port,
+        "node.admin_ip": admin_ip,
+        "node.mailbox_url": mailbox_url,
+        "node.prefix": prefix,
+        "node.driver": driver,
+        "node.server_uuid": server_uuid,
+        "node.pull": pull,
+        "node.allow_privileged": allow_privileged,
+    }
+    with local_settings(data_dir, config, flags) as settings:
         raise SystemExit(run_node(settings))
-    except (SettingsError, StartError) as error:
-        fail(str(error), getattr(error, "hint", None))

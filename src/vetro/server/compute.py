@@ -1,0 +1,107 @@
+"""The compute service in a process: its parts, and ``vetro compute``, where it is alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+from vetro.server import data_directory
+from vetro.server.alone import serve_alone
+from vetro.server.engine import check_network, refuse_file_database
+from vetro.server.errors import StartError
+from vetro.server.installation import open_database
+from vetro.server.listeners import listen, port_of
+from vetro.server.node import connection_limits, mutual_tls
+from vetro.server.settings import Settings
+from vetro.server.starting import explained_errors
+
+if TYPE_CHECKING:
+    from vetro.compute import ComputeService, ComputeSettings
+    from vetro.http import Authenticator, ConnectionLimits, Face
+    from vetro.storage import Database
+
+
+def compute_settings(settings: Settings, **known: Any) -> ComputeSettings:
+    """The settings of the compute service: its sections, and values ``known`` to its process.
+
+    Errors: ``StartError``: the allocator cannot work with the section ``dapi``.
+    """
+    from vetro import compute
+
+    network = settings.network
+    made = compute.ComputeSettings(
+        compute=settings.compute,
+        dapi=settings.dapi,
+        external=compute.ExternalNetwork(network.external_network, network.external_cidr),
+        **known,
+    )
+    wrong = made.placement.problem()
+    if wrong:
+        raise StartError(f"[dapi]: {wrong}", "docs/compute/allocation.md has the settings.")
+    return made
+
+
+def compute_service(settings: Settings, database: Database) -> ComputeService:
+    """The service on an installation's database and images. Errors: ``StartError``."""
+    from vetro.compute import ComputeService
+
+    tls = mutual_tls(settings.tls)
+    return ComputeService(
+        database,
+        compute_settings(
+            settings,
+            image_dir=settings.shared_dir / "images",
+            node_key=data_directory.secret(settings.shared_dir / "node-key"),
+            agent_tls=tls.client_context() if tls is not None else None,
+        ),
+    )
+
+
+def compute_face(
+    settings: Settings, service: ComputeService, tokens: Authenticator, **place: str
+) -> Face:
+    """The service's face, for users, nodes and engines; ``prefix``: where it is served."""
+    from vetro import compute
+
+    shared = settings.shared_dir
+    known = compute.NodeAware(
+        tokens,
+        node_key=data_directory.secret(shared / "node-key"),
+        service_key=data_directory.secret(shared / "service-key"),
+        shared_key=settings.compute.shared_node_key,
+    )
+    return compute.compute_face(service, known, **place)
+
+
+def run_compute(settings: Settings) -> int:
+    """``vetro compute``: the service alone, at ``/``, until a signal; the exit code.
+
+    Nodes relay their guests to the service they know, so the mailboxes are served beside it, at
+    ``/agents``. Errors: ``StartError``.
+    """
+    from vetro.http import configure_logging
+
+    refuse_file_database(settings, "vetro compute")
+    with explained_errors(settings):
+        configure_logging(settings.server.log_level, settings.server.log_format)
+        check_network(settings)
+        limits = connection_limits(settings.connections)
+        data_directory.prepare(settings.data_dir, settings.shared_dir)
+        with listen(settings.compute.host, settings.compute.port) as listener:
+            asyncio.run(_serve(settings, listener, limits))
+    return 0
+
+
+async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:
+    from vetro import identity, messaging
+
+    async with open_database(settings) as database:
+        tokens = identity.Identity(database, settings.identity).authenticator()
+        mailboxes = messaging.Mailboxes(
+            database, settings=messaging.MailboxSettings(sizes=settings.mailbox)
+        )
+        service = compute_service(settings, database)
+        faces = [compute_face(settings, service, tokens, prefix=""), mailboxes.face()]
+        said = f"The compute service listens on http://{settings.compute.host}:{port_of(listener)}"
+        await serve_alone(settings, listener, limits, faces, database, said)
