@@ -10,6 +10,7 @@ and documents are read by the function that ``Files`` is given: the room imports
 
 from vetro.workflows.cases import CaseError, RecordedPort, run_case
 from vetro.workflows.errors import (
+    Cancelled,
     CommandFailed,
     EvaluationError,
     NotConverging,
@@ -40,6 +41,7 @@ __all__ = [
     "AgentAnswer",
     "AgentRequest",
     "Broker",
+    "Cancelled",
     "CaseError",
     "CommandFailed",
     "EvaluationError",

@@ -7,7 +7,8 @@
     ├── EvaluationError         a function cannot do what it is asked with the values it got
     ├── TemplateError           a template, script or other file is missing or cannot be used
     ├── NotConverging           rules change the model for ever, or commands never end
-    └── CommandFailed           a command failed and has no <failure> block
+    ├── CommandFailed           a command failed and has no <failure> block
+    └── Cancelled               the task was told to end
 """
 
 from __future__ import annotations
@@ -63,3 +64,7 @@ class NotConverging(WorkflowError):
 
 class CommandFailed(WorkflowError):
     """A command failed and nobody handles it."""
+
+
+class Cancelled(WorkflowError):
+    """The task was told to end; the message says why."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 from vetro.workflows.commands import COMMANDS, Command
 from vetro.workflows.content import Closure, Compile, Compiler
 from vetro.workflows.errors import (
+    Cancelled,
     EvaluationError,
     NotConverging,
     Place,
@@ -105,6 +106,7 @@ class Task:
         # By the element and the place of the call: only such commands can be the same.
         self._queued: dict[tuple[int, Cursor], list[Command]] = {}
         self._stopped = False
+        self._cancelled: str | None = None
         self._count = 0
         self._last_change: RuleMark | None = None
         self._secrets: set[str] = set()
@@ -122,19 +124,23 @@ class Task:
         port that it does not announce pass through.
         """
         error: str | None = None
+        cancelled = False
         try:
             self._prepare()
             if not self._stopped:
                 self._loop()
             if not self._stopped:
                 self._warn_of_unjoined()
+        except Cancelled as problem:
+            error, cancelled = problem.message, True
         except WorkflowError as problem:
             error = str(problem)
         except RecursionError:
             error = "a value is nested too deep"
         if error is not None:
             error = self._scrub(error)
-            self.port.report(Report(None, None, "error", "Unexpected error has occurred", error))
+            text, details = (error, None) if cancelled else ("Unexpected error has occurred", error)
+            self.port.report(Report(None, None, "error", text, details))
         clean_up(self.model)
         return Outcome(self.model, self.round, self._stopped, error)
 
@@ -230,6 +236,8 @@ class Task:
                 # References can double a model in every pass.
                 self._measure()
             for workflow, mutes in workflows:
+                if self._cancelled is not None:
+                    raise Cancelled(self._cancelled)
                 frame = Frame(Run(self, mutes))
                 if workflow.closure(frame, Scope(None)):
                     changed = True
@@ -277,6 +285,11 @@ class Task:
         self._queue.append(command)
         if self.trace is not None:
             self.trace.queued(self.round, str(command.place), command.kind, _described(command))
+
+    def cancel(self, reason: str) -> None:
+        """End the task before its next file of rules; may be called from another thread. What the port
+        is waiting for is for the port to end, with ``Cancelled``."""
+        self._cancelled = reason
 
     def request_stop(self) -> None:
         """No further round after this one (§1.1)."""

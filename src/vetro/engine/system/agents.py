@@ -17,14 +17,12 @@ from vetro.engine.plans import (
 )
 from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
 from vetro.engine.system.resources import Resources
+from vetro.engine.withdrawal import withdraw
 from vetro.messaging import MessageTransport, Progress, Unfinished
 from vetro.muranopl import CallContext, MuranoObject
 
 Json = Any
 RESULTS = "-execution-results-"
-WITHDRAW_SECONDS = 5.0
-ORDER_SECONDS = 86_400.0
-"""How long the order to end a plan waits for a guest that is away: as long as queues live (§2)."""
 
 
 def door_of(
@@ -251,7 +249,7 @@ class Agent:
             body = await transport.wait_result(id_, seconds)
         except BaseException:
             # The deployment is cancelled, or waiting is not possible: nobody waits any more.
-            await self._withdraw(transport, id_, plan)
+            await withdraw(transport, self._signer, self._queue, id_, is_second_format(plan))
             raise
         finally:
             services.waiting.say(id_, "")
@@ -260,7 +258,9 @@ class Agent:
             return read_result(body)
         last = await transport.last_contact(self._queue)
         progress = await transport.progress(id_)
-        withdrawn = await self._withdraw(transport, id_, plan)
+        withdrawn = await withdraw(
+            transport, self._signer, self._queue, id_, is_second_format(plan)
+        )
         if tell:
             heard = "has never contacted the service"
             if last:
@@ -290,52 +290,13 @@ class Agent:
         """
         for one in await transport.unfinished(self._queue):
             if one.awaited:
-                done = await self._withdraw(transport, one.message_id, {"FormatVersion": "2.0.0"})
+                done = await withdraw(transport, self._signer, self._queue, one.message_id)
                 logger(__name__).warning(
                     "a plan was left by a killed session",
                     queue=self._queue,
                     plan=one.name,
                     done=done,
                 )
-
-    async def _withdraw(self, transport: MessageTransport, id_: str, plan: Json) -> str:
-        """Nobody waits for a plan any more: have it not begun, or ended. What was done, in words."""
-        # For an agent that knows no such order it is an empty plan (agents of format 1 know not
-        # even those).
-        order: dict[str, Json] = {
-            "FormatVersion": "2.0.0",
-            "ID": id_,
-            "Action": "Cancel",
-            "Name": f"Cancel {id_}",
-            "Body": "return",
-            "Scripts": {},
-            "Files": {},
-        }
-        body = json.dumps(order).encode()
-        signature = self._signer.sign(self._queue, body) if self._signer is not None else None
-        try:
-            # Imported late: checking a package loads the system classes and runs nothing.
-            import asyncio
-
-            async with asyncio.timeout(WITHDRAW_SECONDS):
-                if await transport.discard(id_):
-                    return "The plan was withdrawn: it will not run."
-                if not is_second_format(plan):
-                    return "Agents of this plan format cannot be told to stop it."
-                await transport.send(
-                    self._queue,
-                    f"{id_}-cancel",
-                    body,
-                    signature,
-                    lifetime=ORDER_SECONDS,
-                    order=True,
-                )
-                return "The agent is told to stop it, or not to start it."
-        except Exception as error:  # noqa: BLE001 - the call ends whatever comes of this
-            logger(__name__).warning(
-                "a plan could not be withdrawn", queue=self._queue, error=str(error)
-            )
-            return f"It could not be withdrawn: {error}"
 
 
 def _stamp(plan: Json) -> int | None:

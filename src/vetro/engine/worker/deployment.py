@@ -17,7 +17,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
-from vetro.engine.worker.messages import receive_message
+from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
@@ -170,35 +170,32 @@ async def run_task(
 
                 kept = Checkpoints(database, task.id, fence)
                 try:
-                    return await run_workflows(services, database, task, effects, kept)
+                    return await run_workflows(services, database, task, effects, kept, orders)
                 finally:
                     await told.close()
             session = runtime.session(effects=effects, info=info, services=services)
-            alarm = _limit(session, settings.engine.task_seconds)
-            obey(session, orders)
             try:
-                reply = await session.run_task_async({"action": task.action, "model": task.model})
-                try:
-                    await session.in_green_thread_async(
-                        lambda: describe_actions(session, reply.model)
+                with orders_to(session.cancel, orders, settings.engine.task_seconds):
+                    reply = await session.run_task_async(
+                        {"action": task.action, "model": task.model}
                     )
-                except MuranoError as error:
-                    # The run was cancelled; then calls of actions are checked when they run.
-                    log.debug("action_arguments_not_stored", error=error.message)
-                if task.is_delete:
-                    keep_what_is_left(reply, services.left)
-                for warning in [*reply.warnings][:MOST_WARNINGS]:
-                    await reports.report(task.environment_id, "warning", warning)
-                limit_result(reply, settings.engine.action_result_limit)
-                limit_model(reply.model, settings.engine.model_limit)
-                if reply.is_exception:
-                    text = reply.message or "The deployment failed"
-                    await reports.report(task.environment_id, "error", text, reply.details)
+                    try:
+                        await session.in_green_thread_async(
+                            lambda: describe_actions(session, reply.model)
+                        )
+                    except MuranoError as error:
+                        # The run was cancelled; then calls of actions are checked when they run.
+                        log.debug("action_arguments_not_stored", error=error.message)
+                    if task.is_delete:
+                        keep_what_is_left(reply, services.left)
+                    for warning in [*reply.warnings][:MOST_WARNINGS]:
+                        await reports.report(task.environment_id, "warning", warning)
+                    limit_result(reply, settings.engine.action_result_limit)
+                    limit_model(reply.model, settings.engine.model_limit)
+                    if reply.is_exception:
+                        text = reply.message or "The deployment failed"
+                        await reports.report(task.environment_id, "error", text, reply.details)
             finally:
-                if orders is not None:
-                    asyncio.get_running_loop().remove_reader(orders)
-                if alarm is not None:
-                    alarm.cancel()
                 await session.close_async()
                 await told.close()
         return to_result(task, reply, reports.cover)
@@ -282,31 +279,6 @@ def limit_model(model: dict[str, Any], limit_bytes: int) -> None:
         raise OverLimit(
             f"The objects of the environment have {said}{largest}; engine.model_limit is {limit_bytes}"
         )
-
-
-def obey(session: Session, orders: socket.socket | None) -> None:
-    """Cancel the run when the pool says so."""
-    if orders is None:
-        return
-    loop = asyncio.get_running_loop()
-
-    def read() -> None:
-        # The message is short and sent at once: it is complete, or the pool is gone.
-        message = receive_message(orders)
-        if message is None:
-            loop.remove_reader(orders)
-        elif "cancel" in message:
-            session.cancel(message["cancel"])
-
-    loop.add_reader(orders, read)
-
-
-def _limit(session: Session, seconds: float) -> asyncio.TimerHandle | None:
-    """Cancel the run after so many seconds (0: never)."""
-    if not seconds:
-        return None
-    reason = f"The deployment took longer than {seconds:g} seconds and was cancelled"
-    return asyncio.get_running_loop().call_later(seconds, session.cancel, reason)
 
 
 def to_result(task: EngineTask, reply: TaskReply, cover: Cover) -> TaskResult:

@@ -19,6 +19,7 @@ from vetro.documents import DocumentError, read_json
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
+from vetro.engine.withdrawal import withdraw
 from vetro.stacks import (
     RouterWithoutGateway,
     Stack,
@@ -30,6 +31,7 @@ from vetro.stacks import (
 from vetro.workflows import (
     AgentAnswer,
     AgentRequest,
+    Cancelled,
     Fragment,
     NetworkRequest,
     PortError,
@@ -69,7 +71,8 @@ class WorkflowPort:
         self.begin_round(-1)
         self._stack = f"e{services.environment_id}"
         self._met: set[str] = set()
-        self.reported_error = False
+        self._cancelled: str | None = None
+        self._effect: asyncio.Task[Any] | None = None
 
     def begin_round(self, finished: int) -> None:
         """What follows belongs to the round after this one."""
@@ -80,13 +83,37 @@ class WorkflowPort:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def cancel(self, reason: str) -> None:
+        """End the effect that goes on, and begin no other. In the engine's loop."""
+        self._cancelled = reason
+        if self._effect is not None:
+            self._effect.cancel()
+
+    def _wait_or_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for an effect. Raises: Cancelled, when the effect has ended after ``cancel()``."""
+
+        async def effect() -> T:
+            # In a task of its own, which `cancel()` ends; this one waits until it has ended.
+            self._effect = asyncio.ensure_future(work)
+            if self._cancelled is not None:
+                self._effect.cancel()
+            try:
+                return await self._effect
+            except asyncio.CancelledError:
+                if self._cancelled is None:
+                    raise
+                raise Cancelled(self._cancelled) from None
+            finally:
+                self._effect = None
+
+        return self._wait(effect())
+
     def _perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:
         """Recorded in the journal before and after (architecture.md, effects)."""
-        return self._wait(self._effects.record(kind, request, execute))
+        return self._wait_or_end(self._effects.record(kind, request, execute))
 
     def report(self, report: Report) -> None:
         """A status report of the deployment, in order."""
-        self.reported_error |= report.level == "error"
         subject = report.id or self._services.environment_id
         self._wait(
             self._services.reports.report(subject, report.level, report.text, report.details)
@@ -281,24 +308,24 @@ class WorkflowPort:
         One that was answered in a former run of this round is not sent again.
         """
         known = {one.plan_id: self._wait(self._known_answer(one)) for one in requests}
+        new = [one for one in requests if known[one.plan_id] is None]
         refused: dict[str, str] = {}
-        for request in requests:
-            if known[request.plan_id] is not None:
-                continue
-            try:
-                self._perform(
-                    "agent.send",
-                    {"queue": request.queue, "id": request.plan_id, "name": request.template},
-                    self._sender(request),
-                )
-            except (ConnectionError, LookupError, ValueError) as error:
-                refused[request.plan_id] = str(error)
-        sent = [
-            one for one in requests if one.plan_id not in refused and known[one.plan_id] is None
-        ]
-        answers = dict(
-            zip([one.plan_id for one in sent], self._wait(self._collect(sent)), strict=True)
-        )
+        try:
+            for request in new:
+                try:
+                    self._perform(
+                        "agent.send",
+                        {"queue": request.queue, "id": request.plan_id, "name": request.template},
+                        self._sender(request),
+                    )
+                except (ConnectionError, LookupError, ValueError) as error:
+                    refused[request.plan_id] = str(error)
+            sent = [one for one in new if one.plan_id not in refused]
+            came = self._wait_or_end(self._collect(sent))
+        except Cancelled:
+            self._wait(self._withdraw(new))
+            raise
+        answers = dict(zip([one.plan_id for one in sent], came, strict=True))
         return [
             known[one.plan_id]
             or answers.get(one.plan_id)
@@ -337,7 +364,24 @@ class WorkflowPort:
         return self._services.settings.engine.agent_timeout + longer
 
     async def _collect(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
-        return list(await asyncio.gather(*map(self._answer, requests)))
+        answers = [asyncio.create_task(self._answer(one)) for one in requests]
+        try:
+            return list(await asyncio.gather(*answers))
+        finally:
+            for one in answers:
+                one.cancel()  # of one that failed the others go with it
+            await asyncio.gather(*answers, return_exceptions=True)
+
+    async def _withdraw(self, requests: list[AgentRequest]) -> None:
+        services = self._services
+        await asyncio.gather(
+            *(
+                withdraw(
+                    services.transport, services.signer, one.queue, one.plan_id, "ID" in one.plan
+                )
+                for one in requests
+            )
+        )
 
     async def _answer(self, request: AgentRequest) -> AgentAnswer:
         seconds = self._seconds(request)

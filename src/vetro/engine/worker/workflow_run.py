@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import socket
 import tarfile
 from copy import deepcopy
 from pathlib import Path
@@ -18,6 +19,7 @@ from vetro.documents import DocumentError, read_json, read_yaml
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, library_path
+from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened
 from vetro.repository import Repository, RepositorySection
@@ -38,8 +40,12 @@ async def run_workflows(
     task: EngineTask,
     effects: JournalEffects,
     checkpoints: Checkpoints,
+    orders: socket.socket | None = None,
 ) -> TaskResult:
-    """Run a task to its result; errors of the workflows are in the result and in a report."""
+    """Run a task to its result; errors of the workflows are in the result and in a report.
+
+    ``orders``: the socket over which the pool may cancel the task.
+    """
     progress = await checkpoints.take_over()
     effects.count_from(await checkpoints.journaled())
     if progress is not None:
@@ -75,7 +81,13 @@ async def run_workflows(
         progress=progress,
         trace=trace,
     )
-    outcome = await asyncio.to_thread(running.run)
+
+    def end(reason: str) -> None:
+        running.cancel(reason)
+        port.cancel(reason)
+
+    with orders_to(end, orders, settings.engine.task_seconds):
+        outcome = await asyncio.to_thread(running.run)
     await keep_trace(outcome.rounds)
     return result_of(task, outcome)
 
@@ -127,7 +139,6 @@ def read_template(text: str) -> Json:
 async def definitions_of(database: Database, project_id: str) -> dict[str, bytes]:
     """The files of a project's definitions, as its conductor archive has them."""
     repository = Repository(database, RepositorySection(), library_path() / "v03")
-    await repository.prepare()
     archive = await repository.archive(project_id, "conductor")
     return await asyncio.to_thread(unpacked, archive.content or b"")
 

@@ -90,6 +90,17 @@ def claim(folder: str) -> int:
     return lock
 
 
+def count_start(folder: str) -> int:
+    """Count one more start of a plan that was cut off; how many there were."""
+    path = os.path.join(folder, "starts")
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(descriptor, b".")
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
 def disclaim(folder: str, lock: int) -> None:
     """Remove the mark of a plan that could not be begun; it will be tried again."""
     os.close(lock)
@@ -101,10 +112,10 @@ def start(
     lock: int,
     plan_id: "str | None",
     seconds: "float | None",
-    work: "Callable[[], bytes]",
+    work: "Callable[[], bytes | None]",
     before: "Callable[[], None]",
 ) -> Child:
-    """Fork a child that writes `work()` as `result.json` into the `claim`ed `folder`.
+    """Fork a child that writes `work()` as `result.json` into the `claim`ed `folder`, unless it is None.
 
     `before` runs first in the child (it closes the agent's connections).
     """
@@ -154,7 +165,7 @@ def _run(
     plan_id: "str | None",
     deadline: "float | None",
     lock: int,
-    work: "Callable[[], bytes]",
+    work: "Callable[[], bytes | None]",
     before: "Callable[[], None]",
 ) -> None:
     """Run the child's work and exit; never returns."""
@@ -170,7 +181,9 @@ def _run(
         os.dup2(log.descriptor(), 1)  # a body that prints writes to the log
         os.dup2(log.descriptor(), 2)
         sys.stdout = sys.stderr = log.stream()  # and does not fail when the log's disk is full
-        write_file(os.path.join(folder, "result.json"), work())
+        result = work()
+        if result is not None:
+            write_file(os.path.join(folder, "result.json"), result)
         sys.stdout.flush()
         code = 0
     except BaseException as error:  # noqa: BLE001 nothing may return into the agent's loop

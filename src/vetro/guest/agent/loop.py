@@ -20,6 +20,8 @@ from .errors import (
     ResultRefused,
     Unauthorized,
 )
+from .restart import Restarts
+from .running import checked_plan, run_plan
 from .spool import Message, Spool, seconds_since
 
 TYPE_CHECKING = False
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .config import Settings
+    from .plan_v1 import PowerShellPlan
     from .signature import PublicKey
     from .transports import Transport
 
 _PAUSE_AFTER_ERROR = 5.0
 _ADOPTED_CHECK_SECONDS = 0.5
 _HEAR_SECONDS = 2.0
+_MOST_STARTS = 20
+"""So often a plan of format 1 is gone on with; one that ends its machine each time must end."""
 DEFAULT_RESULT_LIMIT = 1 << 20
 
 
@@ -63,6 +68,7 @@ class Agent:
         if self._spool.waiting():
             self._hear_until = time.monotonic() + _HEAR_SECONDS
             transport.hurry = True
+        self._restarts = Restarts()
         self._stopping = False
         self._wakeup, write_end = os.pipe()
         for descriptor in (self._wakeup, write_end):
@@ -112,8 +118,9 @@ class Agent:
             limits.append(self._connect_at)
         if self._send_at > now:
             limits.append(self._send_at)
-        if self._hear_until > now:
-            limits.append(self._hear_until)
+        for moment in (self._hear_until, self._restarts.until):
+            if moment > now:
+                limits.append(moment)
         if self._child is not None:
             if self._child.adopted:
                 limits.append(now + _ADOPTED_CHECK_SECONDS)
@@ -217,7 +224,7 @@ class Agent:
     def _start_plan(self) -> bool:
         """Begin the oldest plan; True if there was one to handle."""
         name = self._spool.oldest_plan()
-        if name is None:
+        if name is None or time.monotonic() < self._restarts.until:
             return False
         if time.monotonic() < self._hear_until and not self._spool.was_running(name):
             return False
@@ -235,7 +242,7 @@ class Agent:
         if self._spool.was_running(name):
             self._child = child.adopt(folder)
             if self._child is None:
-                self._report_interrupted(name)
+                self._go_on(name)
             else:
                 log.info("The plan %s is still running" % self._child.plan_id)
             return
@@ -251,7 +258,7 @@ class Agent:
                 self._spool.remove(name)
                 return
             self._must_be_awaited(name, document, message)
-            checked = plan.validate(document)
+            checked = checked_plan(document)
             if self._settings.shared:
                 plan.check_isolation(document)
         except AgentError as error:
@@ -265,15 +272,55 @@ class Agent:
         except OSError:
             child.disclaim(folder, lock)
             raise
+        self._start_child(name, lock, checked, message)
+
+    def _start_child(
+        self, name: str, lock: int, checked: "plan.Plan | PowerShellPlan", message: Message
+    ) -> None:
+        folder = os.path.join(self._spool.plans, name)
         limit = self._result_limit(message)
         self._child = child.start(
             folder,
             lock,
-            plan_id,
+            checked.id,
             self._seconds_for(checked, message),
-            lambda: _run_plan(checked, self._spool.files, plan_id or name, limit),
+            lambda: run_plan(checked, folder, self._spool.files, limit),
             self._transport.disconnect,
         )
+
+    def _go_on(self, name: str) -> None:
+        """A begun plan whose process is gone: of format 1, the rest of it; else it was interrupted."""
+        folder = os.path.join(self._spool.plans, name)
+        if Restarts.is_due(folder):
+            self._after_restart(name)
+            return
+        message = self._read(name)
+        document = self._admit(message)
+        if message is not None and document is not None:
+            from .plan_v1 import PowerShellPlan
+
+            try:
+                checked = checked_plan(document)
+            except AgentError:
+                checked = None
+            if isinstance(checked, PowerShellPlan) and child.count_start(folder) <= _MOST_STARTS:
+                log.info("Going on with the plan %s" % checked.id)
+                self._start_child(name, child.claim(folder), checked, message)
+                return
+        self._report_interrupted(name)
+
+    def _after_restart(self, name: str) -> None:
+        """Send a result that waited for a restart of the machine, or restart it."""
+        try:
+            result = self._restarts.result_of(os.path.join(self._spool.plans, name))
+        except OSError as error:
+            document = self._parse(name)
+            plan_id = document.get("ID") if document else None
+            failed = AgentError("The plan was run, but its restart failed: %s" % error)
+            self._finish(name, plan.failure(plan_id, failed))
+            return
+        if result is not None:
+            self._spool.write_result(name, result)
 
     def _read(self, name: str) -> "Message | None":
         try:
@@ -337,7 +384,9 @@ class Agent:
         plan_id = message.message_id if message is not None else None
         self._finish(name, plan.failure(plan_id, error))
 
-    def _seconds_for(self, checked: plan.Plan, message: Message) -> "float | None":
+    def _seconds_for(
+        self, checked: "plan.Plan | PowerShellPlan", message: Message
+    ) -> "float | None":
         """How long the plan may run: its own time-out, limited by the rest of its lifetime."""
         seconds = checked.timeout or self._settings.plan_timeout or None
         if checked.lifetime is None:
@@ -365,9 +414,9 @@ class Agent:
         if running.ended():
             self._child = None
             name = os.path.basename(running.folder)
-            if not self._spool.has_result(name):
+            if not self._spool.has_result(name) and not Restarts.is_due(running.folder):
                 self._report_interrupted(name)
-            elif running.plan_id is None:
+            elif running.plan_id is None and self._spool.has_result(name):
                 self._spool.remove(name)
         elif running.deadline is not None and time.monotonic() >= running.deadline:
             log.warning("The plan %s has run too long; ending it" % running.plan_id)
@@ -470,14 +519,6 @@ class Agent:
         else:
             why = "The result cannot be delivered: %s" % error
             self._spool.write_result(name, results.dump(results.undeliverable(result, why)))
-
-
-def _run_plan(checked: "plan.Plan", files: str, folder_id: str, limit: int) -> bytes:
-    from . import runner  # imported in the child, while the agent already polls again
-
-    os.umask(0o022)  # files that scripts install are for every user of the guest
-
-    return runner.run(checked, files, folder_id, limit)
 
 
 def _ignore(_number: int, _frame: object) -> None:

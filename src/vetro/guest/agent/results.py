@@ -47,6 +47,19 @@ def fit(result: "dict[str, Any]", limit: int) -> bytes:
     return dump(undeliverable(result, why))
 
 
+def fit_v1(result: "dict[str, Any]", limit: int) -> bytes:
+    """A result of format 1 in at most `limit` bytes; one that is larger, or no JSON, is an error."""
+    try:
+        data = dump(result)
+        if len(data) <= limit:
+            return data
+        why = "The result has %d bytes, more than the limit of %d" % (len(data), limit)
+    except (ValueError, TypeError) as error:
+        why = "The result is not JSON: %s" % error
+    error = {"IsException": True, "Result": ["Undeliverable", why]}
+    return dump({"SourceID": result.get("SourceID"), **error})
+
+
 def undeliverable(result: "dict[str, Any]", why: str) -> "dict[str, Any]":
     """The error result that replaces an undeliverable one."""
     content: "Any" = result.get("Body")
