@@ -265,6 +265,27 @@ def zygote_of(pool: EnginePool) -> int:
     return pool._zygote.pid
 
 
+@pytest.mark.parametrize(
+    "yard_settings",
+    [
+        {
+            "enable_model_policy_enforcer": True,
+            "model_policy_file": str(Path(__file__).with_name("model.rules")),
+        }
+    ],
+    indirect=True,
+)
+async def test_rules_about_models_refuse_and_change_what_is_deployed(yard: Yard) -> None:
+    """A refused deployment runs nothing and says why; a changed one runs as it was changed."""
+    yard.start()
+    refused, sleeper, good = [await yard.submit(name) for name in ("Thrower", "Hoarder", "Greeter")]
+    text = "Murano object model validation failed: \n    No Thrower here: app-1"
+    assert await yard.errors(refused) == [text]
+    assert not (await yard.ended(sleeper))["isException"]
+    assert (await yard.model(sleeper))["services"][0]["times"] == 1
+    assert not (await yard.ended(good))["isException"]
+
+
 async def test_an_environment_lives_on_with_packages_that_were_deleted(
     yard: Yard, tmp_path: Path
 ) -> None:

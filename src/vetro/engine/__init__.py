@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from vetro.engine.policy import RulesError, read_rules
     from vetro.engine.pool import EnginePool, owner_of
     from vetro.engine.services import library_path
     from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
+        "vetro.engine.policy": "RulesError read_rules",
         "vetro.engine.pool": "EnginePool owner_of",
         "vetro.engine.services": "library_path",
         "vetro.engine.settings": "EngineSection EngineSettings NetworkSection",
@@ -35,6 +37,8 @@ __all__ = [
     "EngineSection",
     "EngineSettings",
     "NetworkSection",
+    "RulesError",
     "library_path",
     "owner_of",
+    "read_rules",
 ]

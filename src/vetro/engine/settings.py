@@ -48,6 +48,11 @@ class EngineSection:
     """Seconds that the caller of a static action, or of a class's schema, waits."""
     action_result_limit: int = 16 * 2**20
     """Bytes of JSON that an action may return."""
+    enable_model_policy_enforcer: bool = False
+    """Ask the rules in `engine.model_policy_file` before each deployment
+    ([operating.md](operating.md#rules-about-models))."""
+    model_policy_file: str = ""
+    """File with these rules."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database
 from vetro.server.listeners import listen
+from vetro.server.model_rules import check_model_rules
 from vetro.server.node import connection_limits
+from vetro.server.notifying import Notifying
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
@@ -24,7 +26,8 @@ from vetro.storage import StorageError
 
 
 def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> EngineSettings:
-    """The settings of the engines of this process."""
+    """The settings of the engines of this process. Errors: ``StartError``."""
+    check_model_rules(settings)
     shared = settings.shared_dir
     return EngineSettings(
         database_url=settings.database_url,
@@ -153,9 +156,13 @@ async def _work(
             data_dir=str(settings.data_dir),
             metrics="" if page is None else ":".join(str(x) for x in page.getsockname()[:2]),
         )
+        notifying = Notifying(settings)
         print(f"Vetro engine: {settings.engine.workers} deployments at a time", flush=True)
         async with asyncio.TaskGroup() as parts:
-            working = parts.create_task(pool.run(database), name="engine")
+            ending = [parts.create_task(pool.run(database), name="engine")]
+            # The ends of deployments are told by whoever ends them; what exists, by `vetro api`.
+            if notifying.notifications is not None:
+                ending.append(parts.create_task(notifying.notifications.run()))
             if page is not None:
                 # Neither faces nor users: only /metrics, /healthz and /readyz.
                 limits = connection_limits(settings.connections)
@@ -168,6 +175,8 @@ async def _work(
                     entrance=admission(limits, each_address=False),
                 )
                 parts.create_task(watched, name="metrics")
-            await stop.wait()
-            working.cancel()
+            with notifying.told():
+                await stop.wait()
+            for one in ending:
+                one.cancel()
         run.stopped()

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -173,6 +173,19 @@ async def run_task(
                     return await run_workflows(services, database, task, effects, kept, orders)
                 finally:
                     await told.close()
+            if settings.engine.enable_model_policy_enforcer and is_deployment(task):
+                # Imported late: few installations have rules.
+                from vetro.engine.worker.model_policy import judged
+
+                objects, refusal = await judged(settings, runtime, info, services, task)
+                if refusal:
+                    await told.close()
+                    await reports.report(task.environment_id, "error", refusal)
+                    refused = TaskReply(
+                        task.model, None, is_exception=True, stage="<validate>", message=refusal
+                    )
+                    return to_result(task, refused, reports.cover)
+                task = replace(task, model={**task.model, "Objects": objects})
             session = runtime.session(effects=effects, info=info, services=services)
             try:
                 with orders_to(session.cancel, orders, settings.engine.task_seconds):
@@ -202,6 +215,11 @@ async def run_task(
     finally:
         hide_in_logs(None)
         await database.close()
+
+
+def is_deployment(task: EngineTask) -> bool:
+    """Whether a task is neither an action nor a deletion."""
+    return not task.is_delete and task.action is not None and task.action["method"] == "deploy"
 
 
 def is_flat(model: dict[str, Any]) -> bool:

@@ -180,6 +180,13 @@ class Session:
         project = self.info.project_id
         return self.runtime.type_from_model(name, version, package, None, project)
 
+    def class_of(self, item: Mapping[str, Json]) -> MuranoType | None:
+        """The class of an object in a model; ``None`` when it is not found."""
+        # Imported late, as where edits are settled.
+        from vetro.muranopl.model.edits import type_of_item
+
+        return type_of_item(self.class_in_model, item)
+
     @property
     def closed(self) -> bool:
         """True once the session has ended."""

@@ -30,7 +30,7 @@ def settle_edits(
         before = saved.get(object_id)
         if before is None or _class_name(before) != _class_name(current):
             continue
-        type_ = _type(find_type, current)
+        type_ = type_of_item(find_type, current)
         if type_ is None:
             continue
         for name in type_.property_names():
@@ -82,7 +82,8 @@ def _class_name(item: Mapping[str, Any]) -> str:
     return str(header.get("type")).partition("/")[0].partition("@")[0]
 
 
-def _type(find_type: FindType, item: Mapping[str, Any]) -> MuranoType | None:
+def type_of_item(find_type: FindType, item: Mapping[str, Any]) -> MuranoType | None:
+    """The class that an object's header names; ``None`` when it is not found."""
     header = cast("Mapping[str, Any]", item["?"])
     text = str(header.get("type"))
     rest, _, package = text.partition("@")
