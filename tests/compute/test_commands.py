@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import update
@@ -18,6 +19,7 @@ from structlog.testing import capture_logs
 from vetro.cli import cli
 from vetro.cli.compute.servers import virtual_machines
 from vetro.compute.tables import servers
+from vetro.compute.wire import Server
 from vetro.compute.work.agents import NodeTaskError
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -86,7 +88,8 @@ async def test_servers_are_listed_and_shown(served: Any, vetro: Vetro) -> None:
 )
 def test_how_a_server_runs_virtual_machines_is_said(node: dict[str, str], words: str) -> None:
     """What the node's look at KVM found, in words; a node without VMs has none."""
-    assert virtual_machines({"sysinfo": {"Vetro Node": node}}) == words
+    told = {"uuid": NODE, "sysinfo": {"Vetro Node": node}}
+    assert virtual_machines(msgspec.convert(told, Server)) == words
 
 
 async def test_a_drained_server_takes_vms_again_when_told(served: Any, vetro: Vetro) -> None:

@@ -29,13 +29,14 @@ _spec.loader.exec_module(terminal)
 
 # The command without its way through the service: what the node answered is its argument.
 CLIENT = """
-import json, sys
+import msgspec, sys
 from vetro.cli.terminal.output import CommandError
 from vetro.cli.terminal.streams import END_OF_INPUT, END_OF_TERMINAL, Line, Manner, attach
+from vetro.compute.wire import Stream
 tty = sys.argv[2] == "tty"
 at_end = END_OF_TERMINAL if tty else END_OF_INPUT
 try:
-    with Line(json.loads(sys.argv[1])) as line:
+    with Line(msgspec.json.decode(sys.argv[1], type=Stream)) as line:
         sys.exit(attach(line, Manner(terminal=tty, at_end=at_end)))
 except CommandError as error:
     error.show()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vetro.cli.catalog.gathering import Gathering
 from vetro.cli.catalog.repository import SourceError
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection
+from vetro.cli.client.image_upload import upload_image
 from vetro.cli.terminal.output import CommandError, say
+from vetro.compute.client import machines
+from vetro.compute.wire import NewImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -104,8 +106,8 @@ class PackageImport(Gathering):
         if type_ is None:
             formats = ", ".join(_IMAGE_TYPES)
             raise SourceError(f"instances cannot start from {entry.disk_format}; from {formats}")
-        rows = self.connection.get("/compute/images")
-        if any(row["name"] == entry.name and row["type"] == type_ for row in rows):
+        known = self.connection.send(machines.images())
+        if any(one.name == entry.name and one.type == type_ for one in known):
             return False
         path = self.repository.image(entry.name, entry.url)
         problem = hash_mismatch(path, entry.hash)
@@ -113,18 +115,5 @@ class PackageImport(Gathering):
             raise SourceError(f"its file is not what {entry.name} should be: {problem}")
         # `linux.ubuntu` is a Linux.
         system = (entry.type or "linux").partition(".")[0]
-        manifest = {"name": entry.name, "version": "1", "type": type_, "os": system}
-        _upload_image(self.connection, manifest, path)
+        upload_image(self.connection, NewImage(name=entry.name, type=type_, os=system), path)
         return True
-
-
-def _upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> None:
-    """The record, then the file; all or nothing."""
-    row = connection.request("POST", "/compute/images", json=manifest).json()
-    address = f"{connection.url}/compute/images/{segment(row['uuid'])}"
-    headers = {"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"}
-    try:
-        connection.client.upload("PUT", f"{address}/file", path, headers=headers)
-    except (Fault, TransportError):
-        connection.answer("DELETE", f"/compute/images/{segment(row['uuid'])}")
-        raise

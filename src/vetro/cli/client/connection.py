@@ -12,20 +12,22 @@ import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 import click
 
 from vetro.cli.client.hints import error_text, hint_for
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import Row, fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
 
 if TYPE_CHECKING:
     from vetro.compute.client import Call
 
 Answer = TypeVar("Answer")
+_OTHER_VERSION = "Is it of another version than this command?"
 DEFAULT_URL = "http://127.0.0.1:8082"
 
 
@@ -71,6 +73,14 @@ def credentials() -> dict[str, str]:
             f"{path} may not be read by you",
             "Ask for an account, or set OS_USERNAME, OS_PASSWORD and OS_AUTH_URL.",
         )
+
+
+@dataclass(frozen=True)
+class Told(Generic[Answer]):
+    """What was answered: the struct that a command decides by, and all that was sent, to print it."""
+
+    known: Answer
+    row: Row
 
 
 class StreamBroke(Exception):
@@ -148,9 +158,7 @@ class Connection:
             headers={"X-Auth-Token": self.token, **(headers or {})},
             params=params,
         )
-        if response.status >= 400:
-            fail(error_text(response), hint or hint_for(response))
-        return response
+        return accepted(response, hint)
 
     def _log_in(self) -> str:
         user = self.variables.get("OS_USERNAME")
@@ -250,9 +258,7 @@ class Connection:
             params=params,
             headers=headers,
         )
-        if response.status >= 400:
-            fail(error_text(response), hint or hint_for(response))
-        return response
+        return accepted(response, hint)
 
     def answer(
         self,
@@ -280,19 +286,26 @@ class Connection:
 
     def send(self, call: Call[Answer], *, hint: str | None = None) -> Answer:
         """The answer to a call of the compute service; a refusal ends the command, as of `request`."""
-        response = self.answer_to(call)
-        if response.status >= 400:
-            fail(error_text(response), hint or hint_for(response))
-        return read(call, response)
+        return read(call, self._accepted(call, hint))
 
     def look_up(self, call: Call[Answer]) -> Answer | None:
         """The answer to a call of the compute service; ``None`` for 404."""
         response = self.answer_to(call)
-        if response.status == 404:
-            return None
-        if response.status >= 400:
-            fail(error_text(response), hint_for(response))
-        return read(call, response)
+        return None if response.status == 404 else read(call, accepted(response))
+
+    def told(self, call: Call[Answer]) -> Told[Answer]:
+        """The answer to a call of the compute service, with all that was sent."""
+        response = self._accepted(call)
+        return Told(read(call, response), read(call.answered_as(Row), response))
+
+    def all_told(self, call: Call[list[Answer]]) -> list[Told[Answer]]:
+        """As `told`, for a call whose answer is a list."""
+        response = self._accepted(call)
+        rows = read(call.answered_as(list[Row]), response)
+        return [Told(*one) for one in zip(read(call, response), rows, strict=True)]
+
+    def _accepted(self, call: Call[Answer], hint: str | None = None) -> SyncResponse:
+        return accepted(self.answer_to(call), hint)
 
     def answer_to(self, call: Call[Any]) -> SyncResponse:
         """Send a call of the compute service; whatever is answered."""
@@ -347,6 +360,16 @@ def _project_in(body: dict[str, Any]) -> str:
     return str(project.get("id") or "")
 
 
+def accepted(response: SyncResponse, hint: str | None = None) -> SyncResponse:
+    """A response that is no refusal; a refusal ends the command with the server's message.
+
+    ``hint``: what the user can do then, when the status alone does not say it.
+    """
+    if response.status >= 400:
+        fail(error_text(response), hint or hint_for(response))
+    return response
+
+
 def read(call: Call[Answer], response: SyncResponse) -> Answer:
     """The answer in a response; the command ends when it is of another form."""
     try:
@@ -354,7 +377,20 @@ def read(call: Call[Answer], response: SyncResponse) -> Answer:
     except ValueError as error:
         fail(
             f"The service answered {call.method} {call.path} otherwise than expected: {error}",
-            "Is it of another version than this command?",
+            _OTHER_VERSION,
+        )
+
+
+def known_as(row: Row, type_: type[Answer]) -> Answer:
+    """A part of an answer as a struct; the command ends when it is of another form."""
+    import msgspec
+
+    try:
+        return msgspec.convert(row, type_)
+    except msgspec.ValidationError as error:
+        fail(
+            f"The service told of a {type_.__name__} otherwise than expected: {error}",
+            _OTHER_VERSION,
         )
 
 

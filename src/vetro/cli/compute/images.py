@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import signal
-import uuid
 from collections.abc import Coroutine
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import click
+import msgspec
+from msgspec import UNSET
 
 from vetro.cli.client.connection import (
     Connection,
+    Told,
     data_directory,
     error_text,
     hint_for,
-    segment,
+    read,
 )
+from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import IMAGE, VM
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
-    CommandError,
+    Row,
     done,
     emit_rows,
     fail,
@@ -36,7 +39,7 @@ from vetro.cli.terminal.output import (
     wants_json,
 )
 from vetro.compute.client import machines
-from vetro.compute.wire import ImageManifest, VmImage
+from vetro.compute.wire import Image, ImageManifest, NewImage, VmImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -62,39 +65,20 @@ def image() -> None:
     """Images that instances start from."""
 
 
-def _rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    for row in images:
-        files: list[dict[str, Any]] = row.get("files") or []
-        size = row.get("size") or sum(int(one.get("size", 0)) for one in files)
-        row["mib"] = round(size / 2**20, 1)
-        nodes: dict[str, Any] = row.get("nodes") or {}
-        row["on_nodes"] = str(nodes.get("present", ""))
-        if nodes.get("coming"):
-            row["on_nodes"] += f" (+{nodes['coming']} at {nodes['percent']} %)"
-    return images
+def _row(told: Told[Image]) -> Row:
+    image = told.known
+    size = image.size or sum(one.size for one in image.files)
+    on_nodes = ""
+    if image.nodes is not UNSET:
+        on_nodes = str(image.nodes.present)
+        if image.nodes.coming:
+            on_nodes += f" (+{image.nodes.coming} at {image.nodes.percent} %)"
+    return {**told.row, "mib": round(size / 2**20, 1), "on_nodes": on_nodes}
 
 
-def _label(row: dict[str, Any]) -> str:
-    return f"{row['uuid']} (version {row['version']}, {row['published_at']})"
-
-
-def upload_image(connection: Connection, manifest: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Create the image record and send its file; returns the image. All or nothing."""
-    row = connection.request("POST", "/compute/images", json=manifest).json()
-    try:
-        connection.client.upload(
-            "PUT",
-            f"{connection.url}/compute/images/{row['uuid']}/file",
-            path,
-            headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
-        )
-    except BaseException:
-        # A record without a file would be in everybody's way. The service may be gone with it.
-        if row["state"] != "active":
-            with contextlib.suppress(Fault, TransportError, CommandError):
-                connection.request("DELETE", f"/compute/images/{row['uuid']}")
-        raise
-    return connection.get(f"/compute/images/{row['uuid']}")
+def _label(told: Told[Image]) -> str:
+    image = told.known
+    return f"{image.uuid} (version {image.version}, {image.published_at})"
 
 
 def tell_step(step: str) -> None:
@@ -138,17 +122,16 @@ def hint_for_build(error: Exception) -> str | None:
     return "Those are the bootstrap tool's words: are the names right, and the mirror reachable?"
 
 
-def follow_copies(connection: Connection, row: dict[str, Any]) -> dict[str, Any]:
+def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
     """Show how nodes fetch and unpack a new image until they have it; the image as it is then.
 
     Ctrl-C ends the showing: the nodes go on.
     """
-    path = f"/compute/images/{segment(row['uuid'])}"
     version, seconds = "", 0
     told: dict[str, str] = {}
     try:
         while True:
-            found = connection.send(machines.image_copies(row["uuid"], version, seconds))
+            found = connection.send(machines.image_copies(uuid, version, seconds))
             for copy in found.copies:
                 node = copy.hostname or copy.server_uuid
                 how = f"{copy.state} {copy.percent} %" if copy.is_coming else copy.state
@@ -164,8 +147,8 @@ def follow_copies(connection: Connection, row: dict[str, Any]) -> dict[str, Any]
                 break
             version, seconds = found.version, _NEWS_SECONDS if coming else _ASKED_SECONDS
     except KeyboardInterrupt:
-        say(f"The nodes go on; 'vetro image show {row['name']}' says how far they are.")
-    return connection.get(path)
+        say(f"The nodes go on; 'vetro image show {name}' says how far they are.")
+    return connection.told(machines.image(uuid))
 
 
 def refuse_what_is_no_tar(path: Path) -> None:
@@ -181,19 +164,19 @@ def refuse_what_is_no_tar(path: Path) -> None:
         )
 
 
-def find_image(connection: Connection, wanted: str) -> dict[str, Any]:
+def find_image(connection: Connection, wanted: str) -> Told[Image]:
     """The image with this uuid, or the newest of this name."""
     return images_called(connection, wanted)[-1]  # the newest
 
 
-def images_called(connection: Connection, wanted: str) -> list[dict[str, Any]]:
+def images_called(connection: Connection, wanted: str) -> list[Told[Image]]:
     """The image with this uuid, or all of this name, oldest first."""
-    rows: list[dict[str, Any]] = connection.get("/compute/images")
-    found = [row for row in rows if row["uuid"] == wanted]
-    found = found or [row for row in rows if row["name"] == wanted]
+    all_ = connection.all_told(machines.images())
+    found = [one for one in all_ if one.known.uuid == wanted]
+    found = found or [one for one in all_ if one.known.name == wanted]
     if found:
         return found
-    names = ", ".join(sorted({row["name"] for row in rows})) or "none"
+    names = ", ".join(sorted({one.known.name for one in all_})) or "none"
     fail(f"There is no image '{wanted}'", f"Images: {names}.")
 
 
@@ -240,14 +223,14 @@ def build(
             say(str(built.path))
         return
     with Connection() as connection:
-        for row in connection.get("/compute/images"):
-            if row["name"] == name and row.get("sha256") == built.sha256:
-                emit_rows(_rows([row]), COLUMNS)
+        for told in connection.all_told(machines.images()):
+            if told.known.name == name and told.known.sha256 == built.sha256:
+                emit_rows([_row(told)], COLUMNS)
                 return
-        row = upload_image(connection, built.manifest(), built.path)
-        keep_once(built.path, data_directory() / "images" / f"{row['uuid']}.image")
-        row = follow_copies(connection, row)
-    emit_rows(_rows([row]), COLUMNS)
+        uuid = upload_image(connection, built.manifest(), built.path).uuid
+        keep_once(built.path, data_directory() / "images" / f"{uuid}.image")
+        told = follow_copies(connection, uuid, name)
+    emit_rows([_row(told)], COLUMNS)
 
 
 @image.command("create", short_help="Make an image of a stopped VM.")
@@ -264,26 +247,26 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
     """
     with Connection() as connection:
         vm = find_vm(connection, vm_name)
-        called = str(vm.get("alias") or vm["uuid"])
-        if vm.get("state") != "stopped":
+        called = vm.alias or vm.uuid
+        if vm.state != "stopped":
             fail(
-                f"The VM {called} is {vm.get('state')}: an image is made of a VM that is stopped",
+                f"The VM {called} is {vm.state}: an image is made of a VM that is stopped",
                 f"Stop it first: 'vetro vm stop {called}'.",
             )
         manifest = ImageManifest(
-            uuid=str(uuid.uuid4()),
-            owner=str(vm["owner_uuid"]),
+            uuid=str(uuid4()),
+            owner=str(vm.owner_uuid),
             name=name,
             version=version,
             public=public,
         )
         say(f"Making {name} of VM {called} …")
         new = VmImage(manifest=manifest)
-        started = connection.send(machines.image_of_vm(vm["uuid"], new, str(vm["server_uuid"])))
+        started = connection.send(machines.image_of_vm(vm.uuid, new, vm.server_uuid))
         if started.id:
             wait_task(connection, started.id)
-        row = follow_copies(connection, connection.get(f"/compute/images/{manifest.uuid}"))
-    emit_rows(_rows([row]), COLUMNS)
+        told = follow_copies(connection, manifest.uuid, name)
+    emit_rows([_row(told)], COLUMNS)
 
 
 @image.command("import")
@@ -303,9 +286,8 @@ def import_(name: str, file: Path, type_: str, os_: str) -> None:
     """Upload FILE (a tar of a root file system) as image NAME."""
     refuse_what_is_no_tar(file)
     with Connection() as connection:
-        manifest = {"name": name, "version": "1", "type": type_, "os": os_}
-        row = follow_copies(connection, upload_image(connection, manifest, file))
-        emit_rows(_rows([row]), COLUMNS)
+        made = upload_image(connection, NewImage(name=name, type=type_, os=os_), file)
+        emit_rows([_row(follow_copies(connection, made.uuid, name))], COLUMNS)
 
 
 @image.command("export", short_help="Write an image's file to FILE.")
@@ -318,18 +300,18 @@ def export(name_or_uuid: str, file: Path) -> None:
         fail(f"{file} exists", "Choose another name, or remove it first.")
     partial = file.with_name(f".{file.name}.partial")
     with Connection() as connection:
-        row = find_image(connection, name_or_uuid)
+        found = find_image(connection, name_or_uuid).known
         try:
             size = connection.client.download(
-                f"{connection.url}/compute/images/{segment(row['uuid'])}/file",
+                f"{connection.url}/compute{machines.image_file_path(found.uuid)}",
                 partial,
                 headers={"X-Auth-Token": connection.token},
             )
             with partial.open("rb") as written:
                 digest = hashlib.file_digest(written, "sha256").hexdigest()
-            if row.get("sha256") not in (None, digest):
+            if found.sha256 not in (None, digest):
                 fail(
-                    f"What arrived of {row['name']} is not the image: its digest is {digest}",
+                    f"What arrived of {found.name} is not the image: its digest is {digest}",
                     "Try again; if it stays so, the service's file is damaged.",
                 )
             partial.rename(file)
@@ -341,7 +323,7 @@ def export(name_or_uuid: str, file: Path) -> None:
             )
         finally:
             partial.unlink(missing_ok=True)
-    done(f"{row['name']}: {size} bytes, sha256 {digest}", file=str(file), sha256=digest, size=size)
+    done(f"{found.name}: {size} bytes, sha256 {digest}", file=str(file), sha256=digest, size=size)
 
 
 @image.command("list")
@@ -349,7 +331,7 @@ def export(name_or_uuid: str, file: Path) -> None:
 def list_() -> None:
     """List images."""
     with Connection() as connection:
-        emit_rows(_rows(connection.get("/compute/images")), COLUMNS)
+        emit_rows([_row(one) for one in connection.all_told(machines.images())], COLUMNS)
 
 
 @image.command("show")
@@ -358,16 +340,18 @@ def list_() -> None:
 def show(name_or_uuid: str) -> None:
     """Show an image, and which nodes have it."""
     with Connection() as connection:
-        row = _rows([find_image(connection, name_or_uuid)])[0]
-        # (Which machines there are is for operators.)
-        answer = connection.answer("GET", f"/compute/images/{segment(row['uuid'])}/copies")
-    copies: list[dict[str, Any]] = answer.json()["copies"] if answer.status == 200 else []
+        found = find_image(connection, name_or_uuid)
+        # Which machines there are is for operators: others are refused.
+        call = machines.image_copies(found.known.uuid)
+        answer = connection.answer_to(call)
+    copies = read(call, answer).copies if answer.status == 200 else []
+    rows: list[Row] = [msgspec.to_builtins(one) for one in copies]
     if wants_json():
-        emit_rows([{**row, "copies": copies}], COLUMNS)
+        emit_rows([{**_row(found), "copies": rows}], COLUMNS)
         return
-    emit_rows([row], COLUMNS)
+    emit_rows([_row(found)], COLUMNS)
     emit_rows(
-        [{**one, "hostname": one["hostname"] or one["server_uuid"]} for one in copies],
+        [{**row, "hostname": row["hostname"] or row["server_uuid"]} for row in rows],
         [("NODE", "hostname"), ("STATE", "state"), ("PERCENT", "percent"), ("REASON", "reason")],
     )
 
@@ -386,15 +370,14 @@ def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
     gone: list[str] = []
     with Connection() as connection:
         rows = [
-            choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.")
+            choose(images_called(connection, wanted), wanted, _label, "Name it by its uuid.").known
             for wanted in names_or_uuids
         ]
-        names = some_of([f"{row['name']} ({row['uuid']})" for row in rows])
+        names = some_of([f"{row.name} ({row.uuid})" for row in rows])
         agree(f"{names}: the file of the image would be lost", "Delete")
         for row in rows:
-            path = f"/compute/images/{segment(row['uuid'])}"
-            answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
+            answer = connection.answer_to(machines.remove_image(row.uuid, force=force))
             if answer.status >= 400:
                 fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
-            gone.append(f"{row['name']} ({row['uuid']})")
+            gone.append(f"{row.name} ({row.uuid})")
     done(f"Deleted image {', '.join(gone)}", deleted=gone)

@@ -201,7 +201,7 @@ def _port_meant(connection: Connection, vm_name: str | None, port_name: str | No
         return None
     machine = find_vm(connection, vm_name)
     ports = connection.send(PORTS.all())
-    found = {one.uuid: one for one in ports if one.device_uuid == machine["uuid"]}
+    found = {one.uuid: one for one in ports if one.device_uuid == machine.uuid}
     if not found:
         fail(
             f"The VM {vm_name} is in no network",

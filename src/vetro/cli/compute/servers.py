@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from contextlib import AbstractContextManager
 
 import click
 
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection, Told
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.terminal.confirmation import agree, agree_or, yes_option
-from vetro.cli.terminal.output import emit_object, emit_rows, fail, json_option, say, wants_json
+from vetro.cli.terminal.output import (
+    Row,
+    emit_object,
+    emit_rows,
+    fail,
+    json_option,
+    say,
+    wants_json,
+)
+from vetro.compute.client import machines, servers
+from vetro.compute.client.calls import Call
+from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task
 
 SERVER_COLUMNS = [
     ("UUID", "uuid"),
@@ -21,7 +32,6 @@ SERVER_COLUMNS = [
     ("MEMORY FREE (MB)", "memory_free_mb"),
     ("VMS", "vm_count"),
 ]
-Row = dict[str, Any]
 
 
 @click.group()
@@ -29,83 +39,64 @@ def server() -> None:
     """Compute nodes."""
 
 
-def list_servers(connection: Connection, extras: str = "vms") -> list[Row]:
-    """The compute nodes with their VMs."""
-    params = {"extras": extras} if extras else {}
-    return connection.get("/compute/servers", params=params)
-
-
-def find_server(connection: Connection, wanted: str) -> Row:
+def find_server(connection: Connection, wanted: str) -> Server:
     """The compute node with this uuid or host name."""
-    rows = list_servers(connection, "")
-    found = [row for row in rows if wanted in (row["uuid"], row.get("hostname"))]
+    nodes = connection.send(servers.servers())
+    found = [one for one in nodes if wanted in (one.uuid, one.hostname)]
     if len(found) == 1:
         return found[0]
     many = "Several servers are called" if found else "There is no server"
     fail(f"{many} '{wanted}'", "'vetro server list' shows them.")
 
 
-def path_of(row: Row) -> str:
-    """A server's path."""
-    return f"/compute/servers/{segment(row['uuid'])}"
-
-
-def wait_job(connection: Connection, job: str) -> Row:
+def wait_job(connection: Connection, job: str) -> Told[Job]:
     """A job when it has ended; the command fails with the job's own words when the job failed."""
     shown = ""
-    path = f"/compute/jobs/{segment(job)}"
+    call = servers.wait_job(job)
     while True:
-        with goes_on(
-            f"The job {job} goes on: 'vetro cnapi {path.removeprefix('/compute')}' shows it."
-        ):
-            view = connection.get(f"{path}/wait", params={"timeout": 30})
-        if view["execution"] in ("failed", "canceled"):
-            steps: list[Row] = view["chain_results"]
-            errors = [step["error"] for step in steps if step["error"]]
-            fail(errors[0] if errors else f"The job {job} {view['execution']}")
-        if view["execution"] == "succeeded":
-            return view
-        if view.get("waiting_on") and view["waiting_on"] != shown:
-            shown = str(view["waiting_on"])
+        with _goes_on("job", job, call):
+            told = connection.told(call)
+        known = told.known
+        if known.execution in ("failed", "canceled"):
+            fail(known.error or f"The job {job} {known.execution}")
+        if known.execution == "succeeded":
+            return told
+        if known.waiting_on and known.waiting_on != shown:
+            shown = known.waiting_on
             say(f"  {shown} …")
 
 
-def wait_task(connection: Connection, task_id: str) -> dict[str, Any]:
+def wait_task(connection: Connection, task_id: str) -> Told[Task]:
     """A task when it has ended; the command fails with the node's own words when it failed."""
-    path = f"/compute/tasks/{segment(task_id)}"
-    task: dict[str, Any] = {}
-    with goes_on(
-        f"The task {task_id} goes on: 'vetro cnapi {path.removeprefix('/compute')}' shows it."
-    ):
+    call = machines.wait_task(task_id, 30)
+    with _goes_on("task", task_id, call):
+        told = connection.told(call)
         # A virtual machine has three minutes to stop in order.
-        while task.get("status") not in ("complete", "failure"):
-            task = connection.get(f"{path}/wait", params={"timeout": 30})
-    if task["status"] == "failure":
-        result: dict[str, Any] = task.get("result") or {}
-        what = f"{task.get('task')} on server {task.get('server_uuid')}"
-        fail(f"{what} failed: {result.get('error') or 'no reason given'}")
-    return task
+        while told.known.status not in ("complete", "failure"):
+            told = connection.told(call)
+    task = told.known
+    if task.status == "failure":
+        what = f"{task.task} on server {task.server_uuid}"
+        fail(f"{what} failed: {task.error or 'no reason given'}")
+    return told
 
 
-def finish(connection: Connection, job: str, wait: bool, done: str) -> None:
+def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractContextManager[None]:
+    path = call.path.removesuffix("/wait")
+    return goes_on(f"The {what} {uuid} goes on: 'vetro cnapi {path}' shows it.")
+
+
+def finish(connection: Connection, job: JobStarted, wait: bool, done: str) -> None:
     """Tell of a job: its uuid at once, or how it ended; under ``--json`` the job itself."""
     if wait:
-        view = wait_job(connection, job)
+        told = wait_job(connection, job.job_uuid)
         if wants_json():
-            emit_object(view)
+            emit_object(told.row)
         say(done)
     elif wants_json():
-        emit_object({"job_uuid": job})
+        emit_object({"job_uuid": job.job_uuid})
     else:
-        say(job)
-
-
-def start_job(connection: Connection, method: str, path: str, body: Row) -> str | None:
-    """The uuid of the job a call starts; ``None`` when there was nothing to do."""
-    response = connection.request(method, path, json=body)
-    if response.status == 204:
-        return None
-    return str(response.json()["job_uuid"])
+        say(job.job_uuid)
 
 
 _wait = click.option("--wait/--no-wait", default=True, help="Wait until the job has ended.")
@@ -116,12 +107,17 @@ _wait = click.option("--wait/--no-wait", default=True, help="Wait until the job 
 def server_list() -> None:
     """List compute nodes."""
     with Connection() as connection:
-        rows = list_servers(connection, "vms,memory,capacity")
-    for row in rows:
-        row["vm_count"] = len(row.get("vms") or {})
-        available = row.get("memory_available_bytes")
-        row["memory_free_mb"] = available // 2**20 if available else None
-    emit_rows(rows, SERVER_COLUMNS)
+        nodes = connection.all_told(servers.servers("vms,memory,capacity"))
+    emit_rows([_with_counts(one) for one in nodes], SERVER_COLUMNS)
+
+
+def _with_counts(told: Told[Server]) -> Row:
+    free = told.known.memory_available_bytes
+    counts = {
+        "vm_count": len(told.known.vms or {}),
+        "memory_free_mb": free // 2**20 if free else None,
+    }
+    return {**told.row, **counts}
 
 
 @server.command("show")
@@ -130,22 +126,19 @@ def server_list() -> None:
 def server_show(name_or_uuid: str) -> None:
     """Show one compute node, by uuid or host name."""
     with Connection() as connection:
-        row: Row = connection.get(path_of(find_server(connection, name_or_uuid)))
-    if not wants_json():
-        row["virtual_machines"] = virtual_machines(row)
-    emit_object(row)
+        told = connection.told(servers.server(find_server(connection, name_or_uuid).uuid))
+    words = {} if wants_json() else {"virtual_machines": virtual_machines(told.known)}
+    emit_object({**told.row, **words})
 
 
-def virtual_machines(row: Row) -> str:
+def virtual_machines(server: Server) -> str:
     """How a compute node runs virtual machines, in words."""
-    sysinfo: Row = row.get("sysinfo") or {}
-    node: Row = sysinfo.get("Vetro Node") or {}
-    accelerator = node.get("accelerator")
-    if accelerator == "kvm":
+    node = server.sysinfo.node if server.sysinfo is not None else None
+    if node is None or not node.accelerator:
+        return "none"
+    if node.accelerator == "kvm":
         return "with KVM"
-    if accelerator:
-        return f"emulated, several times slower: KVM does not work ({node['accelerator_reason']})"
-    return "none"
+    return f"emulated, several times slower: KVM does not work ({node.accelerator_reason})"
 
 
 @server.command("drain", short_help="Empty a compute node.")
@@ -161,17 +154,17 @@ def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
     Fails with the name of each VM that stays and its reason; the others have moved.
     """
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
+        found = find_server(connection, name_or_uuid)
         if undo:
-            connection.request("POST", path_of(row), json={"reserved": False})
+            connection.send(servers.take_vms_again(found.uuid))
             if wants_json():
-                emit_object({"uuid": row["uuid"], "reserved": False})
-            say(f"Server {row.get('hostname')} takes VMs again")
+                emit_object({"uuid": found.uuid, "reserved": False})
+            say(f"Server {found.hostname} takes VMs again")
             return
-        job = start_job(connection, "POST", f"{path_of(row)}/drain", {"move": not no_move})
+        job = connection.send(servers.drain(found.uuid, move=not no_move))
         finish(
-            connection, str(job), True,
-            f"Server {row.get('hostname')} is empty; 'vetro server drain --undo' lets it take VMs"
+            connection, job, True,
+            f"Server {found.hostname} is empty; 'vetro server drain --undo' lets it take VMs"
             " again",
         )  # fmt: skip
 
@@ -200,11 +193,11 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
         hint="Switch it off, make sure that it stays off, and say so with --fenced.",
     )
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
-        job = start_job(connection, "POST", f"{path_of(row)}/evacuate", {"fenced": True})
+        found = find_server(connection, name_or_uuid)
+        job = connection.send(servers.evacuate(found.uuid))
         finish(
-            connection, str(job), wait,
-            f"Nothing of server {row.get('hostname')} is left to make again; when the machine comes"
+            connection, job, wait,
+            f"Nothing of server {found.hostname} is left to make again; when the machine comes"
             " back, what moved is destroyed on it and 'vetro server drain --undo' lets it take VMs",
         )  # fmt: skip
 
@@ -217,9 +210,9 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
 def server_reboot(name_or_uuid: str, drain: bool, wait: bool) -> None:
     """Reboot a compute node; its VMs stop, and start again with it."""
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
-        job = start_job(connection, "POST", f"{path_of(row)}/reboot", {"drain": drain})
-        finish(connection, str(job), wait, f"Server {row.get('hostname')} reboots")
+        found = find_server(connection, name_or_uuid)
+        job = connection.send(servers.reboot(found.uuid, drain=drain))
+        finish(connection, job, wait, f"Server {found.hostname} reboots")
 
 
 @server.command("setup", short_help="Set a compute node up.")
@@ -230,15 +223,15 @@ def server_reboot(name_or_uuid: str, drain: bool, wait: bool) -> None:
 def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> None:
     """Set a compute node up: its pool and its agents. Prints the job's uuid."""
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
-        body = dict(_pair(one, "KEY=VALUE") for one in settings)
-        job = start_job(connection, "PUT", f"{path_of(row)}/setup", body)
+        found = find_server(connection, name_or_uuid)
+        wanted = dict(_pair(one, "KEY=VALUE") for one in settings)
+        job = connection.send(servers.set_up(found.uuid, wanted))
         if job is None:
             if wants_json():
                 emit_object({"job_uuid": None})
-            say(f"Server {row.get('hostname')} is set up")
+            say(f"Server {found.hostname} is set up")
         else:
-            finish(connection, job, wait, f"Server {row.get('hostname')} is set up")
+            finish(connection, job, wait, f"Server {found.hostname} is set up")
 
 
 @server.command("factory-reset")
@@ -249,13 +242,13 @@ def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> No
 def server_factory_reset(name_or_uuid: str, wait: bool) -> None:
     """Erase a compute node that has no VMs."""
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
+        found = find_server(connection, name_or_uuid)
         agree(
-            f"Everything on server {row.get('hostname')} ({row['uuid']}) would be erased",
+            f"Everything on server {found.hostname} ({found.uuid}) would be erased",
             "Erase it",
         )
-        job = start_job(connection, "PUT", f"{path_of(row)}/factory-reset", {})
-        finish(connection, str(job), wait, f"Server {row.get('hostname')} is reset")
+        job = connection.send(servers.factory_reset(found.uuid))
+        finish(connection, job, wait, f"Server {found.hostname} is reset")
 
 
 def _pair(text: str, form: str) -> tuple[str, str]:
@@ -273,11 +266,10 @@ def _tags(action: str, name_or_uuid: str, pairs: tuple[str, ...], wait: bool) ->
             fail(f"'{pair}' is not TAG_nic=MAC", exit_code=2)
         by_mac[mac].append(name.removesuffix("_nic"))
     with Connection() as connection:
-        row = find_server(connection, name_or_uuid)
-        nics = [{"mac": mac, "nic_tags_provided": tags} for mac, tags in by_mac.items()]
-        body = {"action": action, "nics": nics}
-        job = start_job(connection, "PUT", f"{path_of(row)}/nics", body)
-        finish(connection, str(job), wait, f"The NIC tags of server {row.get('hostname')} are set")
+        found = find_server(connection, name_or_uuid)
+        nics = [NicTags(mac=mac, nic_tags_provided=tags) for mac, tags in by_mac.items()]
+        job = connection.send(servers.change_nic_tags(found.uuid, action, nics))
+        finish(connection, job, wait, f"The NIC tags of server {found.hostname} are set")
 
 
 def _tags_command(action: str, text: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
 
 import click
 
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection, Told
 from vetro.cli.compute.servers import find_server
-from vetro.cli.terminal.output import emit_object, emit_rows, json_option, say, wants_json
+from vetro.cli.terminal.output import Row, emit_object, emit_rows, json_option, say, wants_json
+from vetro.compute.client import machines, servers
+from vetro.compute.wire import Ticket
 
 COLUMNS = [
     ("UUID", "uuid"),
@@ -35,28 +37,29 @@ def ticket() -> None:
 def ticket_list(name_or_uuid: str | None, ended_too: bool) -> None:
     """List tickets, oldest first; a queued one says whom it waits for."""
     with Connection() as connection:
-        path = "/compute/tickets"
-        if name_or_uuid is not None:
-            uuid = find_server(connection, name_or_uuid)["uuid"]
-            path = f"/compute/servers/{segment(uuid)}/tickets"
-        rows: list[dict[str, Any]] = []
+        server = find_server(connection, name_or_uuid).uuid if name_or_uuid is not None else None
+        found: list[Told[Ticket]] = []
         while True:
-            page = connection.get(path, params={"limit": _PAGE, "offset": len(rows)})
-            rows += page
+            page = connection.all_told(servers.tickets(server, limit=_PAGE, offset=len(found)))
+            found += page
             if len(page) < _PAGE:
                 break
-    before: dict[tuple[str, ...], list[str]] = {}
-    for row in sorted(rows, key=lambda one: one["fence"]):
-        if row["status"] in ("queued", "active"):
-            queue = before.setdefault((row["server_uuid"], row["scope"], row["id"]), [])
-            if row["status"] == "queued":
-                row["waiting_on"] = list(queue)
-            queue.append(row["uuid"])
-    if not ended_too:
-        rows = [row for row in rows if row["status"] in ("queued", "active")]
-    if not wants_json():
-        for row in rows:
-            row["waiting_on"] = _short(row.get("waiting_on"))
+    ahead: dict[str, list[str]] = {}
+    queues: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in sorted((told.known for told in found), key=lambda known: known.fence or 0):
+        if one.is_open:
+            queue = queues[one.queue]
+            if one.status == "queued":
+                ahead[one.uuid] = list(queue)
+            queue.append(one.uuid)
+    rows: list[Row] = []
+    for told in found:
+        if told.known.is_open or ended_too:
+            rows.append(told.row)
+            if not wants_json():
+                told.row["waiting_on"] = _short(ahead.get(told.known.uuid))
+            elif told.known.uuid in ahead:
+                told.row["waiting_on"] = ahead[told.known.uuid]
     emit_rows(rows, COLUMNS)
 
 
@@ -73,7 +76,7 @@ def _short(ahead: list[str] | None) -> str | None:
 def ticket_show(uuid: str) -> None:
     """Show one ticket and whom it waits for."""
     with Connection() as connection:
-        emit_object(connection.get(f"/compute/tickets/{segment(uuid)}"))
+        emit_object(connection.told(servers.ticket(uuid)).row)
 
 
 @ticket.command("release", short_help="End a ticket whose holder is gone.")
@@ -82,8 +85,7 @@ def ticket_show(uuid: str) -> None:
 def ticket_release(uuid: str) -> None:
     """End a ticket whose holder is gone; the next in its queue has its turn."""
     with Connection() as connection:
-        path = f"/compute/tickets/{segment(uuid)}"
-        connection.request("PUT", f"{path}/release")
+        connection.send(machines.release_ticket(uuid))
         if wants_json():
-            emit_object(connection.get(path))
+            emit_object(connection.told(servers.ticket(uuid)).row)
     say(f"Ticket {uuid} is released")

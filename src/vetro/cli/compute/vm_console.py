@@ -7,17 +7,14 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.output import emit_object, fail, json_option, say
 from vetro.cli.terminal.streams import Line, Manner, attach
+from vetro.compute.client import machines
+from vetro.compute.wire import Document
 
 LEAVE = b"\x1d"
-
-
-def _path_of(connection: Connection, name_or_uuid: str) -> str:
-    row = find_vm(connection, name_or_uuid)
-    return f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
 
 
 @click.command()
@@ -29,14 +26,11 @@ def console(name_or_uuid: str, log: bool) -> None:
     A container's console only prints. When standard input is no terminal, what comes there is typed.
     """
     with Connection() as connection:
-        wanted = {"Logs": True} if log else {"AttachConsole": True}
-        where = connection.request(
-            "POST",
-            f"{_path_of(connection, name_or_uuid)}/docker-exec",
-            json={"command": wanted},
-        ).json()
+        vm = find_vm(connection, name_or_uuid)
+        wanted: Document = {"Logs": True} if log else {"AttachConsole": True}
+        where = connection.send(machines.open_stream(vm.uuid, wanted, vm.server_uuid))
     with Line(where) as line:
-        typing = bool(where.get("interactive"))
+        typing = where.interactive
         person = sys.stdin.isatty() and not log
         if person:
             ends = "Ctrl-] leaves" if typing else "it only prints; Ctrl-] leaves"
@@ -57,12 +51,13 @@ def console(name_or_uuid: str, log: bool) -> None:
 def vnc(name_or_uuid: str) -> None:
     """Where a virtual machine's screen is served, and its password."""
     with Connection() as connection:
-        path = _path_of(connection, name_or_uuid)
-        where = connection.get(f"{path}/vnc")
-        if not where.get("host"):
+        vm = find_vm(connection, name_or_uuid)
+        where = connection.told(machines.screen(vm.uuid, vm.server_uuid))
+        if not where.known.host or where.known.port is None:
             fail(f"{name_or_uuid} has no screen", "It was made with vnc_port -1.")
-        password = connection.get(path).get("vnc_password")
-    emit_object({**where, "display": where["port"] - 5900, "password": password})
+        told = connection.told(machines.vm(vm.uuid, vm.server_uuid))
+    secret = told.row.get("vnc_password")
+    emit_object({**where.row, "display": where.known.port - 5900, "password": secret})
 
 
 @click.command()
@@ -71,6 +66,8 @@ def vnc(name_or_uuid: str) -> None:
 def screenshot(name_or_uuid: str, file: Path) -> None:
     """Write a picture of a virtual machine's screen to FILE (PNG)."""
     with Connection() as connection:
-        response = connection.request("GET", f"{_path_of(connection, name_or_uuid)}/screenshot")
+        vm = find_vm(connection, name_or_uuid)
+        path = machines.screenshot_path(vm.uuid, vm.server_uuid)
+        response = connection.request("GET", f"/compute{path}")
     file.write_bytes(response.content)
     say(f"{file}: {len(response.content)} bytes")

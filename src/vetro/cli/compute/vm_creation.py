@@ -12,7 +12,6 @@ from email.mime.text import MIMEText
 from pathlib import Path
 
 import click
-import msgspec
 
 from vetro.cli.client.connection import Connection, error_text, hint_for, read
 from vetro.cli.client.deployment_progress import goes_on
@@ -131,7 +130,7 @@ def create(
     given_tags = dict(_tag(one) for one in tags)
     with Connection() as connection:
         owner = project_of(connection, project)
-        image = msgspec.convert(find_image(connection, image_name), Image)
+        image = find_image(connection, image_name).known
         if image.state != "active":
             fail(f"The image {image.name} has no file yet", "Import or build it first.")
         uid = str(uuid.uuid4())
@@ -214,7 +213,7 @@ def _told(connection: Connection, server: str, new: NewVm, made: bool) -> None:
     if wants_json():
         from vetro.cli.terminal.output import shown
 
-        emit_object(shown(connection.send(machines.vm_as_told(new.uuid, server))))
+        emit_object(shown(connection.told(machines.vm(new.uuid, server)).row))
         return
     found = connection.send(machines.vm(new.uuid, server))
     addresses = ", ".join(address.split("/")[0] for address in found.addresses)
@@ -277,7 +276,7 @@ def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) 
         explain=False,
     )
     if server is not None:
-        wanted.servers = [find_server(connection, server)["uuid"]]
+        wanted.servers = [find_server(connection, server).uuid]
     call = machines.allocate(wanted)
     answer = connection.answer_to(call)
     if answer.status == 409:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.output import emit_object, json_option, wants_json
 from vetro.cli.terminal.streams import (
@@ -19,6 +18,8 @@ from vetro.cli.terminal.streams import (
     collect,
     window,
 )
+from vetro.compute.client import machines
+from vetro.compute.wire import Document
 
 
 @click.command("exec", context_settings={"allow_interspersed_args": False})
@@ -47,7 +48,7 @@ def exec_(
     command = command[1:] if command[0] == "--" else command
     if not command:
         raise click.UsageError("Missing argument 'COMMAND...'.")
-    wanted: dict[str, Any] = {"Cmd": list(command), "Tty": tty}
+    wanted: Document = {"Cmd": list(command), "Tty": tty}
     size = window() if tty else None
     if size is not None:
         wanted["ConsoleSize"] = [size[1], size[0]]
@@ -55,9 +56,8 @@ def exec_(
         if value:
             wanted[name] = value
     with Connection() as connection:
-        row = find_vm(connection, name_or_uuid)
-        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
-        where = connection.request("POST", f"{path}/docker-exec", json={"command": wanted}).json()
+        vm = find_vm(connection, name_or_uuid)
+        where = connection.send(machines.open_stream(vm.uuid, wanted, vm.server_uuid))
     with Line(where) as line:
         if not wants_json():
             at_end = END_OF_TERMINAL if tty else END_OF_INPUT

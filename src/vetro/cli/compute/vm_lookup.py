@@ -6,49 +6,53 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, cast
 
-from vetro.cli.client.connection import Connection, segment
-from vetro.cli.compute.servers import list_servers
+from vetro.cli.client.connection import Connection, Told, known_as, segment
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.choices import choose
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import Row, fail
+from vetro.compute.client import servers
 from vetro.compute.client.calls import FLOATING_IPS, PORTS
+from vetro.compute.wire import Vm
 
 #: Environments that are read at the same time.
 _AT_ONCE = 8
 
 
-def all_vms(connection: Connection) -> list[dict[str, Any]]:
-    """Every VM of every node, with its addresses."""
-    rows: list[dict[str, Any]] = []
-    for node in list_servers(connection):
-        held: dict[str, dict[str, Any]] = node.get("vms") or {}
-        for uuid, status in held.items():
-            nics: list[dict[str, Any]] = status.get("nics") or []
-            row: dict[str, Any] = {"uuid": uuid, "server_uuid": node["uuid"], **status}
-            row["addresses"] = ", ".join(str(nic["ip"]) for nic in nics if nic.get("ip"))
-            rows.append(row)
-    return rows
+def all_vms(connection: Connection) -> list[Told[Vm]]:
+    """Every VM of every node; its row has its addresses."""
+    found: list[Told[Vm]] = []
+    for node in connection.send(servers.servers("vms")):
+        for uuid, status in (node.vms or {}).items():
+            row: Row = {"uuid": uuid, "server_uuid": node.uuid, **status}
+            known = known_as(row, Vm)
+            row["addresses"] = ", ".join(known.addresses)
+            found.append(Told(known, row))
+    return found
 
 
-def find_vm(connection: Connection, wanted: str) -> dict[str, Any]:
+def find_vm(connection: Connection, wanted: str) -> Vm:
     """The VM with this uuid or alias; of several the user says which."""
+    return find_told(connection, wanted).known
+
+
+def find_told(connection: Connection, wanted: str) -> Told[Vm]:
+    """As `find_vm`, with all that its node says of it."""
     rows = all_vms(connection)
-    found = [row for row in rows if row["uuid"] == wanted]
-    found = found or [row for row in rows if wanted and row.get("alias") == wanted]
+    found = [one for one in rows if one.known.uuid == wanted]
+    found = found or [one for one in rows if wanted and one.known.alias == wanted]
     if not found:
         fail(f"There is no VM '{wanted}'", "'vetro vm list' shows them.")
     return choose(found, wanted, _label, "Name it by its uuid.")
 
 
-def _label(row: dict[str, Any]) -> str:
-    told = [row.get("state"), row["addresses"], f"server {row['server_uuid']}"]
-    return f"{row['uuid']} ({', '.join(str(one) for one in told if one)})"
+def _label(told: Told[Vm]) -> str:
+    vm = told.known
+    words = [vm.state, ", ".join(vm.addresses), f"server {vm.server_uuid}"]
+    return f"{vm.uuid} ({', '.join(word for word in words if word)})"
 
 
-def with_floating_addresses(
-    connection: Connection, rows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """VMs with the floating addresses that lead to them."""
+def floating_addresses(connection: Connection) -> dict[str | None, list[str]]:
+    """The floating addresses that lead to VMs, by the VM's uuid."""
     leads: dict[str, list[str]] = {}
     for one in connection.send(FLOATING_IPS.all()):
         if one.port_uuid:
@@ -56,9 +60,7 @@ def with_floating_addresses(
     found: dict[str | None, list[str]] = {}
     for port in connection.send(PORTS.all()) if leads else []:
         found.setdefault(port.device_uuid, []).extend(leads.get(port.uuid, []))
-    for row in rows:
-        row["floating"] = ", ".join(found.get(row["uuid"], []))
-    return rows
+    return found
 
 
 def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import click
 
-from vetro.cli.client.connection import Connection, segment
+from vetro.cli.client.connection import Connection, Told
 from vetro.cli.client.name_completion import SERVER, VM
 from vetro.cli.compute.servers import find_server, wait_job, wait_task
 from vetro.cli.compute.vm_console import console, screenshot, vnc
 from vetro.cli.compute.vm_creation import create, own_ports
 from vetro.cli.compute.vm_exec import exec_
-from vetro.cli.compute.vm_lookup import all_vms, environments_of, find_vm, with_floating_addresses
+from vetro.cli.compute.vm_lookup import (
+    all_vms,
+    environments_of,
+    find_told,
+    find_vm,
+    floating_addresses,
+)
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
+    Row,
     emit_json,
     emit_object,
     emit_rows,
@@ -24,7 +31,9 @@ from vetro.cli.terminal.output import (
     shown,
     wants_json,
 )
-from vetro.compute.client.calls import PORTS
+from vetro.compute.client import machines
+from vetro.compute.client.calls import PORTS, Call
+from vetro.compute.wire import Document, TaskStarted, Vm
 
 VM_COLUMNS = [
     ("UUID", "uuid"),
@@ -51,10 +60,14 @@ for _command in (console, create, exec_, screenshot, vnc):
 def vm_list() -> None:
     """List VMs."""
     with Connection() as connection:
-        rows = with_floating_addresses(connection, all_vms(connection))
-        homes = environments_of(connection, [row["uuid"] for row in rows])
-        for row in rows:
-            row["environment"] = homes.get(row["uuid"])
+        found = all_vms(connection)
+        floating = floating_addresses(connection)
+        homes = environments_of(connection, [told.known.uuid for told in found])
+    rows: list[Row] = []
+    for told in found:
+        uuid = told.known.uuid
+        leading = ", ".join(floating.get(uuid, []))
+        rows.append({**told.row, "floating": leading, "environment": homes.get(uuid)})
     emit_rows(rows, VM_COLUMNS)
 
 
@@ -65,32 +78,41 @@ def vm_list() -> None:
 def vm_show(name_or_uuid: str) -> None:
     """Show one VM as its node sees it."""
     with Connection() as connection:
-        row = find_vm(connection, name_or_uuid)
-        found = connection.get(f"/compute/servers/{row['server_uuid']}/vms/{row['uuid']}")
-        emit_object(shown(found))
+        emit_object(shown(_as_it_is(connection, name_or_uuid).row))
+
+
+def _as_it_is(connection: Connection, name_or_uuid: str) -> Told[Vm]:
+    """A VM as its node sees it now."""
+    found = find_vm(connection, name_or_uuid)
+    return connection.told(machines.vm(found.uuid, found.server_uuid))
 
 
 def _vm_task(
-    name_or_uuid: str,
-    method: str,
-    suffix: str,
-    done: str,
-    body: dict[str, Any] | None = None,
-    *,
-    losing: str = "",
+    name_or_uuid: str, call_for: Callable[[Vm], Call[TaskStarted]], done: str, *, losing: str = ""
 ) -> None:
     """``losing``: what the user must agree to lose first, said behind the VM's name."""
     with Connection() as connection:
-        row = find_vm(connection, name_or_uuid)
+        found = find_vm(connection, name_or_uuid)
         if losing:
-            agree(f"VM {row.get('alias') or row['uuid']} {losing}", "Go on")
-        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}{suffix}"
-        task = connection.request(method, path, json=body or {}).json()
-        if task.get("id"):
-            task = wait_task(connection, task["id"])
+            agree(f"VM {_called(found)} {losing}", "Go on")
+        ended = _ended(connection, call_for(found))
     if wants_json():
-        emit_object(task)
-    say(f"VM {row.get('alias') or row['uuid']} {done}")
+        emit_object(ended)
+    say(f"VM {_called(found)} {done}")
+
+
+def _called(vm: Vm) -> str:
+    return vm.alias or vm.uuid
+
+
+def _ended(connection: Connection, call: Call[TaskStarted]) -> Row:
+    """The task that a call started, when it has ended; the answer itself when it started none."""
+    told = connection.told(call)
+    return wait_task(connection, told.known.id).row if told.known.id else told.row
+
+
+def _action(action: str, body: Document | None = None) -> Callable[[Vm], Call[TaskStarted]]:
+    return lambda found: machines.act_on_vm(found.uuid, action, body, found.server_uuid)
 
 
 @vm.command("start")
@@ -98,7 +120,7 @@ def _vm_task(
 @json_option
 def vm_start(name_or_uuid: str) -> None:
     """Start a VM."""
-    _vm_task(name_or_uuid, "POST", "/start", "started")
+    _vm_task(name_or_uuid, _action("start"), "started")
 
 
 @vm.command("stop")
@@ -107,7 +129,7 @@ def vm_start(name_or_uuid: str) -> None:
 @json_option
 def vm_stop(name_or_uuid: str, force: bool) -> None:
     """Stop a VM."""
-    _vm_task(name_or_uuid, "POST", "/stop", "stopped", {"force": force})
+    _vm_task(name_or_uuid, _action("stop", {"force": force}), "stopped")
 
 
 @vm.command("reboot")
@@ -115,7 +137,7 @@ def vm_stop(name_or_uuid: str, force: bool) -> None:
 @json_option
 def vm_reboot(name_or_uuid: str) -> None:
     """Reboot a VM."""
-    _vm_task(name_or_uuid, "POST", "/reboot", "rebooted")
+    _vm_task(name_or_uuid, _action("reboot"), "rebooted")
 
 
 @vm.command("destroy", short_help="Destroy VMs and their disks.")
@@ -128,11 +150,11 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
     Ports that 'vetro vm create' made for them are removed, others are free; a floating address
     leads nowhere then and stays yours.
     """
-    ended: list[dict[str, Any]] = []
+    ended: list[Row] = []
     with Connection() as connection:
         # All are looked up before one is destroyed: a wrong name changes nothing.
         rows = [find_vm(connection, one) for one in dict.fromkeys(names_or_uuids)]
-        called = ", ".join(str(row.get("alias") or row["uuid"]) for row in rows)
+        called = ", ".join(_called(row) for row in rows)
         agree(
             f"VM {called} would be destroyed with its disks and snapshots; an environment that uses it"
             " would miss it"
@@ -142,13 +164,11 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
             "Go on",
         )
         for row in rows:
-            ports = own_ports(connection, row["uuid"])
-            path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
-            task = connection.request("DELETE", path, json={}).json()
-            ended.append(wait_task(connection, task["id"]) if task.get("id") else task)
+            ports = own_ports(connection, row.uuid)
+            ended.append(_ended(connection, machines.destroy_vm(row.uuid, row.server_uuid)))
             for port in ports:
                 connection.send(PORTS.remove(port.uuid))
-            say(f"VM {row.get('alias') or row['uuid']} destroyed")
+            say(f"VM {_called(row)} destroyed")
     if wants_json():
         emit_json(ended[0] if len(ended) == 1 else ended)
 
@@ -168,17 +188,14 @@ def vm_migrate(name_or_uuid: str, target: str | None) -> None:
     virtual machine moves with its memory.
     """
     with Connection() as connection:
-        row = find_vm(connection, name_or_uuid)
-        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
-        body = {} if target is None else {
-            "target_server_uuid": find_server(connection, target)["uuid"]
-        }  # fmt: skip
-        job = connection.request("POST", f"{path}/move", json=body).json()
-        wait_job(connection, job["job_uuid"])
-        moved = find_vm(connection, row["uuid"])
+        found = find_vm(connection, name_or_uuid)
+        to = None if target is None else find_server(connection, target).uuid
+        job = connection.send(machines.move_vm(found.uuid, to, found.server_uuid))
+        wait_job(connection, job.job_uuid)
+        moved = find_told(connection, found.uuid)
     if wants_json():
-        emit_object(moved)
-    say(f"VM {row.get('alias') or row['uuid']} is on server {moved['server_uuid']}")
+        emit_object(moved.row)
+    say(f"VM {_called(found)} is on server {moved.known.server_uuid}")
 
 
 @vm.group()
@@ -192,9 +209,8 @@ def snapshot() -> None:
 def snapshot_list(name_or_uuid: str) -> None:
     """List a VM's snapshots, oldest first."""
     with Connection() as connection:
-        row = find_vm(connection, name_or_uuid)
-        path = f"/compute/servers/{segment(row['server_uuid'])}/vms/{segment(row['uuid'])}"
-        rows: list[dict[str, Any]] = connection.get(path).get("snapshots") or []
+        found = _as_it_is(connection, name_or_uuid).known.snapshots or []
+    rows: list[Row] = [{"name": one.name, "created_at": one.created_at} for one in found]
     emit_rows(rows, [("NAME", "name"), ("CREATED", "created_at")])
 
 
@@ -204,8 +220,11 @@ def snapshot_list(name_or_uuid: str) -> None:
 @json_option
 def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
     """Take a snapshot; without a name it is called by the time."""
-    body = {"snapshot_name": snapshot_name} if snapshot_name else {}
-    _vm_task(name_or_uuid, "PUT", "/snapshots", "has one more snapshot", body)
+    _vm_task(
+        name_or_uuid,
+        lambda found: machines.take_snapshot(found.uuid, snapshot_name or "", found.server_uuid),
+        "has one more snapshot",
+    )
 
 
 @snapshot.command("rollback")
@@ -215,9 +234,12 @@ def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
 @json_option
 def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
     """Take the disks back to a snapshot."""
-    path = f"/snapshots/{segment(snapshot_name)}/rollback"
-    losing = f"would lose what changed since {snapshot_name}, newer snapshots too"
-    _vm_task(name_or_uuid, "PUT", path, f"is back at {snapshot_name}", losing=losing)
+    _vm_task(
+        name_or_uuid,
+        lambda found: machines.roll_back(found.uuid, snapshot_name, found.server_uuid),
+        f"is back at {snapshot_name}",
+        losing=f"would lose what changed since {snapshot_name}, newer snapshots too",
+    )
 
 
 @snapshot.command("delete")
@@ -227,8 +249,9 @@ def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
 @json_option
 def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
     """Delete a snapshot."""
-    path = f"/snapshots/{segment(snapshot_name)}"
-    losing = f"would lose its snapshot {snapshot_name}"
     _vm_task(
-        name_or_uuid, "DELETE", path, f"has no snapshot {snapshot_name} any more", losing=losing
+        name_or_uuid,
+        lambda found: machines.remove_snapshot(found.uuid, snapshot_name, found.server_uuid),
+        f"has no snapshot {snapshot_name} any more",
+        losing=f"would lose its snapshot {snapshot_name}",
     )

@@ -139,7 +139,7 @@ def volume_attach(name_or_uuid: str, vm: str, place: str) -> None:
     with Connection() as connection:
         found = find(connection, VOLUME, name_or_uuid)
         machine = find_vm(connection, vm)
-        body = Attachment(vm_uuid=str(machine["uuid"]), device=place)
+        body = Attachment(vm_uuid=machine.uuid, device=place)
         hint = "Detach it there first ('vetro volume detach')."
         made = connection.send(attach_volume(found.uuid, body), hint=hint)
     done(f"Volume {VOLUME.called(found)} is at {made.device} of VM {vm}", **row_of(made))

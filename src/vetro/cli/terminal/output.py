@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import IO, NoReturn, TypeVar, cast
 
 import click
 
 from vetro.cli.terminal.tables import print_table
 from vetro.cli.terminal.times import moment, spoken
+
+#: An object as it is printed: JSON values by their names.
+Row = dict[str, object]
+Value = TypeVar("Value")
 
 
 class CommandError(click.ClickException):
@@ -20,7 +24,7 @@ class CommandError(click.ClickException):
         super().__init__(message)
         self.hint = hint
 
-    def show(self, file: Any = None) -> None:
+    def show(self, file: IO[str] | None = None) -> None:
         """Print ``Error: …`` and the hint on standard error."""
         click.echo(f"{click.style('Error:', fg='red', bold=True)} {self.message}", err=True)
         if self.hint:
@@ -70,7 +74,7 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, str]]) -> None:
+def emit_rows(rows: Iterable[Mapping[str, object]], columns: Sequence[tuple[str, str]]) -> None:
     """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
     listed = [dict(row) for row in rows]
     if wants_json():
@@ -80,7 +84,7 @@ def emit_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[tuple[str, st
     print_table([title for title, _ in columns], cells)
 
 
-def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> None:
+def emit_object(value: Mapping[str, object], keys: Sequence[str] | None = None) -> None:
     """Print one object: as JSON, or its properties a line each, those of structures indented below."""
     if wants_json():
         emit_json(dict(value))
@@ -90,7 +94,7 @@ def emit_object(value: Mapping[str, Any], keys: Sequence[str] | None = None) -> 
         click.echo(line)
 
 
-def _lines(value: Mapping[str, Any]) -> Iterable[str]:
+def _lines(value: Mapping[str, object]) -> Iterable[str]:
     width = max((len(str(name)) for name in value), default=0)
     for name, one in value.items():
         label = click.style(str(name), bold=True) + " " * (width - len(str(name)))
@@ -102,22 +106,22 @@ def _lines(value: Mapping[str, Any]) -> Iterable[str]:
         yield from (f"  {line}" for line in _lines(_parts(one)))
 
 
-def _parts(value: Any) -> dict[str, Any]:
+def _parts(value: object) -> Row:
     """What a structure holds, the elements of a list under their numbers."""
     if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    return {str(number): part for number, part in enumerate(cast("list[Any]", value))}
+        return cast("Row", value)
+    return {str(number): part for number, part in enumerate(cast("list[object]", value))}
 
 
-def _short(value: Any) -> str | None:
+def _short(value: object) -> str | None:
     """A value on one line; ``None`` for one that needs several."""
     if not isinstance(value, (dict, list)):
         return cell(value)
-    parts = _parts(cast("Any", value))
-    header: Any = parts.get("?")
+    parts = _parts(cast("object", value))
+    header = parts.get("?")
     if isinstance(header, dict):
         # An object of a model: its class and id say more than all it holds.
-        words = cast("dict[str, Any]", header)
+        words = cast("Row", header)
         return f"{str(words.get('type')).partition('/')[0]} {words.get('id')}"
     if any(isinstance(part, (dict, list)) for part in parts.values()):
         return None
@@ -139,7 +143,7 @@ def say(message: str) -> None:
         click.echo(message)
 
 
-def done(message: str, **facts: Any) -> None:
+def done(message: str, **facts: object) -> None:
     """What was done: a line for people, the facts under ``--json``."""
     if wants_json():
         emit_json(facts)
@@ -176,7 +180,7 @@ secrets_option = click.option(
 )
 
 
-def shown(value: Any) -> Any:
+def shown(value: Value) -> Value:
     """``value`` as a command shows it: without secrets, unless they were asked for."""
     from vetro.secrecy import masked
 

@@ -19,36 +19,41 @@ import tty
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
 
 import click
+import msgspec
 
 from vetro.cli.terminal.output import CommandError, fail
+from vetro.compute.wire import Stream
 
 _CONNECT_SECONDS = 30.0
 _CHUNK = 65536
 # No more is read from the keyboard (or the file in its place) while this much waits for the node.
 _WAITING = 256 * 1024
 
-Told = dict[str, Any]
+
+class Heard(msgspec.Struct):
+    """A line from a node: ``stdout`` or ``stderr`` with its ``data``, or the ``end`` with its ``code``."""
+
+    type: str = ""
+    data: bytes = b""
+    code: int | None = None
 
 
 class Line:
     """One connection to a node: lines out through a buffer, lines in as they come."""
 
-    def __init__(self, where: Told) -> None:
+    def __init__(self, where: Stream) -> None:
         """Open it with its token. Errors: ``CommandError`` when the node does not answer."""
         try:
-            self._socket = socket.create_connection(
-                (where["host"], where["port"]), _CONNECT_SECONDS
-            )
+            self._socket = socket.create_connection((where.host, where.port), _CONNECT_SECONDS)
         except OSError as error:
             fail(
-                f"The node does not answer at {where['address']}: {error.strerror or error}",
+                f"The node does not answer at {where.address}: {error.strerror or error}",
                 "Streams come straight from the node: its admin address must be reachable from here.",
             )
         self._socket.setblocking(False)
-        self._out = bytearray(f"{where['token']}\n".encode())
+        self._out = bytearray(f"{where.token}\n".encode())
         self._rest = b""
 
     def __enter__(self) -> Line:
@@ -68,7 +73,7 @@ class Line:
 
     def tell(self, kind: str, data: bytes | None = None, **more: int) -> None:
         """Say something, when the node takes it."""
-        told: Told = {"type": kind, **more}
+        told: dict[str, str | int] = {"type": kind, **more}
         if data is not None:
             told["data"] = base64.b64encode(data).decode()
         self._out += json.dumps(told).encode() + b"\n"
@@ -79,7 +84,7 @@ class Line:
             while self._out:
                 del self._out[: self._socket.send(self._out[:_CHUNK])]
 
-    def hear(self) -> Iterator[Told]:
+    def hear(self) -> Iterator[Heard]:
         """What has come. Errors: ``OSError``, ``EOFError`` when the node ended the connection."""
         try:
             data = self._socket.recv(_CHUNK)
@@ -89,7 +94,7 @@ class Line:
             raise EOFError
         *lines, self._rest = (self._rest + data).split(b"\n")
         for one in lines:
-            yield json.loads(one)
+            yield msgspec.json.decode(one, type=Heard)
 
 
 def collect(line: Line) -> tuple[int, dict[str, bytes]]:
@@ -97,14 +102,14 @@ def collect(line: Line) -> tuple[int, dict[str, bytes]]:
     line.tell("stdin_end")
     found = {"stdout": b"", "stderr": b""}
     for told in _until_broken(line):
-        if told.get("type") == "end":
+        if told.type == "end":
             return exit_code(told), found
-        if told.get("type") in found:
-            found[str(told["type"])] += base64.b64decode(str(told.get("data") or ""))
+        if told.type in found:
+            found[told.type] += told.data
     raise _broken()
 
 
-def _until_broken(line: Line) -> Iterator[Told]:
+def _until_broken(line: Line) -> Iterator[Heard]:
     with contextlib.suppress(OSError, EOFError):
         while True:
             _, writable, _ = select.select([line], [line] if line.waiting else [], [])
@@ -113,10 +118,9 @@ def _until_broken(line: Line) -> Iterator[Told]:
             yield from line.hear()
 
 
-def exit_code(told: Told) -> int:
+def exit_code(told: Heard) -> int:
     """Of the last line of a stream."""
-    code = told.get("code")
-    return code if isinstance(code, int) else 1
+    return 1 if told.code is None else told.code
 
 
 def _broken() -> CommandError:
@@ -172,16 +176,16 @@ def attach(line: Line, manner: Manner) -> int:
 
 def _converse(line: Line, manner: Manner, keyboard: int | None, resized: int | None) -> int:
     while True:
-        sources: list[Any] = [line]
+        sources: list[Line | int] = [line]
         if resized is not None:
             sources.append(resized)
         if keyboard is not None and line.waiting < _WAITING:
             sources.append(keyboard)
         ready, writable, _ = select.select(sources, [line] if line.waiting else [], [])
-        if resized in ready and resized is not None:
+        if resized is not None and resized in ready:
             os.read(resized, _CHUNK)
             _tell_size(line)
-        if keyboard in ready and keyboard is not None:
+        if keyboard is not None and keyboard in ready:
             keys = _read(keyboard)
             typed, left, _ = keys.partition(manner.leave) if manner.leave else (keys, b"", b"")
             if typed and manner.typing:
@@ -198,7 +202,7 @@ def _converse(line: Line, manner: Manner, keyboard: int | None, resized: int | N
             line.push()
         if line in ready:
             for told in line.hear():
-                if told.get("type") == "end":
+                if told.type == "end":
                     return exit_code(told)
                 _show(told)
 
@@ -211,9 +215,9 @@ def _read(keyboard: int) -> bytes:
         return b""
 
 
-def _show(told: Told) -> None:
-    data = base64.b64decode(str(told.get("data") or ""))
-    stream = sys.stderr if told.get("type") == "stderr" else sys.stdout
+def _show(told: Heard) -> None:
+    data = told.data
+    stream = sys.stderr if told.type == "stderr" else sys.stdout
     try:
         while data:
             data = data[os.write(stream.fileno(), data) :]

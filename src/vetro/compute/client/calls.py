@@ -44,6 +44,7 @@ from vetro.compute.wire import (
 )
 
 Answer = TypeVar("Answer")
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,10 @@ class Call(Generic[Answer]):
     def read(self, content: bytes) -> Answer:
         """The answer in a response's body. Errors: ``msgspec.MsgspecError``."""
         return msgspec.json.decode(content or b"null", type=self.answer)
+
+    def answered_as(self, answer: type[Other]) -> Call[Other]:
+        """The same request, its answer read as another type."""
+        return Call(self.method, self.path, answer, self.body, self.params, self.seconds)
 
 
 class Created(Protocol):

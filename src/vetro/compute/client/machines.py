@@ -6,14 +6,19 @@ from typing import Any
 from urllib.parse import quote
 
 from vetro.compute.client.calls import Call
+from vetro.compute.client.servers import path_of
 from vetro.compute.wire import (
     Allocated,
     Allocation,
+    Document,
     Image,
     ImageCopies,
+    JobStarted,
     NewImage,
     NewTicket,
     NewVm,
+    Screen,
+    Stream,
     Task,
     TaskStarted,
     Ticket,
@@ -35,7 +40,7 @@ def allocate(wanted: Allocation) -> Call[Allocated]:
 
 def queue_up(server: str, new: NewTicket) -> Call[Ticket]:
     """Take a ticket on a server."""
-    return Call("POST", f"{_server(server)}/tickets", Ticket, new)
+    return Call("POST", f"{path_of(server)}/tickets", Ticket, new)
 
 
 def wait_ticket(uuid: str) -> Call[Ticket | None]:
@@ -54,14 +59,9 @@ def vm(uuid: str, server: str = ANY_SERVER) -> Call[Vm]:
     return Call("GET", _vm(uuid, server), Vm)
 
 
-def vm_as_told(uuid: str, server: str = ANY_SERVER) -> Call[dict[str, Any]]:
-    """A VM with all that its node tells of it."""
-    return Call("GET", _vm(uuid, server), dict[str, Any])
-
-
 def create_vm(server: str, new: NewVm) -> Call[TaskStarted]:
     """Create and start a VM; for one that exists the same answer."""
-    return Call("POST", f"{_server(server)}/vms", TaskStarted, new)
+    return Call("POST", f"{path_of(server)}/vms", TaskStarted, new)
 
 
 def update_vm(uuid: str, change: VmUpdate) -> Call[TaskStarted]:
@@ -70,7 +70,7 @@ def update_vm(uuid: str, change: VmUpdate) -> Call[TaskStarted]:
 
 
 def act_on_vm(
-    uuid: str, action: str, body: dict[str, Any] | None = None, server: str = ANY_SERVER
+    uuid: str, action: str, body: Document | None = None, server: str = ANY_SERVER
 ) -> Call[TaskStarted]:
     """``action``: ``start``, ``stop`` or ``reboot``."""
     return Call("POST", f"{_vm(uuid, server)}/{action}", TaskStarted, body or {})
@@ -79,6 +79,44 @@ def act_on_vm(
 def destroy_vm(uuid: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
     """Destroy a VM and its disks. Errors: 404."""
     return Call("DELETE", _vm(uuid, server), TaskStarted)
+
+
+def take_snapshot(uuid: str, name: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
+    """Take a snapshot of a VM's disks; '' names it by the time."""
+    body = {"snapshot_name": name} if name else {}
+    return Call("PUT", f"{_vm(uuid, server)}/snapshots", TaskStarted, body)
+
+
+def roll_back(uuid: str, snapshot: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
+    """Return a VM's disks to a snapshot; newer snapshots are removed."""
+    return Call("PUT", f"{_snapshot(uuid, snapshot, server)}/rollback", TaskStarted, {})
+
+
+def remove_snapshot(uuid: str, snapshot: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
+    """Remove a snapshot of a VM."""
+    return Call("DELETE", _snapshot(uuid, snapshot, server), TaskStarted)
+
+
+def move_vm(uuid: str, target: str | None, server: str = ANY_SERVER) -> Call[JobStarted]:
+    """Move a VM to another server: ``target``, or one that has room."""
+    body = {} if target is None else {"target_server_uuid": target}
+    return Call("POST", f"{_vm(uuid, server)}/move", JobStarted, body)
+
+
+def open_stream(uuid: str, command: Document, server: str = ANY_SERVER) -> Call[Stream]:
+    """Run a command in a VM, or open its console: where its node serves the stream."""
+    body = {"command": command}
+    return Call("POST", f"{_vm(uuid, server)}/docker-exec", Stream, body)
+
+
+def screen(uuid: str, server: str = ANY_SERVER) -> Call[Screen]:
+    """Where a node serves the screen of a virtual machine."""
+    return Call("GET", f"{_vm(uuid, server)}/vnc", Screen)
+
+
+def screenshot_path(uuid: str, server: str = ANY_SERVER) -> str:
+    """The path of a picture (PNG) of the screen of a virtual machine."""
+    return f"{_vm(uuid, server)}/screenshot"
 
 
 def image_of_vm(uuid: str, new: VmImage, server: str = ANY_SERVER) -> Call[TaskStarted]:
@@ -114,7 +152,7 @@ def new_image(new: NewImage) -> Call[Image]:
 
 def remove_image(uuid: str, *, force: bool = False) -> Call[None]:
     """Delete an image. Errors: 404; 409 when VMs use it, unless ``force``."""
-    params = {"force": "true"} if force else {}
+    params = {"force": str(force).lower()}
     return Call("DELETE", f"/images/{quote(uuid, safe='')}", type(None), params=params)
 
 
@@ -125,18 +163,23 @@ def image_copies(uuid: str, version: str = "", seconds: int = 0) -> Call[ImageCo
     return Call("GET", path, ImageCopies, params=params, seconds=_NEWS_SECONDS)
 
 
+def image_file_path(uuid: str) -> str:
+    """The path of an image's file."""
+    return f"/images/{quote(uuid, safe='')}/file"
+
+
 def ensure_image(server: str, image_uuid: str) -> Call[TaskStarted]:
     """Have an image on a server."""
     body = {"image_uuid": image_uuid}
-    return Call("POST", f"{_server(server)}/ensure-image", TaskStarted, body)
-
-
-def _server(uuid: str) -> str:
-    return f"/servers/{quote(uuid, safe='')}"
+    return Call("POST", f"{path_of(server)}/ensure-image", TaskStarted, body)
 
 
 def _vm(uuid: str, server: str = ANY_SERVER) -> str:
-    return f"{_server(server)}/vms/{quote(uuid, safe='')}"
+    return f"{path_of(server)}/vms/{quote(uuid, safe='')}"
+
+
+def _snapshot(uuid: str, name: str, server: str) -> str:
+    return f"{_vm(uuid, server)}/snapshots/{quote(name, safe='')}"
 
 
 def _task(id_: str) -> str:

@@ -54,6 +54,8 @@ class NewImage(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = "1"
     type: str = "lxc-rootfs"
     os: str = "linux"
+    description: str = ""
+    tags: dict[str, str] = {}
 
 
 class ImageManifest(msgspec.Struct, kw_only=True, omit_defaults=True):

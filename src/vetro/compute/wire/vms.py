@@ -219,10 +219,27 @@ class NewTicket(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Ticket(msgspec.Struct, kw_only=True):
-    """A turn on a server: ``queued``, ``active``, ``finished`` or ``expired``."""
+    """A turn on a server: ``queued``, ``active``, ``finished`` or ``expired``.
+
+    ``scope`` and ``id`` name its queue there; the ``fence`` of a later ticket of a queue is higher.
+    """
 
     uuid: str
     status: str
+    server_uuid: str = ""
+    scope: str = ""
+    id: str = ""
+    fence: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has its turn, or waits for it."""
+        return self.status in ("queued", "active")
+
+    @property
+    def queue(self) -> tuple[str, str, str]:
+        """The queue that it stands in."""
+        return self.server_uuid, self.scope, self.id
 
 
 class TaskStarted(msgspec.Struct, kw_only=True):

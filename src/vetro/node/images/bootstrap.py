@@ -17,8 +17,8 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from vetro.compute.wire import NewImage
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, ConfigurationError, ImageBuildError
 from vetro.node.images.build_scratch import build_directory, contained
@@ -54,19 +54,17 @@ class ImageFile:
     suite: str
     packages: tuple[str, ...]
     compression: str = "zstd"
+    type: str = "lxc-rootfs"
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest that is sent to the compute service (``POST /compute/images``)."""
-        return {
-            "name": self.name,
-            "version": self.sha256[:12],
-            "os": "linux",
-            "type": "lxc-rootfs",
-            "description": f"Debian {self.suite} with {', '.join(self.packages) or 'nothing more'}",
-            "sha256": self.sha256,
-            "size": self.size,
-            "tags": {"suite": self.suite, "packages": ",".join(self.packages)},
-        }
+    def manifest(self) -> NewImage:
+        """The body that makes its record in the compute service (``POST /compute/images``)."""
+        return NewImage(
+            name=self.name,
+            version=self.sha256[:12],
+            type=self.type,
+            description=f"Debian {self.suite} with {', '.join(self.packages) or 'nothing more'}",
+            tags={"suite": self.suite, "packages": ",".join(self.packages)},
+        )
 
 
 async def build_image(

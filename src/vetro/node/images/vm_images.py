@@ -178,9 +178,7 @@ def load(directory: Path, uuid: str) -> VmImage:
 class VmImageFile(ImageFile):
     """A built VM image."""
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest that is sent to the compute service."""
-        return {**super().manifest(), "type": "vm"}
+    type: str = "vm"
 
 
 async def build_vm_image(
