@@ -14,7 +14,7 @@ import structlog
 
 from vetro.compute.wire import PulledResult, PulledTask
 from vetro.http import Fault
-from vetro.http.client import HttpClient, TransportError
+from vetro.http.client import HttpClient, SyncResponse, TransportError
 from vetro.node.errors import DriverError, ImageError
 
 log = structlog.get_logger(__name__)
@@ -122,17 +122,8 @@ class ServiceClient:
                 "POST", f"{base}/images", json=dict(manifest), timeout_seconds=60
             )
             if response.status < 300:
-                response = await client.request(
-                    "PUT",
-                    f"{base}/images/{uuid}/file",
-                    content=_chunks(file),
-                    params={"sha256": str(manifest["sha256"])},
-                    headers={
-                        "Content-Type": "application/octet-stream",
-                        "Content-Length": str(file.stat().st_size),
-                    },
-                    timeout_seconds=3600,
-                )
+                url = f"{base}/images/{uuid}/file"
+                response = await _send_file(client, url, file, str(manifest["sha256"]))
         except TransportError as error:
             raise ImageError(f"Image {uuid} could not be published: {error}") from error
         if response.status >= 300:
@@ -151,17 +142,8 @@ class ServiceClient:
     async def publish_backup(self, uuid: str, file: Path, told: Mapping[str, Any]) -> None:
         """Upload the file of a volume's backup; ``told``: ``sha256``."""
         try:
-            response = await self._http.request(
-                "PUT",
-                f"{self._base}/volume-backups/{uuid}/file",
-                content=_chunks(file),
-                params={"sha256": str(told["sha256"])},
-                headers={
-                    "Content-Type": "application/octet-stream",
-                    "Content-Length": str(file.stat().st_size),
-                },
-                timeout_seconds=3600,
-            )
+            url = f"{self._base}/volume-backups/{uuid}/file"
+            response = await _send_file(self._http, url, file, str(told["sha256"]))
         except TransportError as error:
             raise DriverError(f"Backup {uuid} could not be sent: {error}") from error
         if response.status >= 300:
@@ -195,6 +177,20 @@ class ServiceClient:
             log.info("task_unknown_to_service", task=task_id)
             return True
         return response.status < 300
+
+
+async def _send_file(client: HttpClient, url: str, file: Path, sha256: str) -> SyncResponse:
+    return await client.request(
+        "PUT",
+        url,
+        content=_chunks(file),
+        params={"sha256": sha256},
+        headers={
+            "Content-Type": "application/octet-stream",
+            "Content-Length": str(file.stat().st_size),
+        },
+        timeout_seconds=3600,
+    )
 
 
 async def _chunks(file: Path) -> AsyncIterator[bytes]:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.catalog.importing import PackageImport
+from vetro.cli.catalog.importing import CATEGORIES, PUBLIC, PackageImport, exists_option
 from vetro.cli.catalog.repository import Repository
 from vetro.cli.catalog.saving import PackageSaving
-from vetro.cli.client.connection import Connection
-from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal.output import done, fail, json_option
 
 REPO_URL = click.option(
@@ -38,17 +36,9 @@ def bundle() -> None:
 @click.argument("sources", nargs=-1, required=True)
 @REPO_URL
 @NO_IMAGES
-@click.option("--public", is_flag=True, help="Every project may use the packages.")
-@click.option(
-    "--category", "-c", multiple=True, type=CATEGORY, help="A category they stand in (repeatable)."
-)
-@click.option(
-    "--exists-action",
-    type=click.Choice(["abort", "skip", "update"]),
-    default="skip",
-    show_default=True,
-    help="What to do with a package that is in the catalog already.",
-)
+@PUBLIC
+@CATEGORIES
+@exists_option("skip")
 @json_option
 def import_(
     sources: tuple[str, ...],
@@ -64,15 +54,7 @@ def import_(
     bundle gives, else from the repository; what it requires likewise, unless the catalog has it.
     Exit code 1 when a package, a requirement or an image could not be had.
     """
-    with Connection() as connection, Repository(repo_url) as repository:
-        work = PackageImport(
-            repository,
-            connection=connection,
-            exists_action=exists_action,
-            public=public,
-            categories=category,
-            images=not no_images,
-        )
+    with PackageImport.opened(repo_url, exists_action, public, category, not no_images) as work:
         for source in sources:
             work.run(work.find_all(source))
         work.finish("imported")

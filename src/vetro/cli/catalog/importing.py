@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from vetro.cli.catalog.gathering import Gathering
-from vetro.cli.catalog.repository import SourceError
+from vetro.cli.catalog.repository import Repository, SourceError
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection
 from vetro.cli.client.image_upload import upload_image
+from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal.output import CommandError, say
 from vetro.compute.client import machines
 from vetro.compute.wire import NewImage
@@ -20,10 +24,28 @@ from vetro.http.client import TransportError
 if TYPE_CHECKING:
     from vetro.packages import ImageEntry, Package
 
+Command = TypeVar("Command", bound=Callable[..., object])
 _IMAGE_TYPES = {
     **dict.fromkeys(("lxc-rootfs", "root-tar", "tar"), "lxc-rootfs"),
     **dict.fromkeys(("qcow2", "raw"), "vm"),
 }
+
+
+PUBLIC = click.option("--public", is_flag=True, help="Every project may use what is imported.")
+CATEGORIES = click.option(
+    "--category", "-c", multiple=True, type=CATEGORY, help="A category it stands in (repeatable)."
+)
+
+
+def exists_option(default: str) -> Callable[[Command], Command]:
+    """The option that says what is done with a package that the catalog has."""
+    return click.option(
+        "--exists-action",
+        type=click.Choice(["abort", "skip", "update"]),
+        default=default,
+        show_default=True,
+        help="What to do with a package that is in the catalog already.",
+    )
 
 
 @dataclass
@@ -35,6 +57,27 @@ class PackageImport(Gathering):
     public: bool = False
     categories: Sequence[str] = ()
     images: bool = True
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        repo_url: str | None,
+        exists_action: str,
+        public: bool,
+        categories: Sequence[str],
+        images: bool,
+    ) -> Generator[PackageImport]:
+        """An import with its connections, to the service and to the repository."""
+        with Connection() as connection, Repository(repo_url) as repository:
+            yield cls(
+                repository,
+                connection=connection,
+                exists_action=exists_action,
+                public=public,
+                categories=categories,
+                images=images,
+            )
 
     def run(self, roots: Sequence[Package]) -> None:
         """Import packages and what they require, what is required first."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from vetro.cli.catalog.bundle import NO_IMAGES, OUTPUT, REPO_URL, directory_for
+from vetro.cli.catalog.importing import CATEGORIES, PUBLIC, PackageImport, exists_option
 from vetro.cli.catalog.repository import ARCHIVE_BYTES, Repository, SourceError, is_address
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
@@ -101,17 +102,9 @@ def refuse_bad_manifests(paths: Sequence[Path]) -> None:
 @REPO_URL
 @NO_IMAGES
 @click.option("--version", help="Which versions will do, of a package by name [the newest].")
-@click.option("--public", is_flag=True, help="Every project may use it.")
-@click.option(
-    "--category", "-c", multiple=True, type=CATEGORY, help="A category it stands in (repeatable)."
-)
-@click.option(
-    "--exists-action",
-    type=click.Choice(["abort", "skip", "update"]),
-    default="abort",
-    show_default=True,
-    help="What to do with a package that is in the catalog already.",
-)
+@PUBLIC
+@CATEGORIES
+@exists_option("abort")
 @json_option
 def import_(
     sources: tuple[str, ...],
@@ -167,27 +160,18 @@ def _import_with_requirements(
     *,
     images: bool,
 ) -> None:
-    from vetro.cli.catalog.importing import PackageImport
     from vetro.packages import Package, PackageError, open_package
 
     paths = [Path(source) for source in sources]
     refuse_bad_manifests([path for path in paths if path.exists()])
-    with Connection() as connection, Repository(repo_url) as repository:
-        work = PackageImport(
-            repository,
-            connection=connection,
-            exists_action=exists_action,
-            public=public,
-            categories=category,
-            images=images,
-        )
+    with PackageImport.opened(repo_url, exists_action, public, category, images) as work:
         roots: list[Package] = []
         for source, path in zip(sources, paths, strict=True):
             try:
                 if is_address(source):
-                    roots.append(open_package(repository.fetch(source, ARCHIVE_BYTES)))
+                    roots.append(open_package(work.repository.fetch(source, ARCHIVE_BYTES)))
                 elif path.exists():
-                    repository.beside.append(path.resolve().parent)
+                    work.repository.beside.append(path.resolve().parent)
                     roots.append(open_package(path))
                 else:
                     found = work.find(source, version)

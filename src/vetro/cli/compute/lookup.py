@@ -205,11 +205,12 @@ def common_verbs(
     look: Callable[[Connection, list[Shown]], list[Row]],
     *,
     renamed: bool = True,
-    deleted: bool = True,
+    deleting: str | None = "",
 ) -> None:
     """Give a group of commands ``list``, ``show``, ``rename`` and ``delete``.
 
-    ``look`` makes of objects what the list and ``show`` tell of them.
+    ``look`` makes of objects what the list and ``show`` tell of them. ``deleting``: the help text of
+    ``delete``, '' for the usual one; ``None`` leaves that command to the group.
     """
 
     @group.command("list", help=f"List {kind.noun}{'es' if kind.calls is FLOATING_IPS else 's'}.")
@@ -243,9 +244,10 @@ def common_verbs(
                 changed = connection.send(kind.calls.change(row.uuid, change))
             done(f"The {kind.noun} {kind.called(row)} is called {new_name}", **row_of(changed))
 
-    if deleted:
+    if deleting is not None:
+        text = deleting or f"Delete {kind.noun}s that nothing uses."
 
-        @group.command("delete", help=f"Delete {kind.noun}s that nothing uses.")
+        @group.command("delete", help=text, short_help=text.partition(";")[0].rstrip(".") + ".")
         @click.argument("names_or_uuids", nargs=-1, required=True, type=kind.argument)
         @yes_option
         @json_option

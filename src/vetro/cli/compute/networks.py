@@ -90,9 +90,9 @@ def _routers(connection: Connection, found: list[Router]) -> list[Row]:
     return rows
 
 
-common_verbs(network, NETWORK, _with_ranges, deleted=False)
+common_verbs(network, NETWORK, _with_ranges, deleting=None)
 common_verbs(subnet, SUBNET, _with_network)
-common_verbs(router, ROUTER, _routers, deleted=False)
+common_verbs(router, ROUTER, _routers, deleting="Delete routers that join no subnets.")
 
 
 def ipv4_range(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -362,18 +362,6 @@ def router_update(name_or_uuid: str, shared: str | None, isolated: bool) -> None
         to = None if isolated else _outside(connection, shared).uuid
         changed = connection.send(ROUTERS.change(row.uuid, RouterChange(external_network=to)))
     done(f"Router {ROUTER.called(row)} is changed", **row_of(changed))
-
-
-@router.command("delete", short_help="Delete routers that join no subnets.")
-@click.argument("names_or_uuids", nargs=-1, required=True, type=ROUTER.argument)
-@yes_option
-@json_option
-def router_delete(names_or_uuids: tuple[str, ...]) -> None:
-    """Delete routers that join no subnets."""
-    with Connection() as connection:
-        rows = [find(connection, ROUTER, one) for one in dict.fromkeys(names_or_uuids)]
-        agree_to_delete(ROUTER, rows)
-        report_deleted(ROUTER, delete(connection, ROUTER, rows))
 
 
 def _joined(connection: Connection, router_name: str, subnet_name: str) -> tuple[Router, Subnet]:

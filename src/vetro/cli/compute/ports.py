@@ -15,19 +15,15 @@ from vetro.cli.compute.lookup import (
     PORT,
     SUBNET,
     Row,
-    agree_to_delete,
     common_verbs,
-    delete,
     find,
     project_of,
     project_option,
-    report_deleted,
     row_of,
 )
 from vetro.cli.compute.networks import ipv4_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
-from vetro.cli.terminal.confirmation import yes_option
 from vetro.cli.terminal.output import done, fail, json_option
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import (
@@ -71,7 +67,13 @@ def _addresses(connection: Connection, found: list[FloatingIp]) -> list[Row]:
 
 
 common_verbs(port, PORT, _ports)
-common_verbs(address, ADDRESS, _addresses, renamed=False, deleted=False)
+common_verbs(
+    address,
+    ADDRESS,
+    _addresses,
+    renamed=False,
+    deleting="Give floating addresses back; where one led, nothing leads any more.",
+)
 
 
 def allowed(_context: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> list[str]:
@@ -268,15 +270,3 @@ def disassociate(address_or_uuid: str) -> None:
         change = FloatingIpChange(port_uuid=None)
         changed = connection.send(FLOATING_IPS.change(row.uuid, change))
     done(f"{changed.address} leads nowhere", **row_of(changed))
-
-
-@address.command("delete", short_help="Give floating addresses back.")
-@click.argument("addresses_or_uuids", nargs=-1, required=True, type=ADDRESS.argument)
-@yes_option
-@json_option
-def address_delete(addresses_or_uuids: tuple[str, ...]) -> None:
-    """Give floating addresses back; where one led, nothing leads any more."""
-    with Connection() as connection:
-        rows = [find(connection, ADDRESS, one) for one in dict.fromkeys(addresses_or_uuids)]
-        agree_to_delete(ADDRESS, rows)
-        report_deleted(ADDRESS, delete(connection, ADDRESS, rows))

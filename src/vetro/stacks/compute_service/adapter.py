@@ -27,7 +27,6 @@ from vetro.compute.wire import (
     NewKeypair,
     NewTicket,
     NewVm,
-    NewVolume,
     NoAllocation,
     PlacedImage,
     PlacedVm,
@@ -35,11 +34,15 @@ from vetro.compute.wire import (
     TaskStarted,
     Vm,
     VmUpdate,
-    VolumeChange,
-    VolumeSource,
 )
-from vetro.stacks.compute_service.optional_parts import PARTS, VolumeInfo
-from vetro.stacks.compute_service.port import ComputePort, Offers, Placement, ServerSpec
+from vetro.stacks.compute_service.optional_parts import PARTS
+from vetro.stacks.compute_service.port import (
+    ComputePort,
+    Offers,
+    Placement,
+    ServerChange,
+    ServerSpec,
+)
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 
 log = structlog.get_logger(__name__)
@@ -55,12 +58,6 @@ _SLOW_IMAGE_SECONDS = 0.3
 _IMAGE_STEP = 10
 _NEWS_SECONDS = 30
 _REASONS = 5
-_SOURCES = {
-    "image": "image",
-    "snapshot_id": "snapshot",
-    "backup_id": "backup",
-    "source_volid": "volume",
-}
 
 
 class ServicePort:
@@ -79,7 +76,7 @@ class ServicePort:
             {PARTS[part]: why for part, why in told.reasons.items() if part in PARTS},
         )
 
-    # --- networks, routers, security groups, ports, addresses, key pairs ---------------
+    # --- networks, routers, security groups, ports, addresses, volumes, key pairs -------
 
     async def create(self, kind: Kind[Shown, New, Change], new: New) -> Shown:
         """Create an object."""
@@ -298,24 +295,20 @@ class ServicePort:
                 raise
             attempt += 1
 
-    async def update_server(
-        self,
-        uuid: str,
-        *,
-        name: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        memory: int | None = None,
-        disk: int | None = None,
-        cpu: int | None = None,
-    ) -> None:
+    async def update_server(self, uuid: str, change: ServerChange) -> None:
         """Change a server in place."""
-        change = VmUpdate(alias=name, max_physical_memory=memory, quota=disk, cpu_cap=cpu)
-        if metadata is not None:
+        wanted = VmUpdate(
+            alias=change.name,
+            max_physical_memory=change.memory,
+            quota=change.disk,
+            cpu_cap=change.cpu,
+        )
+        if change.metadata is not None:
             found = await self.server(uuid)
             tags = (found.tags if found is not None else None) or {}
-            change.set_tags = dict(metadata)
-            change.remove_tags = [key for key in tags if key not in metadata]
-        await self._finish(await self._send(machines.update_vm(uuid, change)))
+            wanted.set_tags = dict(change.metadata)
+            wanted.remove_tags = [key for key in tags if key not in change.metadata]
+        await self._finish(await self._send(machines.update_vm(uuid, wanted)))
 
     async def delete_server(self, uuid: str) -> None:
         """Destroy a server on any host and release its room."""
@@ -326,62 +319,6 @@ class ServicePort:
         return await self._find(machines.vm(uuid))
 
     # --- block storage -----------------------------------------------------------------
-
-    async def create_volume(
-        self,
-        uuid: str,
-        *,
-        project_id: str,
-        name: str,
-        size: int,
-        source: tuple[str, str] | None,
-        metadata: Mapping[str, str],
-        read_only: bool,
-    ) -> None:
-        """Make a volume."""
-        of = VolumeSource(kind=_SOURCES[source[0]], uuid=source[1]) if source is not None else None
-        new = NewVolume(
-            uuid=uuid,
-            project_id=project_id,
-            name=name,
-            size=size,
-            source=of,
-            metadata=dict(metadata),
-            read_only=read_only,
-        )
-        await self._send(calls.VOLUMES.create(new))
-
-    async def update_volume(
-        self,
-        uuid: str,
-        *,
-        name: str,
-        size: int,
-        metadata: Mapping[str, str],
-        read_only: bool,
-    ) -> None:
-        """Change a volume."""
-        change = VolumeChange(name=name, size=size, metadata=dict(metadata), read_only=read_only)
-        await self._send(calls.VOLUMES.change(uuid, change))
-
-    async def delete_volume(self, uuid: str) -> None:
-        """Remove a volume."""
-        await self._find(calls.VOLUMES.remove(uuid))
-
-    async def volume(self, uuid: str) -> VolumeInfo | None:
-        """A volume."""
-        found = await self._find(calls.VOLUMES.one(uuid))
-        if found is None:
-            return None
-        return VolumeInfo(
-            uuid=found.uuid,
-            project_id=found.project_id,
-            name=found.name,
-            size=found.size,
-            metadata=found.metadata,
-            read_only=found.read_only,
-            attachments={found.vm_uuid: found.device} if found.vm_uuid else {},
-        )
 
     async def volume_image(self, project_id: str, uuid: str) -> Image:
         """What a server that boots from the volume is."""

@@ -65,6 +65,17 @@ class Offers:
         return self.reasons.get(part, f"this back end has no {part}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChange:
+    """What changes of a server in place; `None`: stays. `metadata` replaces what there is."""
+
+    name: str | None = None
+    metadata: Mapping[str, str] | None = None
+    memory: int | None = None
+    disk: int | None = None
+    cpu: int | None = None
+
+
 class ComputePort(Protocol):
     """See the module."""
 
@@ -72,7 +83,7 @@ class ComputePort(Protocol):
         """The parts of `vetro.stacks.compute_service.optional_parts` that are supported now."""
         ...
 
-    # Networks, subnets, routers, security groups, ports, floating addresses
+    # Networks, subnets, routers, security groups, ports, floating addresses, volumes
     async def create(self, kind: Kind[Shown, New, Change], new: New) -> Shown:
         """Create an object. Raises `AddressRangeTaken` for a subnet whose addresses are in use."""
         ...
@@ -134,19 +145,19 @@ class ComputePort(Protocol):
         """Release the tickets held for a server. May be repeated."""
         ...
 
-    async def update_server(
-        self,
-        uuid: str,
-        *,
-        name: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        memory: int | None = None,
-        disk: int | None = None,
-        cpu: int | None = None,
-    ) -> None: ...
+    async def update_server(self, uuid: str, change: ServerChange) -> None: ...
 
     async def delete_server(self, uuid: str) -> None:
         """Remove the server wherever it is; returns when it is gone."""
         ...
 
     async def server(self, uuid: str) -> Vm | None: ...
+
+    # block storage
+    async def volume_image(self, project_id: str, uuid: str) -> Image:
+        """What a server that boots from the volume is. Raises `ResourceFailure`."""
+        ...
+
+    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None: ...
+
+    async def detach_volume(self, uuid: str, *, server: str) -> None: ...

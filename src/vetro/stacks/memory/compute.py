@@ -20,6 +20,7 @@ from vetro.compute.client.calls import (
     ROUTERS,
     SECURITY_GROUPS,
     SUBNETS,
+    VOLUMES,
     AnyKind,
     Change,
     Kind,
@@ -40,9 +41,11 @@ from vetro.compute.wire import (
     SecurityGroup,
     Subnet,
     Vm,
+    Volume,
+    VolumeChange,
 )
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, LOAD_BALANCERS, VolumeInfo
-from vetro.stacks.compute_service.port import Offers, Placement, ServerSpec
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, LOAD_BALANCERS
+from vetro.stacks.compute_service.port import Offers, Placement, ServerChange, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 from vetro.stacks.template.balancers import IMAGE as BALANCER_IMAGE
 
@@ -86,7 +89,7 @@ class MemoryCompute:
     images: dict[str, Image] = field(default_factory=dict[str, Image])
     offers: frozenset[str] = frozenset({BLOCK_STORAGE, LOAD_BALANCERS})
     hosts: int = 1
-    volume_list: dict[str, VolumeInfo] = field(default_factory=dict[str, VolumeInfo])
+    volume_list: dict[str, Volume] = field(default_factory=dict[str, Volume])
     before: Callable[[str], None] = lambda call: None
     """Called with the name of every changing call before it takes effect."""
     after: Callable[[str], None] = lambda call: None
@@ -183,11 +186,20 @@ class MemoryCompute:
             for name, value in msgspec.structs.asdict(cast("Any", change)).items()
             if value is not UNSET
         }
+        if isinstance(change, VolumeChange):
+            self._check_size(uuid, change)
         if isinstance(change, FloatingIpChange):
             self._lead(uuid, given.get("port_uuid"))
         else:
             self._objects(kind)[uuid] = msgspec.structs.replace(cast("Any", found), **given)
         self.after(call)
+
+    def _check_size(self, uuid: str, change: VolumeChange) -> None:
+        size = self.volume_list[uuid].size
+        if change.size is not UNSET and change.size < size:
+            raise ResourceFailure(
+                f"volume {uuid} has {size} GiB and cannot shrink to {change.size} GiB"
+            )
 
     async def remove(self, kind: Kind[Shown, New, Change], uuid: str) -> None:
         call = _call("delete", kind)
@@ -218,6 +230,9 @@ class MemoryCompute:
         elif path == SECURITY_GROUPS.path:
             if any(uuid in one.security_groups for one in ports):
                 raise ResourceFailure(f"The security group {uuid} is in use")
+        elif path == VOLUMES.path:
+            if uuid in self.volume_list and self.volume_list[uuid].vm_uuid:
+                raise ResourceFailure(f"The volume {uuid} is attached to a server")
         elif path == PORTS.path and uuid in self.port_list:
             user = self.port_list[uuid].device_uuid
             if user in self.server_list:
@@ -247,6 +262,7 @@ class MemoryCompute:
             SECURITY_GROUPS.path: self.group_list,
             PORTS.path: self.port_list,
             FLOATING_IPS.path: self.floating_list,
+            VOLUMES.path: self.volume_list,
         }
         return lists[kind.path]
 
@@ -342,8 +358,7 @@ class MemoryCompute:
             port.device_uuid, port.device_owner = spec.uuid, "compute:nova"
         self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
         for volume, device in spec.volumes.items():
-            found = _need(self.volume_list, volume, "volume")
-            found.attachments[spec.uuid] = _place(volume, device)
+            self._attach(volume, spec.uuid, device)
         self.after("create_server")
 
     async def release(self, uuid: str) -> None:
@@ -351,28 +366,25 @@ class MemoryCompute:
         self.tickets.pop(uuid, None)
         self.after("release")
 
-    async def update_server(
-        self,
-        uuid: str,
-        *,
-        name: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        memory: int | None = None,
-        disk: int | None = None,
-        cpu: int | None = None,
-    ) -> None:
+    async def update_server(self, uuid: str, change: ServerChange) -> None:
         await self._do("update_server")
         server = _need(self.server_list, uuid, "server")
-        changes = {"name": name, "metadata": metadata, "memory": memory, "disk": disk, "cpu": cpu}
-        given: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
-        server.spec = replace(server.spec, **given)
+        spec = server.spec
+        server.spec = replace(
+            spec,
+            name=spec.name if change.name is None else change.name,
+            metadata=spec.metadata if change.metadata is None else change.metadata,
+            memory=change.memory or spec.memory,
+            disk=change.disk or spec.disk,
+            cpu=change.cpu or spec.cpu,
+        )
 
     async def delete_server(self, uuid: str) -> None:
         await self._do("delete_server")
         self.server_list.pop(uuid, None)
         self.placed.pop(uuid, None)
         for volume in self.volume_list.values():
-            volume.attachments.pop(uuid, None)
+            self._detach(volume, uuid)
         for port in self.port_list.values():
             if port.device_uuid == uuid:
                 port.device_uuid, port.device_owner = None, ""
@@ -384,82 +396,37 @@ class MemoryCompute:
 
     # block storage
 
-    async def create_volume(
-        self,
-        uuid: str,
-        *,
-        project_id: str,
-        name: str,
-        size: int,
-        source: tuple[str, str] | None,
-        metadata: Mapping[str, str],
-        read_only: bool,
-    ) -> None:
-        await self._do("create_volume")
-        made = VolumeInfo(
-            uuid=uuid,
-            project_id=project_id,
-            name=name,
-            size=size,
-            source=source,
-            metadata=dict(metadata),
-            read_only=read_only,
-        )
-        self.volume_list.setdefault(uuid, made)
-        self.after("create_volume")
-
-    async def update_volume(
-        self,
-        uuid: str,
-        *,
-        name: str,
-        size: int,
-        metadata: Mapping[str, str],
-        read_only: bool,
-    ) -> None:
-        await self._do("update_volume")
-        found = _need(self.volume_list, uuid, "volume")
-        if size < found.size:
-            raise ResourceFailure(
-                f"volume {uuid} has {found.size} GiB and cannot shrink to {size} GiB"
-            )
-        found.size = size
-        found.name, found.metadata, found.read_only = name, dict(metadata), read_only
-
-    async def delete_volume(self, uuid: str) -> None:
-        await self._do("delete_volume")
-        found = self.volume_list.get(uuid)
-        if found is not None and found.attachments:
-            raise ResourceFailure(f"The volume {uuid} is attached to a server")
-        self.volume_list.pop(uuid, None)
-        self.after("delete_volume")
-
-    async def volume(self, uuid: str) -> VolumeInfo | None:
-        return self.volume_list.get(uuid)
-
     async def volume_image(self, project_id: str, uuid: str) -> Image:
         found = _need(self.volume_list, uuid, "volume")
-        if found.source is None or found.source[0] != "image":
+        if found.source is None or found.source.kind != "image":
             raise ResourceFailure(f"The volume {found.name} has no image to boot from")
-        return await self.image(project_id, found.source[1])
+        return await self.image(project_id, found.source.uuid)
 
     async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
         await self._do("attach_volume")
         _need(self.server_list, server, "server")
-        attachments = _need(self.volume_list, uuid, "volume").attachments
-        other = next((one for one in attachments if one != server), None)
-        if other is not None:
-            raise ResourceFailure(f"volume {uuid} is attached to VM {other}: detach it there first")
-        attachments[server] = _place(uuid, device)
+        self._attach(uuid, server, device)
         self.after("attach_volume")
 
     async def detach_volume(self, uuid: str, *, server: str) -> None:
         await self._do("detach_volume")
         if uuid in self.volume_list:
-            self.volume_list[uuid].attachments.pop(server, None)
+            self._detach(self.volume_list[uuid], server)
         self.after("detach_volume")
 
     # inside
+
+    def _attach(self, uuid: str, server: str, device: str) -> None:
+        found = _need(self.volume_list, uuid, "volume")
+        if found.vm_uuid not in (None, server):
+            raise ResourceFailure(
+                f"volume {uuid} is attached to VM {found.vm_uuid}: detach it there first"
+            )
+        found.vm_uuid, found.device = server, _place(uuid, device)
+
+    def _detach(self, volume: Volume, server: str) -> None:
+        if volume.vm_uuid == server:
+            volume.vm_uuid, volume.device = None, ""
 
     def _address(self, new: NewPort) -> tuple[str, str]:
         wish = new.fixed_ips[0] if new.fixed_ips else AddressWish()
@@ -493,7 +460,7 @@ def _hosts(cidr: str) -> Iterator[str]:
 
 _SHOWN: dict[type[Any], type[Any]] = {
     kind.new: kind.shown
-    for kind in (NETWORKS, SUBNETS, ROUTERS, SECURITY_GROUPS, PORTS, FLOATING_IPS)
+    for kind in (NETWORKS, SUBNETS, ROUTERS, SECURITY_GROUPS, PORTS, FLOATING_IPS, VOLUMES)
 }
 #: What the calls are named in `MemoryCompute.calls` and `fail`.
 _NAMES = {FLOATING_IPS.path: "floating_ip"}

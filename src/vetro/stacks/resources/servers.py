@@ -12,12 +12,11 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
 from vetro.compute.wire import AddressWish, Image, Locality, NewPort, Port, PortChange
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, BlockStorage
-from vetro.stacks.compute_service.port import ServerSpec
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
+from vetro.stacks.compute_service.port import ServerChange, ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
 from vetro.stacks.resources.base import (
@@ -126,16 +125,17 @@ class Server(ResourceType):
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        wanted: dict[str, Any] = {}
+        wanted = ServerChange()
         if "name" in changed:
-            wanted["name"] = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+            name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+            wanted = replace(wanted, name=name)
         if "metadata" in changed:
-            wanted["metadata"] = _texts(properties.get("metadata"))
+            wanted = replace(wanted, metadata=_texts(properties.get("metadata")))
         if "flavor" in changed:
             flavor = find_flavor(context.flavors, text(properties["flavor"]))
-            wanted.update(memory=flavor.memory, disk=flavor.disk, cpu=flavor.cpu)
-        if wanted:
-            await context.compute.update_server(context.physical_id, **wanted)
+            wanted = replace(wanted, memory=flavor.memory, disk=flavor.disk, cpu=flavor.cpu)
+        if wanted != ServerChange():
+            await context.compute.update_server(context.physical_id, wanted)
         if "security_groups" in changed:
             groups = await find_groups(context, properties.get("security_groups"))
             for port in items(context.data.get("own_ports")):
@@ -189,10 +189,8 @@ class AwsInstance(ResourceType):
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await context.compute.update_server(
-            context.physical_id,
-            metadata=_texts(self._as_server(properties)["metadata"]),
-        )
+        change = ServerChange(metadata=_texts(self._as_server(properties)["metadata"]))
+        await context.compute.update_server(context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _remove(context)
@@ -245,8 +243,7 @@ async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> Im
     boot = sorted(bootable, key=lambda one: int(text(one.get("boot_index"), "0")))
     if not boot:
         raise ResourceFailure("The server has neither an image nor a volume to boot from")
-    storage = cast("BlockStorage", context.compute)
-    return await storage.volume_image(context.project_id, text(boot[0].get("volume_id")))
+    return await context.compute.volume_image(context.project_id, text(boot[0].get("volume_id")))
 
 
 def _devices(properties: Mapping[str, Json]) -> dict[str, str]:

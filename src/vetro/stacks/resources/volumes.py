@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, BlockStorage
+from vetro.compute.client.calls import VOLUMES
+from vetro.compute.wire import NewVolume, VolumeChange, VolumeSource
+from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
 from vetro.stacks.resources.base import (
     Json,
     Property,
@@ -15,6 +16,14 @@ from vetro.stacks.resources.base import (
     flag,
     text,
 )
+
+#: What a volume is made of: the property that names it, and what the service calls it.
+_SOURCES = {
+    "image": "image",
+    "snapshot_id": "snapshot",
+    "backup_id": "backup",
+    "source_volid": "volume",
+}
 
 
 class Volume(ResourceType):
@@ -40,40 +49,41 @@ class Volume(ResourceType):
     attributes = frozenset({"attachments_list", "attachments", "size", "status", "name"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _storage(context).create_volume(
-            context.physical_id,
+        new = NewVolume(
+            uuid=context.physical_id,
             project_id=context.project_id,
             name=text(properties.get("name"), context.name),
             size=int(properties["size"]),
             source=_source(properties),
-            metadata={key: text(one) for key, one in entries(properties.get("metadata")).items()},
+            metadata=_metadata(properties),
             read_only=flag(properties.get("read_only"), False),
         )
+        await context.compute.create(VOLUMES, new)
 
     async def update(
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
-        await _storage(context).update_volume(
-            context.physical_id,
+        change = VolumeChange(
             name=text(properties.get("name"), context.name),
             size=int(properties["size"]),
-            metadata={key: text(one) for key, one in entries(properties.get("metadata")).items()},
+            metadata=_metadata(properties),
             read_only=flag(properties.get("read_only"), False),
         )
+        await context.compute.change(VOLUMES, context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _storage(context).delete_volume(context.physical_id)
+        await context.compute.remove(VOLUMES, context.physical_id)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        found = await _storage(context).volume(context.physical_id)
+        found = await context.compute.find(VOLUMES, context.physical_id)
         if found is None:
             return None
-        attachments: list[Json] = [
-            {"server_id": server, "device": device, "volume_id": context.physical_id}
-            for server, device in sorted(found.attachments.items())
-        ]
+        attachments: list[dict[str, str]] = []
+        if found.vm_uuid:
+            place = {"server_id": found.vm_uuid, "device": found.device}
+            attachments.append({**place, "volume_id": context.physical_id})
         shown: dict[str, Json] = {
             "id": context.physical_id,
             "name": found.name,
@@ -99,25 +109,24 @@ class VolumeAttachment(ResourceType):
     delete_first = True
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _storage(context).attach_volume(
+        await context.compute.attach_volume(
             text(properties["volume_id"]),
             server=text(properties["instance_uuid"]),
             device=text(properties.get("mountpoint")),
         )
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _storage(context).detach_volume(
+        await context.compute.detach_volume(
             text(properties["volume_id"]), server=text(properties["instance_uuid"])
         )
 
 
-def _storage(context: ResourceContext) -> BlockStorage:
-    """The service's volumes: `needs` has made sure that it has any."""
-    return cast("BlockStorage", context.compute)
+def _metadata(properties: Mapping[str, Json]) -> dict[str, str]:
+    return {key: text(one) for key, one in entries(properties.get("metadata")).items()}
 
 
-def _source(properties: Mapping[str, Json]) -> tuple[str, str] | None:
-    for key in ("image", "snapshot_id", "backup_id", "source_volid"):
+def _source(properties: Mapping[str, Json]) -> VolumeSource | None:
+    for key, kind in _SOURCES.items():
         if properties.get(key):
-            return key, text(properties[key])
+            return VolumeSource(kind=kind, uuid=text(properties[key]))
     return None

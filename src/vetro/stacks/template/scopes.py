@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from vetro.stacks.errors import TemplateError, UnresolvedReference
 from vetro.stacks.template.functions import FOLLOW, PSEUDO_PARAMETERS, follow, function_of
@@ -100,8 +100,4 @@ def listed(value: Any) -> list[Json]:
     """A list of a template; one that is left out is empty, another value is its only item."""
     if value is None:
         return []
-    return list(_any(value)) if isinstance(value, list | tuple) else [value]
-
-
-def _any(value: Any) -> Any:
-    return value
+    return list(cast("list[Json]", value)) if isinstance(value, list | tuple) else [value]
