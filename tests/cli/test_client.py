@@ -438,7 +438,7 @@ MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
     (("package", "import", "{shop}"), "catalog already", "--exists-action update"),
     (("env", "create", "taken"), "already exists", "choose another name"),
     (("category", "delete", "--yes", "Used"), "cannot be deleted", "package update --category"),
-    (("image", "import", "i", "{text}"), "no tar archive", "root file system"),
+    (("image", "import", "i", "{text}"), "not a tar archive", "root file system"),
     (("image", "build", "a/b"), "is not an image name", "debian-12-apache"),
     (("image", "build", "i", "--packages", "A B"), "is not a package name", "--packages apache2"),
     (("image", "build", "i", "--suite", "1/2"), "is not a release name", "bookworm"),
@@ -691,7 +691,7 @@ def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: P
     archive = tmp_path / "a.tar"
     with tarfile.open(archive, "w") as tar:
         tar.add(text, "etc/hostname")
-    assert "no tar archive" in service.refused("image", "import", "i", text)
+    assert "not a tar archive" in service.refused("image", "import", "i", text)
     assert "'floppy'" in service.refused("image", "import", "i", text, "--type", "floppy", code=2)
     (row,) = service.json("image", "import", "i", archive)
     assert "i" in service.ok("image", "list")

@@ -223,8 +223,8 @@ def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: P
     room = home.json("server", "list")[0]["memory_free_mb"]
     for arguments, code, said in (
         (("x", "--image", "nosuch"), 1, "Images: debian."),
-        (("X Y",), 2, "no host name"),
-        (("x" * 64,), 2, "no host name"),
+        (("X Y",), 2, "not a host name"),
+        (("x" * 64,), 2, "not a host name"),
         (("x", "--network", "nosuch"), 1, "There are: ext-net, home."),
         (("x", "--port", "nosuch"), 1, "vetro port create"),
         (("x", "--group", "nosuch"), 1, "vetro group create"),
@@ -353,8 +353,8 @@ def test_key_pairs_are_public_keys(home: Service, tmp_path: Path) -> None:
     file = tmp_path / "key"
     for text, said in (
         ("-----BEGIN OPENSSH PRIVATE KEY-----\n", "Give the public one"),
-        ("hello", "no public key"),
-        ("", "no public key"),
+        ("hello", "not a public key"),
+        ("", "not a public key"),
     ):
         file.write_text(text)
         assert said in home.refused("keypair", "create", "k", file, code=2)

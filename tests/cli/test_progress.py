@@ -78,7 +78,7 @@ OPENING = [*event("state", state="running"), *report(1, "opening")]
     ("ending", "code", "word", "hint"),
     [
         ([], 0, "Deployment done", None),
-        (report(2, "it broke", "error"), 1, "Deployment failed", "mend what the report says"),
+        (report(2, "it broke", "error"), 1, "Deployment failed", "correct what the report names"),
         (report(2, "Cancelled by ann: late", "error"), 1, "Deployment cancelled", "env destroy"),
         (report(2, pool.STOPPED, "error"), 1, "Deployment interrupted", "'vetro env deploy web'"),
         (report(2, pool.CUT_OFF, "error"), 1, "Deployment interrupted", "'vetro env deploy web'"),

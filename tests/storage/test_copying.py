@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import MetaData, Table, func, insert, select, text
+from sqlalchemy import Connection, MetaData, Table, func, insert, select, text
 
 from vetro.storage import (
     STORAGE_MIGRATIONS,
@@ -14,6 +14,7 @@ from vetro.storage import (
     LeaseQueue,
     MigrationSet,
     StorageError,
+    Transaction,
     copy_database,
     migrate,
 )
@@ -72,8 +73,8 @@ async def source(tmp_path: Path, shelf: MigrationSet) -> AsyncIterator[Database]
 async def books(database: Database) -> Table:
     """The table of books, as a database has it."""
 
-    def read(connection: object) -> Table:
-        return Table("shelf_books", MetaData(), autoload_with=connection)  # type: ignore[arg-type]
+    def read(connection: Connection) -> Table:
+        return Table("shelf_books", MetaData(), autoload_with=connection)
 
     async with database.read() as tx:
         return await tx.connection.run_sync(read)
@@ -93,8 +94,8 @@ async def test_every_row_arrives_and_numbers_go_on(
     """Values keep their types; what is made from others is left out; a number is not given twice."""
     seen: dict[str, int] = {}
 
-    async def rebuild(tx: object) -> None:
-        await tx.execute(text("UPDATE shelf_books SET letters = 1"))  # type: ignore[attr-defined]
+    async def rebuild(tx: Transaction) -> None:
+        await tx.execute(text("UPDATE shelf_books SET letters = 1"))
 
     count = await copy_database(
         source, target, [shelf], rebuild=[rebuild], progress=seen.__setitem__

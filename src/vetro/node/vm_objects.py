@@ -291,7 +291,7 @@ def _check_resolvers(value: object, field: str = "resolvers") -> list[str]:
     resolvers = [str(item) for item in cast("list[object]", value)]
     for resolver in resolvers:
         if not re.fullmatch(r"[0-9a-fA-F.:]{2,45}", resolver):
-            raise invalid(field, f"contains '{resolver}', which is no address")
+            raise invalid(field, f"contains '{resolver}', which is not an address")
     return resolvers
 
 

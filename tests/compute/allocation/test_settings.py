@@ -76,8 +76,8 @@ def test_metadata_wins() -> None:
             {"filter_owner_server": {"11111111-1111-4111-8111-111111111111": "server."}},
             "ends too early",
         ),
-        ({"server_spread": "min-disk"}, "is none of min-ram, max-ram, min-owner, random"),
-        ({"weight_sign": "both"}, "is none of documented, upstream"),
+        ({"server_spread": "min-disk"}, "is not one of min-ram, max-ram, min-owner, random"),
+        ({"weight_sign": "both"}, "is not one of documented, upstream"),
     ],
 )
 def test_bad_defaults_are_refused(given: dict[str, Any], message: str) -> None:

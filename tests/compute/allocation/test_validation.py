@@ -265,7 +265,7 @@ def test_declared_types_are_told_all_at_once() -> None:
         ({"tickets": {}}, "tickets", "must be a list"),
         ({"defaults": []}, "defaults", "must be an object"),
         ({"defaults": {"filter_headnode": "maybe"}}, "defaults", "filter_headnode is not boolean"),
-        ({"settings": {"os_policy": "lax"}}, "settings", "os_policy is none of"),
+        ({"settings": {"os_policy": "lax"}}, "settings", "os_policy is not one of"),
         ({"description": {"pipe": []}}, "description", "must be a list"),
         ({"description": ["pipe"]}, "description", "sexp too short"),
         ({"description": ["pipe", "guess"]}, "description", "Unrecognized algorithm: guess"),

@@ -591,7 +591,7 @@ async def test_service_metadata(any_world: World) -> None:
     refused = await world.refused("PUT", path, bad)
     assert refused == (409, "InvalidArgument", "ALLOC_WEIGHT_UNRESERVED_RAM is not a number")
     for name, value, said in (
-        ("ALLOC_SERVER_SPREAD", "sideways", "ALLOC_SERVER_SPREAD is none of min-ram"),
+        ("ALLOC_SERVER_SPREAD", "sideways", "ALLOC_SERVER_SPREAD is not one of min-ram"),
         ("ALLOC_FILTER_DOCKER_MIN_PLATFORM", "today", "is not an ISO UTC timestamp"),
         ("ALLOC_OVERRIDE_OVERPROVISION_RAM", -1, "is not a number of 0 or more"),
         ("ALLOC_FILTER_OWNER_SERVER_EXPERIMENTAL", {NODE: "server."}, "ends too early"),

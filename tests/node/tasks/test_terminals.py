@@ -103,7 +103,7 @@ async def test_a_broken_line_leaves_the_terminal_as_it_was(node: Any) -> None:
         await node.parts.streams.close()
         assert await asyncio.to_thread(one.end) == 1
         assert one.mode == one.before
-        assert b"The node broke the stream off" in one.shown
+        assert b"The connection to the node was lost" in one.shown
 
 
 @pytest.mark.parametrize("signal", [15, 1])

@@ -224,7 +224,7 @@ class Connection:
             return (
                 f"No Vetro answers at {identity}, where to log in: {error}",
                 f"The address is OS_AUTH_URL of {where}, the service's own is {self.url}:"
-                " mend OS_AUTH_URL, or 'unset' it to use the service's.",
+                " correct OS_AUTH_URL, or 'unset' it to use the service's.",
             )
         return (
             f"No Vetro answers at {self.url}: {error}",
@@ -376,7 +376,7 @@ def read(call: Call[Answer], response: SyncResponse) -> Answer:
         return call.read(response.content)
     except ValueError as error:
         fail(
-            f"The service answered {call.method} {call.path} otherwise than expected: {error}",
+            f"The service's answer to {call.method} {call.path} has an unexpected form: {error}",
             _OTHER_VERSION,
         )
 
@@ -389,7 +389,7 @@ def known_as(row: Row, type_: type[Answer]) -> Answer:
         return msgspec.convert(row, type_)
     except msgspec.ValidationError as error:
         fail(
-            f"The service told of a {type_.__name__} otherwise than expected: {error}",
+            f"The service describes a {type_.__name__} in an unexpected form: {error}",
             _OTHER_VERSION,
         )
 

@@ -129,7 +129,7 @@ def outcome(name: str, state: str, reason: str) -> tuple[str, str | None]:
             f"nothing is wrong with {name}: 'vetro env deploy {name}' finishes it.",
         )
     return "failed", (
-        "mend what the report says, then deploy again;"
+        "correct what the report names, then deploy again;"
         f" 'vetro deployment list {name}' keeps the history."
     )
 

@@ -159,7 +159,7 @@ def refuse_what_is_no_tar(path: Path) -> None:
     empty = len(head) == 512 and not any(head)  # an archive of nothing ends at once
     if not head.startswith(packed) and head[257:262] != b"ustar" and not empty:
         fail(
-            f"{path} is no tar archive",
+            f"{path} is not a tar archive",
             "An image is the tar of a root file system, packed with zstd, gzip or xz, or not.",
         )
 

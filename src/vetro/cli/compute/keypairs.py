@@ -33,7 +33,7 @@ def read_public_key(path: Path) -> str:
     if "PRIVATE KEY" in text:
         fail(f"{path} is a private key", f"Give the public one: {path}.pub.", 2)
     if not _KEY.match(text):
-        fail(f"{path} is no public key", "One looks like 'ssh-ed25519 AAAA… you@machine'.", 2)
+        fail(f"{path} is not a public key", "One looks like 'ssh-ed25519 AAAA… you@machine'.", 2)
     return text
 
 

@@ -63,7 +63,7 @@ common_verbs(group, GROUP, _counted)
 def _protocol(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     if value is None or value.lower() in _NAMED or (is_number(value) and int(value) < 256):
         return value.lower() if value else value
-    raise click.BadParameter(f"{value!r} is none of {', '.join(_NAMED)}, nor a number below 256")
+    raise click.BadParameter(f"{value!r} is not one of {', '.join(_NAMED)}, nor a number below 256")
 
 
 def _port_range(

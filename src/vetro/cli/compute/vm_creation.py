@@ -122,7 +122,7 @@ def create(
     """
     host = name.lower()
     if not _HOST.match(host):
-        fail(f"{name!r} is no host name", "Use letters, digits and dashes, at most 63.", 2)
+        fail(f"{name!r} is not a host name", "Use letters, digits and dashes, at most 63.", 2)
     if no_network and (network_names or port_names or group_names):
         fail("--no-network excludes --network, --port and --group", exit_code=2)
     if len(network_names) + len(port_names) > _PORTS:
@@ -361,12 +361,12 @@ def _user_data(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        fail(f"{path} is no text", "User data is a script (#!) or #cloud-config.", 2)
+        fail(f"{path} is not a text file", "User data is a script (#!) or #cloud-config.", 2)
     if len(text.encode()) > _USER_DATA_LIMIT:
         fail(f"{path} is larger than 1 MiB", "Let a short script fetch the rest.", 2)
     if "\0" in text or not text.lstrip().startswith(("#!", "#cloud-config", "{")):
         fail(
-            f"{path} is neither a script nor #cloud-config: the machine would leave it alone",
+            f"{path} is neither a script nor #cloud-config: the machine would ignore it",
             "It begins with '#!/bin/sh', or with '#cloud-config'.",
             2,
         )

@@ -125,7 +125,8 @@ def exit_code(told: Heard) -> int:
 
 def _broken() -> CommandError:
     return CommandError(
-        "The node broke the stream off", "Its agent was stopped, or the way to it is interrupted."
+        "The connection to the node was lost",
+        "Its agent was stopped, or the network to it is interrupted.",
     )
 
 

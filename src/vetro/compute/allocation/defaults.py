@@ -125,7 +125,7 @@ def _owner_filters(key: str, value: Any) -> Mapping[str, str]:
 def _one_of(*choices: str) -> Callable[[str, Any], str]:
     def read(key: str, value: Any) -> str:
         if value not in choices:
-            raise DefaultsError(key, f"Defaults {key} is none of {', '.join(choices)}")
+            raise DefaultsError(key, f"Defaults {key} is not one of {', '.join(choices)}")
         return cast("str", value)
 
     return read

@@ -77,7 +77,7 @@ class ComputeClient:
         try:
             return call.read(response.content)
         except msgspec.MsgspecError as error:
-            message = f"{call.method} {call.path} was answered otherwise than expected: {error}"
+            message = f"The answer to {call.method} {call.path} has an unexpected form: {error}"
             raise ComputeError(response.status, "UnexpectedAnswer", message, {}) from error
 
     async def ended(self, task: str) -> Task:

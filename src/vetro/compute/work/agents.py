@@ -94,7 +94,7 @@ class AgentClient:
                 continue
             return _result(answer.status, answer.content, answer.text, answer.json)
         raise NodeTaskError(
-            f"the agent of server {agent.server_uuid} broke off during {call.task}: {last}"
+            f"the agent of server {agent.server_uuid} closed the connection during {call.task}: {last}"
         ) from last
 
     async def call(

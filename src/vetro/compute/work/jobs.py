@@ -214,7 +214,7 @@ class JobRunner(Generic[Host]):
             raise  # a database error: the next holder of the lease continues
         except Exception as failure:
             log.exception("job_step_broke", job=run.uuid, step=step.name)
-            error = f"the step broke: {failure!r}"
+            error = f"the step failed unexpectedly: {failure!r}"
         if error:
             log.warning("job_failed", job=run.uuid, step=step.name, error=error)
         return {

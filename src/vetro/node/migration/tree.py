@@ -52,7 +52,7 @@ def read_line(stream: Stream) -> Any:
     """The next message. Errors: ``TreeError`` at the end of the stream."""
     line = stream.readline()
     if not line.endswith(b"\n"):
-        raise TreeError("the other node broke off")
+        raise TreeError("the connection to the other node was lost")
     return msgspec.json.decode(line)
 
 
@@ -285,7 +285,7 @@ class _Target:
                 while size:
                     data = stream.read(min(_CHUNK, size))
                     if not data:
-                        raise TreeError("the other node broke off")
+                        raise TreeError("the connection to the other node was lost")
                     file.write(data)
                     size -= len(data)
             os.rename(temporary, base, src_dir_fd=directory, dst_dir_fd=directory)

@@ -93,14 +93,14 @@ def disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
     """The bus of a disk. Errors: ``DriverError`` ``InvalidPayload``."""
     model = str(disk.get("model") or vm.get("disk_driver") or "virtio")
     if model not in _MODELS:
-        raise _invalid(f"disks[].model '{model}' is none of {', '.join(_MODELS)}")
+        raise _invalid(f"disks[].model '{model}' is not one of {', '.join(_MODELS)}")
     return _MODELS[model]
 
 
 def _nic_model(vm: Mapping[str, Any], nic: Mapping[str, Any]) -> str:
     model = str(nic.get("model") or vm.get("nic_driver") or "virtio")
     if model not in _NIC_MODELS:
-        raise _invalid(f"nics[].model '{model}' is none of {', '.join(_NIC_MODELS)}")
+        raise _invalid(f"nics[].model '{model}' is not one of {', '.join(_NIC_MODELS)}")
     return model
 
 

@@ -156,7 +156,7 @@ class Receiver:
                 while left:
                     data = await reader.read(min(_CHUNK, left))
                     if not data:
-                        raise ValueError("the other node broke off")
+                        raise ValueError("the connection to the other node was lost")
                     await asyncio.to_thread(file.write, data)
                     left -= len(data)
             os.chown(temporary, QEMU_UID, QEMU_UID)
