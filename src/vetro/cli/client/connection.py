@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 import click
@@ -81,6 +81,16 @@ class Told(Generic[Answer]):
 
     known: Answer
     row: Row
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request has beside its headers: one body of four forms, and the query."""
+
+    json: object
+    content: bytes | None
+    files: Mapping[str, Any] | None
+    data: Mapping[str, str] | None
+    params: Mapping[str, Any] | None
 
 
 class StreamBroke(Exception):
@@ -195,23 +205,10 @@ class Connection:
         url: str,
         *,
         headers: Mapping[str, str],
-        json: object = None,
-        content: bytes | None = None,
-        files: Mapping[str, Any] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> SyncResponse:
         try:
-            return self.client.request(
-                method,
-                url,
-                headers=dict(headers),
-                json=json,
-                content=content,
-                files=files,
-                data=data,
-                params=params,
-            )
+            return self.client.request(method, url, headers=dict(headers), **options)
         except TransportError as error:
             fail(*self._unanswered(url, error))
 
@@ -236,53 +233,24 @@ class Connection:
         method: str,
         path: str,
         *,
-        json: object = None,
-        content: bytes | None = None,
-        files: Mapping[str, Any] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         hint: str | None = None,
+        **options: Unpack[RequestOptions],
     ) -> SyncResponse:
-        """Send a request; a status of 400 and more ends the command with the server's message.
-
-        ``hint``: what the user can do then, when the status alone does not say it.
-        """
-        response = self.answer(
-            method,
-            path,
-            json=json,
-            content=content,
-            files=files,
-            data=data,
-            params=params,
-            headers=headers,
-        )
-        return accepted(response, hint)
+        """Send a request; a status of 400 and more ends the command, as of `accepted`."""
+        return accepted(self.answer(method, path, headers=headers, **options), hint)
 
     def answer(
         self,
         method: str,
         path: str,
         *,
-        json: object = None,
-        content: bytes | None = None,
-        files: Mapping[str, Any] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> SyncResponse:
         """Send a request; whatever is answered."""
-        return self._send(
-            method,
-            self.url + path,
-            headers={"X-Auth-Token": self.token, **(headers or {})},
-            json=json,
-            content=content,
-            files=files,
-            data=data,
-            params=params,
-        )
+        own = {"X-Auth-Token": self.token, **(headers or {})}
+        return self._send(method, self.url + path, headers=own, **options)
 
     def send(self, call: Call[Answer], *, hint: str | None = None) -> Answer:
         """The answer to a call of the compute service; a refusal ends the command, as of `request`."""
@@ -317,9 +285,15 @@ class Connection:
             headers={"Content-Type": "application/json"} if call.body is not None else None,
         )
 
-    def get(self, path: str, **options: Any) -> Any:
+    def get(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> Any:
         """The JSON body of a GET."""
-        return self.request("GET", path, **options).json()
+        return self.request("GET", path, headers=headers, **options).json()
 
     def events(self, path: str, until: float | None = None) -> Iterator[tuple[str, Any]]:
         """Server-sent events of ``path`` as (event name, data) until the server ends them.
