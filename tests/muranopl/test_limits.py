@@ -145,7 +145,7 @@ async def test_cancel_ends_a_wait(session):
     """A waiting program is cancelled from the loop."""
     session, root, trace = session()
     task = asyncio.ensure_future(session.call_async(root, "wait"))
-    await eventually(lambda: session.run.scheduler.alive)
+    await eventually(lambda: session.run.threads.alive)
     session.cancel("stop")
     with pytest.raises(Cancelled, match="stop"):
         await task

@@ -20,14 +20,14 @@ def test_branches_run_in_order_and_are_all_awaited():
     def branch(name):
         def run():
             trace.append(name + "1")
-            scheduler.yield_now()
+            scheduler.threads.yield_now()
             trace.append(name + "2")
             return name
 
         return run
 
     def main():
-        threads = scheduler.join_all([branch("a"), branch("b"), branch("c")])
+        threads = scheduler.threads.join_all([branch("a"), branch("b"), branch("c")])
         return [thread.finished for thread in threads]
 
     assert scheduler.run(main) == ["a", "b", "c"]
@@ -44,10 +44,10 @@ def test_a_limit_bounds_how_many_run_at_once():
         nonlocal running, most
         running += 1
         most = max(most, running)
-        scheduler.yield_now()
+        scheduler.threads.yield_now()
         running -= 1
 
-    scheduler.run(lambda: scheduler.join_all([branch] * 7, limit=2))
+    scheduler.run(lambda: scheduler.threads.join_all([branch] * 7, limit=2))
     assert most == 2
 
 
@@ -56,7 +56,7 @@ def test_thread_keys_are_paths_of_child_numbers():
     scheduler = Scheduler()
 
     def main():
-        threads = scheduler.join_all([current_thread, current_thread])
+        threads = scheduler.threads.join_all([current_thread, current_thread])
         return [current_thread(), *(t.finished for t in threads)]
 
     assert scheduler.run(main) == [(0,), (0, 0), (0, 1)]
@@ -87,7 +87,7 @@ async def test_other_threads_and_the_loop_go_on_while_one_waits():
         trace.append("opening")
         gate.set()
 
-    await scheduler.run_async(lambda: scheduler.join_all([waiting, opening]))
+    await scheduler.run_async(lambda: scheduler.threads.join_all([waiting, opening]))
     assert trace == ["opening", "woken"]
 
 
@@ -114,7 +114,7 @@ def test_turns_are_taken_in_ascending_order():
 
         return run
 
-    scheduler.run(lambda: scheduler.join_all([branch(p) for p in (3, 1, 2)]))
+    scheduler.run(lambda: scheduler.threads.join_all([branch(p) for p in (3, 1, 2)]))
     assert trace == [1, 2, 3]
 
 
@@ -131,14 +131,14 @@ def test_virtual_sleep_takes_no_time_and_keeps_order():
 
         return run
 
-    scheduler.run(lambda: scheduler.join_all([branch(s) for s in (7200, 3600, 10)]))
+    scheduler.run(lambda: scheduler.threads.join_all([branch(s) for s in (7200, 3600, 10)]))
     assert trace == [(10, 0), (3600, 1), (7200, 2)]
 
 
 def test_a_lock_excludes_other_threads_and_admits_its_owner_again():
     """Two threads take turns; one thread enters twice."""
     scheduler = Scheduler()
-    locks = LockTable(scheduler)
+    locks = LockTable(scheduler.threads)
     trace = []
 
     def branch(name):
@@ -146,25 +146,25 @@ def test_a_lock_excludes_other_threads_and_admits_its_owner_again():
             assert locks.acquire("k", "k")
             assert locks.acquire("k", "k")
             trace.append(name + " in")
-            scheduler.yield_now()
+            scheduler.threads.yield_now()
             trace.append(name + " out")
             locks.release("k")
             locks.release("k")
 
         return run
 
-    scheduler.run(lambda: scheduler.join_all([branch("a"), branch("b")]))
+    scheduler.run(lambda: scheduler.threads.join_all([branch("a"), branch("b")]))
     assert trace == ["a in", "a out", "b in", "b out"]
 
 
 def test_a_child_enters_what_its_waiting_ancestor_holds():
     """A descendant of the owner is not blocked by it."""
     scheduler = Scheduler()
-    locks = LockTable(scheduler)
+    locks = LockTable(scheduler.threads)
 
     def main():
         assert locks.acquire("k", "k")
-        scheduler.join_all([lambda: locks.acquire("k", "k")])
+        scheduler.threads.join_all([lambda: locks.acquire("k", "k")])
         locks.release("k")
         return "done"
 
@@ -174,13 +174,13 @@ def test_a_child_enters_what_its_waiting_ancestor_holds():
 def test_a_deadlock_is_raised_and_names_what_is_waited_for():
     """Two threads that hold what the other wants do not hang."""
     scheduler = Scheduler()
-    locks = LockTable(scheduler)
+    locks = LockTable(scheduler.threads)
 
     def branch(first, second):
         def run():
             locks.acquire(first, first)
             try:
-                scheduler.yield_now()
+                scheduler.threads.yield_now()
                 locks.acquire(second, second)
                 locks.release(second)
             finally:
@@ -189,7 +189,7 @@ def test_a_deadlock_is_raised_and_names_what_is_waited_for():
         return run
 
     def main():
-        return [t.error for t in scheduler.join_all([branch("a", "b"), branch("b", "a")])]
+        return [t.error for t in scheduler.threads.join_all([branch("a", "b"), branch("b", "a")])]
 
     errors = scheduler.run(main)
     assert isinstance(errors[0], DeadlockDetected)
@@ -215,7 +215,9 @@ async def test_cancelling_from_another_os_thread_ends_a_wait():
 
     async def canceller():
         await entered.wait()
-        thread = threading.Thread(target=scheduler.request_abort, args=(Cancelled("enough"),))
+        thread = threading.Thread(
+            target=scheduler.threads.request_abort, args=(Cancelled("enough"),)
+        )
         thread.start()
         await asyncio.to_thread(thread.join)
 
@@ -254,7 +256,7 @@ def test_too_many_threads_are_refused():
     """The number of live green threads is bounded."""
     scheduler = Scheduler(max_threads=3)
     with pytest.raises(LimitExceeded, match="green threads"):
-        scheduler.run(lambda: scheduler.join_all([lambda: None] * 5))
+        scheduler.run(lambda: scheduler.threads.join_all([lambda: None] * 5))
 
 
 def test_thousands_of_sleeping_threads_are_cheap():
@@ -266,5 +268,5 @@ def test_thousands_of_sleeping_threads_are_cheap():
         effects.sleep(5)
         return 1
 
-    threads = scheduler.run(lambda: scheduler.join_all([branch] * 5000))
+    threads = scheduler.run(lambda: scheduler.threads.join_all([branch] * 5000))
     assert sum(t.finished for t in threads) == 5000

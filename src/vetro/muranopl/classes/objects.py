@@ -31,7 +31,7 @@ from vetro.yaql.values import Budget, afford, host_previews
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session
-    from vetro.muranopl.threads.scheduler import Scheduler
+    from vetro.muranopl.threads.greenthreads import GreenThreads
 
     from .types import MuranoType, Property
 
@@ -46,7 +46,7 @@ class ObjectRun(Budget, Protocol):
     """What objects ask of the run that they live in (`runtime.run.Run`)."""
 
     session: Session
-    scheduler: Scheduler
+    threads: GreenThreads
     new_id: IdSource
 
     def construction(self) -> AbstractContextManager[None]:
@@ -145,7 +145,7 @@ class MuranoObject:
 
     def _copy(self, value: Any) -> Any:
         """A program's value as plain data; native code within a run pays for each part of it."""
-        if self.run.scheduler.current is not None:
+        if self.run.threads.current is not None:
             afford(value, self.run)
         return thaw(value)
 

@@ -33,18 +33,18 @@ class HostCalls:
 
     def run(self, function: Callable[[], T]) -> T:
         """Run a function in a green thread, without the caller's event loop."""
-        scheduler = self._run.scheduler
-        if in_green_thread() and scheduler.current is not None:
+        threads = self._run.threads
+        if in_green_thread() and threads.current is not None:
             return function()
         self._begin()
         try:
-            return scheduler.run(self._in_world(function))
+            return self._run.scheduler.run(self._in_world(function))
         except MuranoError as error:
             raise self._translated(error) from error.__cause__
         except Exception as error:
             raise self._translated(error) from error
         finally:
-            scheduler.reset_abort()
+            threads.reset_abort()
 
     async def run_async(self, function: Callable[[], T]) -> T:
         """Run a function in a green thread; only green threads wait."""
@@ -52,26 +52,25 @@ class HostCalls:
             import asyncio
 
             self._turn = asyncio.Lock()
-        scheduler = self._run.scheduler
         async with self._turn:
             self._begin()
             try:
-                return await scheduler.run_async(self._in_world(function))
+                return await self._run.scheduler.run_async(self._in_world(function))
             except MuranoError as error:
                 raise self._translated(error) from error.__cause__
             except Exception as error:
                 raise self._translated(error) from error
             finally:
-                scheduler.reset_abort()
+                self._run.threads.reset_abort()
 
     def begin(self, function: Callable[[], Any]) -> GreenThread:
         """A call that the host steps through itself (`stepping.Steps`)."""
         self._begin()
-        return self._run.scheduler.spawn(self._in_world(function))
+        return self._run.threads.spawn(self._in_world(function))
 
     def end(self, thread: GreenThread) -> Any:
         """The value of such a call once it has ended. Raises MuranoError."""
-        self._run.scheduler.reset_abort()
+        self._run.threads.reset_abort()
         if thread.error is None:
             return thread.finished
         if isinstance(thread.error, Exception):
@@ -82,7 +81,7 @@ class HostCalls:
         raise_python_limit()
         self._run.begin_host_call()
         seconds = self._run.session.limits.seconds
-        self._run.scheduler.deadline = None if seconds is None else time.monotonic() + seconds
+        self._run.threads.deadline = None if seconds is None else time.monotonic() + seconds
 
     def _translated(self, error: Exception) -> MuranoError:
         failure = throwing.to_host(error, self._run)

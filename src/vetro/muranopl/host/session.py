@@ -483,7 +483,7 @@ class Session:
 
     def cancel(self, reason: str) -> None:
         """End the call in progress with `Cancelled`; safe from another OS thread."""
-        self.run.scheduler.request_abort(Cancelled(reason))
+        self.run.threads.request_abort(Cancelled(reason))
 
     # -- garbage (for io.murano.system.GC) ------------------------------------------------------
 

@@ -37,7 +37,7 @@ class Steps:
         **kwargs: Any,
     ) -> None:
         self._session = session
-        self._scheduler = session.run.scheduler
+        self._threads = session.run.threads
         self._runner: asyncio.Runner | None = None
         self._root: GreenThread = session.begin_call(target, method, args, kwargs)
         self.count = 0
@@ -52,10 +52,10 @@ class Steps:
         """Run the next thread until it waits, or complete a wait. False: the call has ended."""
         if self._root.done:
             return False
-        if not self._scheduler.step():
+        if not self._threads.step():
             if self._runner is None:
                 self._runner = asyncio.Runner()
-            self._runner.run(self._scheduler.complete_one())
+            self._runner.run(self._session.run.scheduler.complete_one())
         else:
             self.count += 1
         return not self._root.done
@@ -69,7 +69,7 @@ class Steps:
 
     def waiting(self) -> dict[ThreadKey, str]:
         """The reason of each suspended thread's wait; the calling thread has the shortest key."""
-        return self._scheduler.waiting()
+        return self._threads.waiting()
 
     def result(self) -> Any:
         """Run the call to its end; returns its value. Raises MuranoError."""
@@ -85,7 +85,7 @@ class Steps:
         from vetro.muranopl.values.errors import Cancelled, MuranoError
 
         if not self._root.done:
-            self._scheduler.request_abort(Cancelled("the host closed the call"))
+            self._threads.request_abort(Cancelled("the host closed the call"))
         try:
             self.result()
         except MuranoError as error:

@@ -47,6 +47,7 @@ class BoundedEvaluation(Evaluation):
         "scheduler",
         "session",
         "thread",
+        "threads",
     )
 
     def __init__(self, session: Session) -> None:
@@ -69,7 +70,8 @@ class BoundedEvaluation(Evaluation):
         self._steps_left = limits.steps
         self._grace = False
         self.scheduler = Scheduler(max_threads=limits.green_threads, switched=self._switched)
-        self.locks = LockTable(self.scheduler)
+        self.threads = self.scheduler.threads
+        self.locks = LockTable(self.threads)
         self.held = self.locks.held
         self.contested = self.locks.contested
         self.thread: GreenThread | None = None
@@ -77,7 +79,7 @@ class BoundedEvaluation(Evaluation):
 
     def refuel(self) -> None:
         """Check the budgets; called every few thousand steps."""
-        self.scheduler.check()
+        self.threads.check()
         debt = max(-self.fuel, 0)
         if debt > self._steps_left:
             if self._grace:
@@ -85,12 +87,12 @@ class BoundedEvaluation(Evaluation):
             self._grace = True
             self._steps_left = GRACE_STEPS
             self.fuel = 0
-            self.scheduler.request_abort(
+            self.threads.request_abort(
                 LimitExceeded(
                     f"the program took more than {self.session.limits.steps} steps", limit="steps"
                 )
             )
-            self.scheduler.check()
+            self.threads.check()
             return
         grant = min(CHUNK + debt, self._steps_left)
         self._steps_left -= grant
@@ -156,7 +158,7 @@ class BoundedEvaluation(Evaluation):
         if new is not None:
             self.room = self.max_room - new.depth
             self.thread = new
-        self.floor = _FAR if self.scheduler.alive > 1 else 1
+        self.floor = _FAR if self.threads.alive > 1 else 1
 
     def parallel_map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[Any, ...]:
         """Call a function for each item, each call in a green thread; results in order.
@@ -171,7 +173,7 @@ class BoundedEvaluation(Evaluation):
         if not items:
             return ()
         limit = self.session.limits.parallel_branches
-        threads = self.scheduler.join_all([partial(run_one, item) for item in items], limit)
+        threads = self.threads.join_all([partial(run_one, item) for item in items], limit)
         for thread in threads:
             if thread.error is not None:
                 raise thread.error

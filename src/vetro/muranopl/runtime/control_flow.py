@@ -81,7 +81,7 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) ->
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError(f"Limit of Parallel must be a positive integer, not {preview(limit)}")
         width = limit
-    threads = run.scheduler.join_all(branches, width)
+    threads = run.threads.join_all(branches, width)
     for thread in threads:
         if thread.error is not None:
             raise thread.error

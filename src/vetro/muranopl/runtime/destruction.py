@@ -85,9 +85,7 @@ class Collector:
         yield run.session.root
         yield from [item for item in run.objects.values() if not item.initialised]
         yield from run.statics.values()
-        scheduler = run.scheduler
-        frames: list[FrameType | None] = [_caller()]
-        frames.extend(scheduler.suspended_frames())
+        frames: list[FrameType | None] = [_caller(), *run.threads.suspended_frames()]
         for frame in frames:
             while frame is not None:
                 if unit_of(frame) is not None:
@@ -147,9 +145,7 @@ class Collector:
                 if len(tasks) == 1:
                     tasks[0]()
                 elif tasks:
-                    for thread in run.scheduler.join_all(
-                        tasks, run.session.limits.parallel_branches
-                    ):
+                    for thread in run.threads.join_all(tasks, run.session.limits.parallel_branches):
                         if thread.error is not None:
                             raise thread.error
         finally:

@@ -19,22 +19,20 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import greenlet
 
 from vetro.muranopl.values.errors import DeadlockDetected, LimitExceeded, RunAborted
 
-if TYPE_CHECKING:
-    # Imported by the functions that need a loop: most programs never wait.
-    import asyncio
+from .external import ExternalWaits
 
 T = TypeVar("T")
 ThreadKey = tuple[int, ...]
 
 _ABORT_GRACE_SECONDS = 30.0
 running_here = threading.local()
-"""`scheduler`: the scheduler that runs in this OS thread; `outer`: those suspended below it."""
+"""`threads`: the green threads that run in this OS thread; `outer`: those suspended below them."""
 
 
 class GreenThread:
@@ -77,10 +75,13 @@ class Join:
         """True when no further thread may start: the run is being aborted."""
 
 
+Switched: TypeAlias = "Callable[[GreenThread | None, GreenThread | None], None]"
+
+
 class GreenThreads:
     """The green threads of one session: the running one, the ready ones, the waiting ones.
 
-    A host uses a `Scheduler`, which also waits for external events.
+    A `Scheduler` drives them, and waits for the external events that they wait for.
 
     `switched(old, new)` is called around every switch, so that the owner can keep per-thread
     counters in one place.
@@ -90,7 +91,7 @@ class GreenThreads:
         self,
         *,
         max_threads: int = 20_000,
-        switched: Callable[[GreenThread | None, GreenThread | None], None] | None = None,
+        switched: Switched | None = None,
     ) -> None:
         self.current: GreenThread | None = None
         self.alive = 0
@@ -101,17 +102,12 @@ class GreenThreads:
         self._turns: list[tuple[int, int, GreenThread]] = []
         self._sleepers: list[tuple[datetime, int, GreenThread]] = []
         self._timers: list[tuple[float, int, GreenThread]] = []
-        self._to_await: list[tuple[GreenThread, Awaitable[Any]]] = []
-        self._tasks: dict[asyncio.Future[Any], GreenThread] = {}
-        self._completed: deque[asyncio.Future[Any]] = deque()
+        self.external = ExternalWaits()
         self._blocked: set[GreenThread] = set()
         self._alive: set[GreenThread] = set()
         self._sequence = 0
-        self._slept = 0
         self._roots = 0
         self._hub: greenlet.greenlet | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._wakeup: asyncio.Event | None = None
         self.abort: RunAborted | None = None
         self._abort_deadline = 0.0
         self.deadline: float | None = None
@@ -189,6 +185,17 @@ class GreenThreads:
         self._blocked.discard(thread)
         self._ready.append(thread)
 
+    def wait(self, awaitable: Awaitable[T]) -> T:
+        """Suspend the current thread until the awaitable is done; its result or exception."""
+        me = self._must_be_inside("wait")
+        try:
+            self._check_abort(me)
+        except RunAborted:
+            close(awaitable)
+            raise
+        self.external.add(me, awaitable)
+        return cast(T, self._switch_out(me, "an effect"))
+
     def yield_now(self) -> None:
         """Let the other ready threads run first."""
         me = self._must_be_inside("yield_now")
@@ -197,28 +204,22 @@ class GreenThreads:
 
     def wait_turn(self, position: int) -> None:
         """Suspend until no thread can run and this is the lowest position that any waits for."""
-        me = self._must_be_inside("wait_turn")
-        self._check_abort(me)
-        self._sequence += 1
-        heapq.heappush(self._turns, (position, self._sequence, me))
-        self._switch_out(me, f"turn {position}")
+        self._wait_in(self._turns, position, f"turn {position}")
 
     def sleep_until(self, when: datetime) -> None:
         """Suspend until the virtual clock reaches `when`."""
-        me = self._must_be_inside("sleep")
-        self._check_abort(me)
-        self._sequence += 1
-        heapq.heappush(self._sleepers, (when, self._sequence, me))
-        self._switch_out(me, f"the time {when.isoformat()}")
+        self._wait_in(self._sleepers, when, f"the time {when.isoformat()}")
 
     def sleep_for(self, seconds: float) -> None:
         """Suspend for real time; the end counts as a completion like any other."""
-        me = self._must_be_inside("sleep")
+        self._wait_in(self._timers, time.monotonic() + max(seconds, 0.0), "the end of its sleep")
+
+    def _wait_in(self, queue: list[tuple[Any, int, GreenThread]], when: Any, reason: str) -> None:
+        me = self._must_be_inside("waiting")
         self._check_abort(me)
         self._sequence += 1
-        until = time.monotonic() + max(seconds, 0.0)
-        heapq.heappush(self._timers, (until, self._sequence, me))
-        self._switch_out(me, "the end of its sleep")
+        heapq.heappush(queue, (when, self._sequence, me))
+        self._switch_out(me, reason)
 
     # -- for the host ------------------------------------------------------------------------
 
@@ -227,11 +228,11 @@ class GreenThreads:
         self._enter()
         try:
             if self.abort is not None:
-                self._abort_waiting()
+                self.abort_waiting()
             while not self._ready:
                 if self._turns:
                     self._ready.append(heapq.heappop(self._turns)[2])
-                elif self._completed or self._to_await or self._tasks or self._timers:
+                elif self.external.pending or self._timers:
                     return False
                 elif self._sleepers:
                     self._wake_sleepers()
@@ -255,14 +256,12 @@ class GreenThreads:
         if self.abort is None:
             self._abort_deadline = time.monotonic() + _ABORT_GRACE_SECONDS
             self.abort = error
-        loop = self._loop
-        if loop is not None:
-            loop.call_soon_threadsafe(self._wake)
+        self.external.notify()
 
     def check(self) -> None:
         """Raise a requested abort, or the one of an expired deadline."""
         if self.deadline is not None and time.monotonic() > self.deadline:
-            self._expire()
+            self.expire()
         if self.abort is not None and self.current is not None:
             self._check_abort(self.current)
 
@@ -280,13 +279,77 @@ class GreenThreads:
             and thread.greenlet.gr_frame is not None
         ]
 
-    # -- inside ------------------------------------------------------------------------------
+    # -- for the scheduler ---------------------------------------------------------------------
 
-    def _expire(self) -> None:
+    @property
+    def entered(self) -> bool:
+        """True while threads are being run."""
+        return self._hub is not None
+
+    @property
+    def has_ready(self) -> bool:
+        """True when a thread can continue."""
+        return bool(self._ready)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time until the deadline; of an aborted run, until its threads are aborted once more."""
+        if self.abort is not None:
+            return max(self._abort_deadline - time.monotonic(), 0.01)
+        return None if self.deadline is None else max(self.deadline - time.monotonic(), 0)
+
+    @property
+    def seconds_of_sleep(self) -> float | None:
+        """Time until the first sleep ends; None when no thread sleeps."""
+        return max(self._timers[0][0] - time.monotonic(), 0) if self._timers else None
+
+    def expire(self) -> None:
+        """Abort the run because its time is over."""
         if self.abort is None:
             self.request_abort(
                 LimitExceeded("the run took longer than its time limit", limit="seconds")
             )
+
+    def run_until_idle(self, root: GreenThread) -> bool:
+        """Run ready threads, recorded turns and virtual sleeps until nothing more can run.
+
+        Returns whether the root has ended.
+        """
+        self._enter()
+        try:
+            self._run_until_idle(root)
+        finally:
+            self._leave()
+        return root.done
+
+    def wake_timer(self) -> bool:
+        """Resume one thread whose sleep is over; False when there is none."""
+        if not self._timers or self._timers[0][0] > time.monotonic():
+            return False
+        self._ready.append(heapq.heappop(self._timers)[2])
+        return True
+
+    def abort_waiting(self) -> None:
+        """Cancel all external waits and sleeps of threads; they raise the abort instead."""
+        late = time.monotonic() > self._abort_deadline
+
+        def must_be_told(thread: GreenThread) -> bool:
+            if thread.abort_told and not late:
+                return False
+            thread.abort_told = True
+            return True
+
+        self.external.cancel(must_be_told)
+        for _, _, thread in (*self._sleepers, *self._timers):
+            if must_be_told(thread):
+                self.make_ready(thread, error=self.abort)
+        waiting = set(self._ready)
+        self._sleepers = [entry for entry in self._sleepers if entry[2] not in waiting]
+        self._timers = [entry for entry in self._timers if entry[2] not in waiting]
+        heapq.heapify(self._sleepers)
+        heapq.heapify(self._timers)
+
+    # -- inside ------------------------------------------------------------------------------
 
     def _check_abort(self, thread: GreenThread) -> None:
         if self.abort is None:
@@ -366,18 +429,17 @@ class GreenThreads:
         if self._switched is not None:
             self._switched(left, None)
 
-    def _step_until_idle(self, root: GreenThread) -> None:
-        """Run ready threads, recorded turns and virtual sleeps until nothing more can run."""
+    def _run_until_idle(self, root: GreenThread) -> None:
         while not root.done:
             if self._ready:
                 self._switch_into(self._ready.popleft())
             elif self._turns:
                 self._ready.append(heapq.heappop(self._turns)[2])
-            elif self._completed or self._to_await or self._tasks:
+            elif self.external.pending:
                 return
             elif self._timers:
-                # A running event loop must get its turn: then `_drive` wakes the sleeper.
-                if self._loop is not None or not self._wake_timer():
+                # A running event loop must get its turn: then the scheduler wakes the sleeper.
+                if self.external.in_loop or not self.wake_timer():
                     return
             elif self._sleepers:
                 self._wake_sleepers()
@@ -390,13 +452,6 @@ class GreenThreads:
         when = self._sleepers[0][0]
         while self._sleepers and self._sleepers[0][0] == when:
             self._ready.append(heapq.heappop(self._sleepers)[2])
-
-    def _wake_timer(self) -> bool:
-        """Resume one thread whose sleep is over; False when there is none."""
-        if not self._timers or self._timers[0][0] > time.monotonic():
-            return False
-        self._ready.append(heapq.heappop(self._timers)[2])
-        return True
 
     def _report_deadlock(self) -> None:
         if not self._blocked:
@@ -418,42 +473,27 @@ class GreenThreads:
                 told = True
         return told
 
-    def _abort_waiting(self) -> None:
-        """Cancel all external waits and sleeps of threads; they raise the abort instead."""
-        assert self.abort is not None
-        late = time.monotonic() > self._abort_deadline
-        for future, thread in list(self._tasks.items()):
-            if not thread.abort_told or late:
-                thread.abort_told = True
-                future.cancel()
-        for _, _, thread in (*self._sleepers, *self._timers):
-            if not thread.abort_told or late:
-                thread.abort_told = True
-                self.make_ready(thread, error=self.abort)
-        waiting = set(self._ready)
-        self._sleepers = [entry for entry in self._sleepers if entry[2] not in waiting]
-        self._timers = [entry for entry in self._timers if entry[2] not in waiting]
-        heapq.heapify(self._sleepers)
-        heapq.heapify(self._timers)
-
-    def _wake(self) -> None:
-        if self._wakeup is not None:
-            self._wakeup.set()
-
     def _enter(self) -> None:
         self._hub = greenlet.getcurrent()
         running_here.outer = [
             *getattr(running_here, "outer", []),
-            getattr(running_here, "scheduler", None),
+            getattr(running_here, "threads", None),
         ]
-        running_here.scheduler = self
+        running_here.threads = self
 
     def _leave(self) -> None:
         self._hub = None
-        running_here.scheduler = running_here.outer.pop()
+        running_here.threads = running_here.outer.pop()
 
 
 def outcome(thread: GreenThread) -> Any:
     if thread.error is not None:
         raise thread.error
     return thread.finished
+
+
+def close(awaitable: Awaitable[Any]) -> None:
+    """Close an awaitable that nobody will await, so that Python does not warn of it."""
+    close_coroutine = getattr(awaitable, "close", None)
+    if close_coroutine is not None:
+        close_coroutine()

@@ -28,15 +28,15 @@ class _Contest:
 class LockTable:
     """Re-entrant locks by key; a free lock takes no memory."""
 
-    def __init__(self, scheduler: GreenThreads) -> None:
-        self._scheduler = scheduler
+    def __init__(self, threads: GreenThreads) -> None:
+        self._threads = threads
         self.held: dict[Hashable, GreenThread | None] = {}
         """The holder of each lock."""
         self.contested: dict[Hashable, _Contest] = {}
 
     def acquire(self, key: Hashable, what: str) -> bool:
         """Wait for the lock. False when an ancestor holds it; then it must not be released."""
-        me = self._scheduler.current
+        me = self._threads.current
         assert me is not None
         owner = self.held.get(key)
         if owner is None:
@@ -52,7 +52,7 @@ class LockTable:
             return True
         contest.waiters.append(me)
         try:
-            self._scheduler.block(f"{what}, which thread {_path(owner)} is in")
+            self._threads.block(f"{what}, which thread {_path(owner)} is in")
         except BaseException:
             if me in contest.waiters:
                 contest.waiters.remove(me)
@@ -80,7 +80,7 @@ class LockTable:
             following = contest.waiters.popleft()
             contest.count = 1
             self.held[key] = following
-            self._scheduler.make_ready(following)
+            self._threads.make_ready(following)
         if contest.count <= 1 and not contest.waiters:
             del self.contested[key]
 

@@ -222,7 +222,7 @@ def _calling_frame() -> FrameType | None:
 
 
 def _current(run: Run) -> Interception:
-    thread = run.scheduler.current
+    thread = run.threads.current
     found = None if thread is None or thread.state is None else thread.state.get(_STATE)
     if found is None:
         raise MockError(
@@ -326,7 +326,7 @@ class _Dispatcher:
             return self.original(this, run, *bound.positional, **keywords)
 
         call = Interception(self.method, bound, call_original, _calling_frame())
-        thread = run.scheduler.current
+        thread = run.threads.current
         assert thread is not None
         before = thread.state
         thread.state = {**(before or {}), _STATE: call}
