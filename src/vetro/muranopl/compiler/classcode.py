@@ -204,7 +204,7 @@ class ClassCode:
         if leaf:
             title = self.scope.constant(f"{self.type.name}::{method.name}")
             unit.write("S.fuel = fuel = S.fuel - 1", 1)
-            unit.write(f"if fuel < 0 or S.room < 1: S.enter_unlocked({title})", 1)
+            unit.write(f"if fuel < 0 or S.room < 1: enter_unlocked(S, {title})", 1)
         else:
             self._enter(method, lock)
             unit.write("try:", 1)
@@ -224,7 +224,7 @@ class ClassCode:
             unit.write("finally:", 1)
             unit.write("S.room = room", 2)
         if lock.kind != "none":
-            unit.write("if L is not None: S.end_call(L)", 2)
+            unit.write("if L is not None: end_call(S, L)", 2)
         unit.method = ""
         self.scope.static = False
         return name
@@ -238,10 +238,10 @@ class ClassCode:
         write("room = S.room", 1)
         write("S.fuel = fuel = S.fuel - 1", 1)
         if lock.kind == "this":
-            enter = f"L = S.begin_call(this, {constant(method)}, {title})"
+            enter = f"L = begin_call(S, this, {constant(method)}, {title})"
             write(f"if room < S.floor or fuel < 0: {enter}", 1)
         else:
-            write(f"if room < 1 or fuel < 0: S.enter_unlocked({title})", 1)
+            write(f"if room < 1 or fuel < 0: enter_unlocked(S, {title})", 1)
         write("S.room = room - 1", 1)
 
     def _parameters(self, arguments: list[Argument], writer: FunctionWriter) -> list[str]:
@@ -274,7 +274,7 @@ class ClassCode:
             values = [writer.variable(item) for item in lock.arguments]
             receiver = "this" if lock.on_this else "None"
             key = f"({receiver}, {scope.constant(method)}, {', '.join(values)})"
-            lines.line(f"if S.floor > 1: L = S.enter_call({key}, {title})")
+            lines.line(f"if S.floor > 1: L = enter_call(S, {key}, {title})")
 
     def _argument(
         self,

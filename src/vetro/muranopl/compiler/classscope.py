@@ -11,7 +11,7 @@ from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.chains import set_predicate_inliner
 from vetro.muranopl.contracts.tree import Guard, Setting
-from vetro.muranopl.runtime import inline_caches
+from vetro.muranopl.runtime import budgets, inline_caches
 from vetro.muranopl.runtime.traces import UNIT, CodeUnit
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError
@@ -27,6 +27,17 @@ from .structures import structure_source
 if TYPE_CHECKING:
     from vetro.muranopl.contracts.running import ContractRun
     from vetro.yaql.library import Library
+
+_CALL_GUARDS = {
+    function.__name__: function
+    for function in (
+        budgets.begin_call,
+        budgets.end_call,
+        budgets.enter_call,
+        budgets.enter_unlocked,
+    )
+}
+"""What generated methods call when they begin and end."""
 
 
 class Deferred:
@@ -213,6 +224,7 @@ class ClassScope:
         unit.method = ""
         namespace = self.namespace
         namespace.update(PRELUDE)
+        namespace.update(_CALL_GUARDS)
         namespace["y_FINAL"] = self.type.runtime.final_types
         namespace["range"] = range
         namespace["all"] = all

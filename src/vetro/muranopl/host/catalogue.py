@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.builtin import CORE
@@ -19,7 +18,7 @@ from vetro.muranopl.classes.types import MuranoPackage, MuranoType
 from vetro.muranopl.syntax import declarations
 from vetro.muranopl.syntax.declarations import ClassDeclaration
 from vetro.muranopl.syntax.expressions import parse_expression
-from vetro.muranopl.syntax.findings import Finding, Sink
+from vetro.muranopl.syntax.findings import Finding, Sink, did_you_mean
 from vetro.muranopl.syntax.names import Namespaces
 from vetro.muranopl.syntax.sources import PackageResolver, PackageSource
 from vetro.muranopl.syntax.versions import Version, VersionSpec, version_spec
@@ -112,7 +111,7 @@ class ClassCatalogue(PackageShelf):
         spec = VersionSpec("*") if version_spec_text is None else version_spec(version_spec_text)
         found = self._type_in_any_package(name, spec, None)
         if found is None:
-            raise NoClassFound(f'Class "{name}" is not found', hint=self.close_class_names(name))
+            raise NoClassFound(f'Class "{name}" is not found', hint=self._close_class_names(name))
         return found
 
     def find_type(
@@ -139,7 +138,7 @@ class ClassCatalogue(PackageShelf):
             looked_in = ", ".join(f"{item.name}/{item.version}" for item in self._visible(package))
             raise NoClassFound(
                 f'Class "{name}" is not found in {looked_in}',
-                hint=self._not_required(package, name) or self.close_class_names(name),
+                hint=self._not_required(package, name) or self._close_class_names(name),
             )
         if spec is None:
             package.found[name] = found
@@ -354,7 +353,7 @@ class ClassCatalogue(PackageShelf):
                 f'Package for class "{name}" ({spec}) is not found',
                 names=(*NoPackageForClassFound("").names, *NoClassFound("").names),
                 hint=self._other_versions(name, package, project_id)
-                or self.close_class_names(name),
+                or self._close_class_names(name),
             )
         return found
 
@@ -393,7 +392,7 @@ class ClassCatalogue(PackageShelf):
             f"{home.semantic_version}` to Require in the manifest of {package.name}"
         )
 
-    def close_class_names(self, name: str) -> str | None:
+    def _close_class_names(self, name: str) -> str | None:
         """A hint with the nearest class name."""
         known = [
             item
@@ -401,8 +400,7 @@ class ClassCatalogue(PackageShelf):
             for package in versions.values()
             for item in package.class_files
         ]
-        close = get_close_matches(name, known, 1, 0.6)
-        return f"did you mean {close[0]}?" if close else None
+        return did_you_mean(name, known)
 
 
 class _NativeRegistration:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.model.edits import settle_edits
+from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.threads.effects import Json
 from vetro.muranopl.values.containers import freeze
 from vetro.muranopl.values.errors import (
@@ -106,7 +107,7 @@ def action_call(
         if method is None:
             raise NoMethodFound(
                 f"class {target.type.name} has no method {name!r}",
-                hint=session.run.close_names(name, target.type.method_names()),
+                hint=did_you_mean(name, target.type.method_names()),
             )
         if not method.is_action:
             raise MethodNotExposed(
@@ -136,7 +137,7 @@ def static_action(
         if found is None:
             raise NoMethodFound(
                 f"class {class_name} has no method {name!r}",
-                hint=session.run.close_names(name, type_.method_names()),
+                hint=did_you_mean(name, type_.method_names()),
             )
         if not found.is_action or found.usage != "Static":
             raise MethodNotExposed(

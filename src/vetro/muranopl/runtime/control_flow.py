@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.values.containers import preview
+from vetro.yaql.values import FINAL_TYPES, finalize
 
 if TYPE_CHECKING:
     from .run import Run
@@ -81,11 +83,31 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) ->
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise ValueError(f"Limit of Parallel must be a positive integer, not {preview(limit)}")
         width = limit
+    for signal in _results(run, branches, width):
+        if signal is not None:
+            return signal
+    return None
+
+
+def parallel_map(run: Run, function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[Any, ...]:
+    """Call a function for each item, each call in a green thread; results in order.
+
+    The first error in this order is raised after all threads have ended.
+    """
+
+    def run_one(item: Any) -> Any:
+        value = function(item)
+        return value if value.__class__ in FINAL_TYPES else finalize(value, run)
+
+    if not items:
+        return ()
+    limit = run.session.limits.parallel_branches
+    return tuple(_results(run, [partial(run_one, item) for item in items], limit))
+
+
+def _results(run: Run, branches: Sequence[Callable[[], Any]], width: int | None) -> list[Any]:
     threads = run.threads.join_all(branches, width)
     for thread in threads:
         if thread.error is not None:
             raise thread.error
-    for thread in threads:
-        if thread.finished is not None:
-            return thread.finished
-    return None
+    return [thread.finished for thread in threads]

@@ -40,6 +40,7 @@ from vetro.yaql.values import (
 )
 
 from . import inline_caches
+from .control_flow import parallel_map
 from .inline_caches import ScopedFunction
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def call_psuper(
     views = _parents(scope, value)
     if each is None:
         return tuple(views)
-    return run.parallel_map(each, views)
+    return parallel_map(run, each, views)
 
 
 def call_named(
@@ -452,7 +453,7 @@ def base64decode(text: Text) -> str:
 
 
 def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
-    return _run(rt).parallel_map(selector, list(finalize(collection, rt)))
+    return parallel_map(_run(rt), selector, list(finalize(collection, rt)))
 
 
 def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:

@@ -14,6 +14,7 @@ from vetro.muranopl.classes.objects import CastView, DestroyedObject, MuranoObje
 from vetro.muranopl.classes.types import Method, MuranoType, ScopedSite
 from vetro.muranopl.contracts.arguments import accepts_receiver
 from vetro.muranopl.contracts.tree import MISSING
+from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.values.errors import MuranoError, NoPropertyFound, PropertyReadError
 from vetro.yaql.inline_caches import method_site as yaql_method_site
@@ -120,7 +121,7 @@ def read_member(
         if seen_from is None:
             raise PropertyReadError(
                 f'Property "{name}" in class "{type_.name}" cannot be read',
-                hint=run.close_names(name, type_.property_names()),
+                hint=did_you_mean(name, type_.property_names()),
             )
         slot = f"q{seen_from.index}_{name}"
     elif found.is_static:
@@ -140,7 +141,7 @@ def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
             + (
                 "" if found is None else ": it is not Static, so it can be read only from an object"
             ),
-            hint=run.close_names(name, type_.property_names()),
+            hint=did_you_mean(name, type_.property_names()),
         )
     return run.static_value(found)
 

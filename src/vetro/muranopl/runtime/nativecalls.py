@@ -15,6 +15,7 @@ from vetro.muranopl.values.containers import Map, freeze, is_iterator, materiali
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
 from vetro.yaql.values import Budget, afford
 
+from .budgets import enter_call
 from .traces import calling_type
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def instance_function(
         return unlocked
 
     def locked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
-        held = run.enter_call((this, call), name) if run.floor > 1 else None
+        held = enter_call(run, (this, call), name) if run.floor > 1 else None
         try:
             return call(run, this, this.native_part(owner), args, _names(named))
         finally:

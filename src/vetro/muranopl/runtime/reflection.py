@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from vetro.muranopl.classes.types import Method
 from vetro.muranopl.syntax.declarations import MethodDeclaration
+from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.values.errors import NoPropertyFound
 from vetro.yaql.errors import NoMethodRegisteredException
 
@@ -33,7 +34,7 @@ class Info:
         reader = self.readers.get(name)
         if reader is None:
             raise NoPropertyFound(
-                f"a {self.kind} has no property {name!r}", hint=run.close_names(name, self.readers)
+                f"a {self.kind} has no property {name!r}", hint=did_you_mean(name, self.readers)
             )
         return reader(self, run)
 

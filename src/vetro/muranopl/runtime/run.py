@@ -9,9 +9,8 @@ from __future__ import annotations
 import datetime
 import random
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
@@ -22,9 +21,14 @@ from vetro.muranopl.inplace.properties import GrowingProperty
 from vetro.muranopl.model.attributes import AttributeStore
 from vetro.muranopl.model.initialising import apply_chain
 from vetro.muranopl.model.loading import Transaction
+from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.syntax.names import argument_slot
+from vetro.muranopl.threads.greenthreads import GreenThread
+from vetro.muranopl.threads.locks import LockTable
+from vetro.muranopl.threads.scheduler import Scheduler
 from vetro.muranopl.values.containers import preview
 from vetro.muranopl.values.errors import (
+    LimitExceeded,
     NoMethodFound,
     NoWriteAccessError,
     PropertyWriteError,
@@ -35,9 +39,11 @@ from vetro.yaql.errors import (
     legacy_names,
 )
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.evaluation import Limits as YaqlLimits
 
 from . import inline_caches
-from .budgets import CHUNK, BoundedEvaluation
+from .budgets import StepBudget
+from .legacy_run import LegacyRun, PortRandom
 from .metadata import constant_values
 from .reflection import Info
 from .traces import calling_type
@@ -47,11 +53,12 @@ if TYPE_CHECKING:
     from vetro.muranopl.contracts.running import Load
     from vetro.muranopl.host.session import Session
 
+_FAR = 1 << 60
 PYTHON_FRAMES = 6_500
 """Python's recursion limit while programs run: it fits an 8 MiB stack with room to spare."""
 
 
-class Run(BoundedEvaluation):
+class Run(Evaluation):
     """The running state of a session."""
 
     __slots__ = (
@@ -60,21 +67,54 @@ class Run(BoundedEvaluation):
         "attributes",
         "batch",
         "building",
+        "contested",
+        "floor",
+        "held",
+        "locks",
         "main",
+        "max_room",
         "names_made",
         "new_id",
         "objects",
+        "room",
+        "scheduler",
+        "session",
         "statics",
+        "steps",
+        "thread",
+        "threads",
         "transaction",
     )
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session)
+        limits = session.limits
+        super().__init__(
+            session.runtime.library("current"),
+            YaqlLimits(
+                collection_items=limits.collection_items,
+                string_length=limits.string_length,
+                steps=limits.steps,
+                seconds=None,
+            ),
+        )
+        self.final_types = session.runtime.final_types
+        self.session = session
+        self.steps = StepBudget(limits.steps)
+        self.fuel = 0
+        self.max_room = self.room = limits.depth
+        self.floor = 1
+        self.scheduler = Scheduler(max_threads=limits.green_threads, switched=self._switched)
+        self.threads = self.scheduler.threads
+        self.thread: GreenThread | None = None
+        """The running thread."""
+        self.locks = LockTable(self.threads)
+        self.held = self.locks.held
+        self.contested = self.locks.contested
         self.main = self
         self.building = 0
         """Constructors in progress: while there are, In and Const properties may be written."""
         self._legacy: LegacyRun | None = None
-        self._random = _PortRandom(session)
+        self._random = PortRandom(session.effects)
         self.names_made = 0
         self.statics: dict[Property, Any] = {}
         self.objects: dict[str, MuranoObject] = {}
@@ -85,9 +125,35 @@ class Run(BoundedEvaluation):
         """Objects that are being destroyed."""
         self.new_id: IdSource = session.effects.new_id
 
+    # -- bounds --------------------------------------------------------------------------------
+
     def begin_host_call(self) -> None:
-        super().begin_host_call()
+        """Fresh budgets for a call from the host."""
+        self.steps.renew()
+        self.fuel = 0
+        self.room = self.max_room
         self.building = 0
+
+    def refuel(self) -> None:
+        """Check the budgets; called every few thousand steps."""
+        self.threads.check()
+        granted = self.steps.grant(max(-self.fuel, 0))
+        if granted is not None:
+            self.fuel += granted
+            return
+        self.fuel = 0
+        self.threads.request_abort(
+            LimitExceeded(f"the program took more than {self.steps.total} steps", limit="steps")
+        )
+        self.threads.check()
+
+    def _switched(self, old: GreenThread | None, new: GreenThread | None) -> None:
+        if old is not None:
+            old.depth = self.max_room - self.room
+        if new is not None:
+            self.room = self.max_room - new.depth
+            self.thread = new
+        self.floor = _FAR if self.threads.alive > 1 else 1
 
     @property
     def legacy(self) -> LegacyRun:
@@ -261,14 +327,14 @@ class Run(BoundedEvaluation):
         if isinstance(target, MuranoType):
             raise inline_caches.NoPropertyFound(
                 f'Property "{name}" is not found in type "{type_.name}"',
-                hint=self.close_names(name, type_.property_names()),
+                hint=did_you_mean(name, type_.property_names()),
             )
         holder = target.target if isinstance(target, CastView) else target
         if found is None:
             if seen_from is None:
                 raise PropertyWriteError(
                     f'Property "{name}" in class "{type_.name}" cannot be written',
-                    hint=self.close_names(name, type_.property_names()),
+                    hint=did_you_mean(name, type_.property_names()),
                 )
             holder.__dict__[f"q{seen_from.index}_{name}"] = value
             return
@@ -381,14 +447,8 @@ class Run(BoundedEvaluation):
         raise NoMethodFound(
             f"class {type_.name} has no method {name!r}",
             names=names,
-            hint=self.close_names(name, type_.method_names()),
+            hint=did_you_mean(name, type_.method_names()),
         )
-
-    @staticmethod
-    def close_names(name: str, known: Iterable[str]) -> str | None:
-        """A hint with the nearest name."""
-        close = get_close_matches(name, [item for item in known if item[:1] != "."], 1, 0.6)
-        return f"did you mean {close[0]}?" if close else None
 
     # -- hooks of YAQL -------------------------------------------------------------------------
 
@@ -430,57 +490,10 @@ class Run(BoundedEvaluation):
         return repr(value) if isinstance(value, (MuranoObject, CastView)) else "<value>"
 
 
-class LegacyRun(Evaluation):
-    """A view of a run that gives the library the legacy flavour."""
-
-    __slots__ = ("main",)
-
-    def __init__(self, main: Run) -> None:
-        super().__init__(main.session.runtime.library("legacy"), main.limits)
-        self.final_types = main.final_types
-        self.main = main
-        self.fuel = 0
-
-    def refuel(self) -> None:
-        self.fuel += CHUNK
-        self.main.charge(CHUNK)
-
-    def now(self) -> datetime.datetime:
-        return self.main.now()
-
-    def random(self) -> random.Random:
-        return self.main.random()
-
-    def host_property(self, receiver: Any, name: str) -> Any:
-        return self.main.host_property(receiver, name)
-
-    def host_method(
-        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
-        return self.main.host_method(receiver, name, args, kwargs)
-
-    def is_host_method_receiver(self, receiver: Any) -> bool:
-        return self.main.is_host_method_receiver(receiver)
-
-    def host_text(self, value: Any) -> str:
-        return self.main.host_text(value)
-
-
-class _PortRandom(random.Random):
-    """Takes its random numbers from the effects port."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(0)
-        self._session = session
-
-    def random(self) -> float:
-        return self._session.effects.random()
-
-
 def raise_python_limit() -> None:
     """Let programs nest as deep as `Limits.depth` allows before Python stops them."""
     if sys.getrecursionlimit() < PYTHON_FRAMES:
         sys.setrecursionlimit(PYTHON_FRAMES)
 
 
-__all__ = ["LegacyRun", "Run", "raise_python_limit"]
+__all__ = ["Run", "raise_python_limit"]

@@ -88,7 +88,7 @@ def _place(error: MuranoError) -> tuple[int, int, str]:
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like a name."""
-    near = get_close_matches(name, list(known), 1, 0.6)
+    near = get_close_matches(name, [item for item in known if item[:1] != "."], 1, 0.6)
     return near[0] if near else None
 
 
