@@ -118,6 +118,24 @@ class Vetro:
         self.call("POST", f"{base}/sessions/{session}/deploy")
         return environment, began, time.perf_counter() - began
 
+    def deploy_flat(self, name: str, service: dict[str, Any]) -> tuple[str, float]:
+        """Deploy one service of the v0.3 API as its clients do: environment id, clock at submission."""
+        environment = self.call("POST", "/environments", {"name": name})["id"]
+        base = f"/environments/{environment}"
+        session = self.call("POST", f"{base}/configure")["id"]
+        header = {"X-Configuration-Session": session}
+        self.call("POST", f"{base}/services", service, **header)
+        began = time.perf_counter()
+        self.call("POST", f"{base}/sessions/{session}/deploy")
+        return environment, began
+
+    def address_of(self, environment: str) -> str:
+        """Wait for a deployment of the v0.3 API to end; the address of its first unit."""
+        while self.call("GET", f"/environments/{environment}")["status"] != "ready":
+            time.sleep(0.005)
+        (service,) = self.call("GET", f"/environments/{environment}/services")
+        return str(service["units"][0]["floatingip"])
+
     def page_of(self, environment: str) -> str:
         """Follow the deployment's events to the report that names the page."""
         base = f"/v1/environments/{environment}/deployments"
@@ -377,6 +395,26 @@ def measure(vetro: Vetro, work: Path) -> bool:
         told += value
         line(f"  {what}", f"{value * 1000:.0f} ms")
     line("  other (saving, reports, page request)", f"{(ours - told) * 1000:.0f} ms")
+
+    def flat(number: int) -> float:
+        service: dict[str, Any] = {
+            "type": "linuxApacheService",
+            "name": "web",
+            "unitNamingPattern": "old#",
+            "flavor": "m1.tiny",
+            "osImage": IMAGE,
+            "assignFloatingIP": True,
+            "units": [{}],
+        }
+        environment, began = vetro.deploy_flat(f"bench-flat-{number}", service)
+        until_page(f"http://{vetro.address_of(environment)}/", "Apache on old1")
+        seconds = time.perf_counter() - began
+        vetro.destroy(environment)
+        return seconds
+
+    flat(0)
+    old = statistics.median(flat(number) for number in range(1, ROUNDS + 1))
+    limited("v0.3: the same by XML workflows (1.3 x)", old, "s", 1.3 * ours)
 
     times: dict[int, float] = {}
     for count in (1, 10):

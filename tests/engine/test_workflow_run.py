@@ -204,6 +204,45 @@ async def test_a_topology_is_a_setting(place: Place, monkeypatch: pytest.MonkeyP
     assert set(pushed[0]["Resources"]) == {"linu1", "MuranoSecurityGroup-dev"}
 
 
+def farm() -> dict[str, Any]:
+    """An environment with a web farm of two units."""
+    units = [{"id": "u1", "name": "n1"}, {"id": "u2", "name": "n2"}]
+    service = {
+        "id": "s1", "type": "webServerFarm", "name": "farm", "osImage": "debian",
+        "unitNamingPattern": "web#", "loadBalancerPort": 8080, "assignFloatingIP": True,
+        "units": units,
+    }  # fmt: skip
+    return {"id": "e1", "name": "dev", "services": [service]}
+
+
+async def test_a_farm_has_a_load_balancer(place: Place) -> None:
+    """Both units become members of one pool, and the farm has its address and a floating one."""
+    place.answer = lambda plan: {"IsException": False, "Result": []}
+    result = await place.run(farm(), guests=("ee1-s1-u1", "ee1-s1-u2"))
+    (service,) = result.model["Objects"]["services"]
+    assert [one for one in place.reports.said if one[1] != "info"] == []
+    assert all(one["state"]["iisInstalled"] for one in service["units"])
+    stack = await place.stacks.get("p", "ee1")
+    assert stack is not None
+    vip = stack.outputs["farm-loadBalancerIp"]
+    assert service["uri"] == f"http://{vip}:8080"
+    assert service["floatingip"] == stack.outputs["farm-FloatingIPaddress"]
+    members = stack.template["Resources"]["farm-LoadBalancer"]["Properties"]["members"]
+    assert members == [{"Ref": "web1"}, {"Ref": "web2"}]
+    again = await place.run(result.model["Objects"], result.model["ObjectsCopy"])
+    assert again.model["Objects"]["services"][0]["floatingip"] == service["floatingip"]
+
+
+async def test_a_farm_without_a_load_balancer_says_why(place: Place) -> None:
+    """Where the image of load balancers is missing, the service gets the reason and nothing is pushed."""
+    del place.stacks.compute.images["vetro-balancer"]
+    await place.run(farm())
+    (error,) = [one for one in place.reports.said if one[1] == "error"]
+    assert error[0] == "s1"
+    assert "engine.balancer_image" in error[2]
+    assert await place.stacks.get("p", "ee1") is None
+
+
 async def test_a_guest_that_fails_stops_the_task(place: Place) -> None:
     """The error of the plan is in a report on the unit, and the flag is not set."""
     place.answer = lambda plan: {

@@ -1,6 +1,8 @@
 """The metadata repository as an operator has it: the command, and a process of its own."""
 
+import socket
 import subprocess
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +39,12 @@ def test_definitions_are_brought_edited_and_taken_away(
         shown = vetro.json("repository", "service", "show", "my.app")
         assert shown["enabled"] is enabled
 
+    before = vetro.run("repository", "show", "workflows/a/Mine.xml")
+    for framing in ("Content-Length: 5000", "Transfer-Encoding: chunked"):
+        cut_off(vetro, "/repository/v1/admin/workflows/a?filename=Mine.xml&overwrite=true", framing)
+    cut_off(vetro, "/repository/v1/admin/services", "Content-Length: 5000")
+    assert vetro.run("repository", "show", "workflows/a/Mine.xml") == before
+
     target = tmp_path / "out"
     vetro.run("repository", "export", str(target))
     assert (target / "workflows/a/Mine.xml").read_text() == broken.read_text()
@@ -62,6 +70,18 @@ def test_definitions_are_brought_edited_and_taken_away(
         assert len(archives[0]) > 0
         alone.terminate()
         assert alone.wait(60) == 0
+
+
+def cut_off(vetro: Installation, path: str, framing: str) -> None:
+    """An upload whose connection ends before its body does; nothing of it may be stored."""
+    place = urllib.parse.urlsplit(vetro.url)
+    head = f"POST {path} HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: application/octet-stream\r\n"
+    head += f"X-Auth-Token: {vetro.run('token').strip()}\r\n{framing}\r\n\r\n"
+    with socket.create_connection((place.hostname, place.port), 60) as connection:
+        connection.sendall(head.encode() + b"b\r\n<workflow/>\r\n")
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read()  # until the service has given it up
+    assert not answer or 400 <= int(answer.split(b" ")[1]) < 500, answer
 
 
 def fetched(url: str, vetro: Installation) -> bytes:

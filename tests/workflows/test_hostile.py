@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from vetro.documents import read_yaml
@@ -69,3 +71,41 @@ def test_a_model_that_grows_by_sharing_is_stopped() -> None:
         "limits": {"passes": 60},
     }
     assert "values; at most 2000000 are allowed" in run_case(case, read_yaml)["error"]
+
+
+GAPS: list[Any] = [None, [], {}, "x", 7, [None], {"a": None}]
+NEEDED = (
+    "services", "services.0", "services.0.id", "services.0.type", "services.0.name", "services.0.units",
+    "services.0.units.0", "services.0.units.0.id", "services.0.unitNamingPattern", "services.0.osImage",
+    "networking", "temp", "state", "id",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", NEEDED)
+def test_a_model_that_lacks_what_a_path_needs_ends_with_an_outcome(path: str) -> None:
+    """Whatever stands where rules look, or nothing, the task ends; an error names the place."""
+    rules = b"""<workflow><rule id="r" match="$.services[*].units[?(@.id and not @.state.ready)]">
+      <set path="state.hostname"><generate-hostname>
+        <parameter name="pattern"><select path="::unitNamingPattern"/></parameter>
+        <parameter name="service_id"><select path="::id"/></parameter></generate-hostname></set>
+      <set path="/temp.x.y"><select path="::osImage.name"/></set>
+      <set path="state.ready"><true/></set></rule>
+      <rule match="$.networking.networks[?(not @.cidr)]"><set path="cidr">c</set></rule></workflow>"""
+    for gap in GAPS:
+        model: Any = {
+            "id": "e", "networking": {"networks": [{"id": "n"}]}, "temp": {}, "state": {},
+            "services": [{
+                "id": "s", "type": "webServer", "name": "web", "osImage": "img",
+                "unitNamingPattern": "w#", "units": [{"id": "u", "name": "n"}],
+            }],
+        }  # fmt: skip
+        *outer, last = path.split(".")
+        holder = model
+        for step in outer:
+            holder = holder[int(step) if isinstance(holder, list) else step]
+        holder[int(last) if isinstance(holder, list) else last] = gap
+        case = {"model": model, "files": {"workflows/Gap.xml": rules.decode()}}
+        result = run_case(case, read_yaml)
+        error = result["error"]
+        assert error is None or "Gap.xml:" in error, (gap, error)
+        assert "token" not in result["model"]

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vetro.stacks.model import (
         Change,
         ChangeKind,
+        KnowsBalancers,
         ProgressCallback,
         Stack,
         StackFailure,
@@ -75,7 +76,7 @@ __getattr__ = import_when_used(
         "vetro.stacks.memory": "MemoryCompute MemoryStacks",
         "vetro.stacks.metrics": "read_stored",
         "vetro.stacks.model": (
-            "Change ChangeKind ProgressCallback Stack StackFailure StackPlan StackResource"
+            "Change ChangeKind KnowsBalancers ProgressCallback Stack StackFailure StackPlan StackResource"
             " Stacks StackStatus"
         ),
         "vetro.stacks.native": "NativeSettings NativeStacks StackEngine",
@@ -97,6 +98,7 @@ __all__ = [
     "Doors",
     "Flavor",
     "InvalidProperty",
+    "KnowsBalancers",
     "MemoryCompute",
     "MemoryStacks",
     "NativeSettings",

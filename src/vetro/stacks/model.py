@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list of Json or dict of str to Json."""
@@ -127,6 +127,15 @@ class StackPlan:
     def empty(self) -> bool:
         """True when nothing would be touched."""
         return all(change.kind is ChangeKind.KEEP for change in self.changes)
+
+
+@runtime_checkable
+class KnowsBalancers(Protocol):
+    """A back end that can say before it has a template whether load balancers are possible."""
+
+    async def lacks_balancers(self) -> str | None:
+        """Why no stack can have a load balancer now; ``None`` when it can."""
+        ...
 
 
 class Stacks(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
@@ -254,20 +255,29 @@ class StackEngine:
                 kind.check_needs(one.name, one.properties, offers)
         return parsed
 
+    async def lacks_balancers(self) -> str | None:
+        """Why no stack can have a load balancer now; ``None`` when it can."""
+        missing = (await self._doors.offered(self._compute)).lacks(LOAD_BALANCERS)
+        return missing or await self._lacks_balancer_image()
+
+    async def _lacks_balancer_image(self) -> str | None:
+        try:
+            await self._compute.image("", self._settings.balancer_image)
+        except ResourceFailure as error:
+            return (
+                f"load balancers run on an image with HAProxy. {error}. Build it (docs/stacks.md) or name"
+                " another in the setting engine.balancer_image"
+            )
+        return None
+
     async def _check_balancers(self, parsed: Template, row: StackRow | None) -> None:
         """Raises `UnsupportedResource` when a new load balancer's server would have no image."""
         made = {one.name for one in row.resources} if row is not None else set[str]()
         for one in parsed.resources.values():
-            if one.type != BALANCING or one.name in made:
-                continue
-            try:
-                await self._compute.image("", self._settings.balancer_image)
-            except ResourceFailure as error:
-                raise UnsupportedResource(
-                    f"load balancers run on an image with HAProxy. {error}. Build it"
-                    " (docs/stacks.md) or name another in the setting engine.balancer_image",
-                    resource=one.name,
-                ) from error
+            if one.type == BALANCING and one.name not in made:
+                missing = await self._lacks_balancer_image()
+                if missing:
+                    raise UnsupportedResource(missing, resource=one.name)
 
     async def _converge(
         self, work: Work, template: Template, timeout: float | None

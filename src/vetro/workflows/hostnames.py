@@ -118,7 +118,7 @@ def is_windows(service: dict[str, Json]) -> bool:
     """Whether a service's units run Windows, by its type or the type of its image."""
     image = service.get("osImage")
     kind = str(cast("dict[str, Json]", image).get("type") or "") if isinstance(image, dict) else ""
-    return service.get("type") in WINDOWS_TYPES or kind.lower().startswith(("windows", "ws-"))
+    return is_windows_type(service.get("type")) or kind.lower().startswith(("windows", "ws-"))
 
 
 def _random_name(task: Any) -> str:
@@ -139,3 +139,8 @@ def _base36(number: int, width: int) -> str:
         number, index = divmod(number, 36)
         digits = _DIGITS[index] + digits
     return digits
+
+
+def is_windows_type(kind: Json) -> bool:
+    """Whether a service's type, which may be anything, is one whose units run Windows."""
+    return isinstance(kind, str) and kind in WINDOWS_TYPES

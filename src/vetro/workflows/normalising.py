@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from vetro.workflows.hostnames import WINDOWS_TYPES, services_of, units_of
+from vetro.workflows.hostnames import is_windows_type, services_of, units_of
 
 Json = Any
 _DEFAULTS: dict[str, dict[str, Json]] = {
@@ -31,7 +31,7 @@ def normalise(model: dict[str, Json], new_id: Callable[[], str]) -> list[dict[st
                 unit["id"] = new_id()
             if not unit.get("name"):
                 unit["name"] = f"{service.get('name')}_instance_{index}"
-        if kind in WINDOWS_TYPES and "osImage" in service and not image_name(service):
+        if is_windows_type(kind) and "osImage" in service and not image_name(service):
             unfit.append(service)
     return unfit
 
@@ -51,7 +51,8 @@ def clean_up(model: dict[str, Json]) -> None:
         for unit in units_of(service):
             unit.pop("temp", None)
     networking = model.get("networking")
-    networks = cast("dict[str, Json]", networking).get("networks") if networking else None
+    known = cast("dict[str, Json]", networking) if isinstance(networking, dict) else {}
+    networks = known.get("networks")
     for network in cast("list[Json]", networks) if isinstance(networks, list) else ():
         if isinstance(network, dict):
             cast("dict[str, Json]", network).pop("temp", None)

@@ -6,6 +6,7 @@ they wait, what is recorded and what is repeated. Nothing else in this room touc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -146,13 +147,15 @@ class WorkflowSettings:
     max_hosts: int = 250
     env_ip_template: str = "10.0.0.0"
     file_server: str | None = None
-    load_balancers_refused: str | None = None
-    """Why the stack's back end cannot have load balancers; ``None`` when it can."""
+    load_balancers_refused: Callable[[], str | None] = field(default=lambda: None)
+    """Why the stack's back end cannot have load balancers; ``None`` when it can. Asked when a rule asks."""
     broker: Broker = field(default_factory=Broker)
 
     def readable(self, name: str) -> Json:
         """A setting that workflows may read by ``##section.option``; ``None`` for all others (§3)."""
         section, _, option = name.rpartition(".")
+        if section in ("", "DEFAULT") and option == "load_balancers_refused":
+            return self.load_balancers_refused()
         if section in ("", "DEFAULT") and option in _READABLE:
             return getattr(self, option)
         if section == "rabbitmq" and option in _READABLE_OF_BROKER:
@@ -162,7 +165,6 @@ class WorkflowSettings:
 
 _READABLE = {
     "network_topology", "max_environments", "max_hosts", "env_ip_template", "file_server",
-    "load_balancers_refused",
 }  # fmt: skip
 _READABLE_OF_BROKER = {"host", "port", "virtual_host", "ssl"}
 

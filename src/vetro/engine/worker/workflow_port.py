@@ -21,6 +21,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.withdrawal import withdraw
 from vetro.stacks import (
+    KnowsBalancers,
     RouterWithoutGateway,
     Stack,
     StackBusy,
@@ -189,6 +190,16 @@ class WorkflowPort:
         return found
 
     # The stack
+
+    def lacks_balancers(self) -> str | None:
+        """Why a stack of this back end can have no load balancer; ``None`` when it can, or cannot tell."""
+        stacks = self._services.stacks
+        if not isinstance(stacks, KnowsBalancers):
+            return None
+        try:
+            return self._wait_or_end(stacks.lacks_balancers())
+        except (ConnectionError, StackError) as error:
+            return str(error)
 
     def update_stack(
         self, fragments: list[Fragment], template: dict[str, Json], arguments: dict[str, Json]

@@ -76,7 +76,7 @@ async def run_workflows(
             max_environments=settings.network.max_environments,
             max_hosts=settings.network.max_hosts,
             env_ip_template=settings.network.env_ip_template,
-            load_balancers_refused="the native stacks have no load balancers",
+            load_balancers_refused=port.lacks_balancers,
         ),
         progress=progress,
         trace=trace,
