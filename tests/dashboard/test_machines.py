@@ -1,5 +1,6 @@
 """The page of machines: what runs where, and changing an instance."""
 
+import json
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -76,7 +77,43 @@ def test_the_tables_of_machines_are_accessible(
         ("images", "plain"),
         ("networks", "10.77.0.0/24"),
         ("tickets", "Nothing waits"),
+        ("placement", "Nothing is made"),
     ):
         person.open(f"/machines?tab={tab}")
         expect(page.get_by_role("main")).to_contain_text(text)
         assert person.violations() == [], tab
+
+
+def test_a_console_shows_what_a_machine_prints(visit: Visit, instance: str) -> None:
+    """It follows the machine's output; a terminal that cannot be had says why, and can be asked for again."""
+    person = visit()
+    service = person.service
+    page = person.sign_in()
+    person.open("/machines")
+    page.get_by_role("button", name=f"Actions of {instance}").click()
+    page.get_by_role("menuitem", name="Terminal and console").click()
+    expect(page.get_by_role("alert")).to_contain_text("Running a command inside a VM")
+    expect(page.get_by_role("button", name="Connect again")).to_be_visible()
+    page.get_by_text("Console", exact=True).click()
+    expect(page.get_by_text("it only prints")).to_be_visible()
+    (vm,) = [
+        one for one in json.loads(service.run("vm", "list", "--json")) if one["alias"] == instance
+    ]
+    log = service.directory / "node/vms" / vm["uuid"] / "console.log"
+    with log.open("a") as printed:
+        printed.write("login: <b>nobody</b>\n")
+    expect(page.locator("[data-console]")).to_contain_text("login: <b>nobody</b>")
+
+
+def test_where_a_machine_would_go_is_explained(visit: Visit, instance: str) -> None:
+    """The filters are drawn in order; the one that removes the last server says why."""
+    person = visit()
+    page = person.sign_in()
+    person.open("/machines?tab=placement")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("status")).to_contain_text("It would go to")
+    page.get_by_label("Memory (MiB)").fill("9999999")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("status")).to_contain_text("No compute resources")
+    removing = page.get_by_role("listitem").filter(has_text="0 servers left")
+    expect(removing).to_contain_text("RAM")

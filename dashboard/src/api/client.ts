@@ -44,7 +44,10 @@ export async function errorOf(response: Response): Promise<ApiError> {
   } catch {
     // Not JSON, as from a proxy in between: the status has to do.
   }
-  const message = typeof fault['message'] === 'string' ? fault['message'] : response.statusText || `HTTP ${response.status}`;
+  const said = typeof fault['message'] === 'string' ? fault['message'] : response.statusText || `HTTP ${response.status}`;
+  // The compute service says apart which fields are wrong.
+  const wrong = Array.isArray(fault['errors']) ? (fault['errors'] as { field?: string; message?: string }[]).filter((one) => one?.field) : [];
+  const message = [said, wrong.map((one) => `${one.field}: ${one.message}`).join('; ')].filter(Boolean).join(': ');
   const title = typeof fault['title'] === 'string' ? fault['title'] : response.statusText;
   return new ApiError(response.status, title, message, fault, response.headers.get('x-openstack-request-id') ?? '');
 }

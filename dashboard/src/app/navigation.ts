@@ -1,5 +1,5 @@
 // What the navigation shows, in this order. An area comes in when its pages exist.
-import { IconApps, IconBox, IconHeartbeat, IconHistory, IconPackage, IconServer2, IconTemplate, IconUsersGroup } from '@tabler/icons-react';
+import { IconApps, IconBox, IconFileCode, IconHeartbeat, IconHistory, IconPackage, IconServer2, IconTemplate, IconUsersGroup } from '@tabler/icons-react';
 import type { FunctionComponent } from 'react';
 import type { Catalogue } from '~/i18n';
 import { messages } from './messages';
@@ -18,6 +18,7 @@ export const ENTRIES: Entry[] = [
   { to: '/catalog', icon: IconApps, messages: messages as Catalogue<string>, text: 'catalog' },
   { to: '/packages', icon: IconPackage, messages: messages as Catalogue<string>, text: 'packages' },
   { to: '/templates', icon: IconTemplate, messages: messages as Catalogue<string>, text: 'templates' },
+  { to: '/definitions', icon: IconFileCode, messages: messages as Catalogue<string>, text: 'definitions' },
   { to: '/machines', icon: IconServer2, messages: messages as Catalogue<string>, text: 'machines' },
   { to: '/history', icon: IconHistory, messages: messages as Catalogue<string>, text: 'history' },
   { to: '/people', icon: IconUsersGroup, messages: messages as Catalogue<string>, text: 'people', admin: true },

@@ -3,6 +3,8 @@ import { createRoute, createRouter, redirect } from '@tanstack/react-router';
 import { aboutRoutes } from '~/areas/about';
 import { administrationRoutes } from '~/areas/administration';
 import { catalogRoutes } from '~/areas/catalog';
+import { consoleRoutes } from '~/areas/consoles';
+import { definitionRoutes } from '~/areas/definitions';
 import { environmentRoutes } from '~/areas/environment';
 import { machineRoutes } from '~/areas/machines';
 import { packagesRoutes } from '~/areas/packages';
@@ -19,7 +21,7 @@ const homeRoute = createRoute({
   },
 });
 
-const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes, ...packagesRoutes, ...templateRoutes, ...administrationRoutes, ...aboutRoutes])]);
+const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes, ...consoleRoutes, ...packagesRoutes, ...definitionRoutes, ...templateRoutes, ...administrationRoutes, ...aboutRoutes])]);
 
 export const router = createRouter({
   routeTree: tree,

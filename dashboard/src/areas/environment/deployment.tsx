@@ -9,6 +9,7 @@ import { When } from '~/ui/when';
 import { DeploymentState } from './history';
 import { Log } from './log';
 import { messages } from './messages';
+import { RuleTrace } from './trace';
 import { deploymentsQuery, nameOf, refreshEnvironment, type Component } from './queries';
 
 export function DeploymentPage() {
@@ -37,6 +38,7 @@ export function DeploymentPage() {
         )}
       </Group>
       <Log followed={followed} names={names} />
+      {deployment && <RuleTrace environmentId={environmentId} deploymentId={deploymentId} running={!deployment.finished} />}
     </Stack>
   );
 }

@@ -2,6 +2,12 @@ import { catalogue } from '~/i18n';
 
 export const messages = catalogue({
   en: {
+    trace: 'What the rules did',
+    traceLead: 'Round by round: the rules of the workflows that fired, on what, and what they changed.',
+    round: 'Round {round}',
+    roundRules: '{count, plural, =0 {no rule fired} one {# rule fired} other {# rules fired}}',
+    roundChanges: '{count, plural, one {# change} other {# changes}}',
+    traceFilter: 'Find a rule, an object or a value',
     title: 'Environments',
     lead: 'An environment is a group of applications that are deployed, changed and removed together.',
     edit: 'Change',
@@ -110,6 +116,12 @@ export const messages = catalogue({
     type: 'Type',
   },
   de: {
+    trace: 'Was die Regeln taten',
+    traceLead: 'Runde für Runde: welche Regeln der Abläufe griffen, worauf, und was sie änderten.',
+    round: 'Runde {round}',
+    roundRules: '{count, plural, =0 {keine Regel griff} one {# Regel griff} other {# Regeln griffen}}',
+    roundChanges: '{count, plural, one {# Änderung} other {# Änderungen}}',
+    traceFilter: 'Regel, Objekt oder Wert suchen',
     edit: 'Ändern',
     title: 'Umgebungen',
     lead: 'Eine Umgebung ist eine Gruppe von Anwendungen, die zusammen ausgerollt, geändert und entfernt werden.',

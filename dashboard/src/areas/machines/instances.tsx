@@ -1,7 +1,8 @@
 import { ActionIcon, Menu } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconCamera, IconDots, IconPlayerPlay, IconPlayerStop, IconRefresh, IconServerOff, IconTrash } from '@tabler/icons-react';
+import { IconCamera, IconDots, IconPlayerPlay, IconPlayerStop, IconRefresh, IconServerOff, IconTerminal2, IconTrash } from '@tabler/icons-react';
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
@@ -122,6 +123,11 @@ function Actions({ instance, name, change, destroy, snapshots }: ActionsProps) {
         {runs && (
           <Menu.Item leftSection={<IconRefresh size={16} />} onClick={() => void run('reboot')}>
             {t('reboot')}
+          </Menu.Item>
+        )}
+        {runs && (
+          <Menu.Item leftSection={<IconTerminal2 size={16} />} renderRoot={(props) => <Link {...props} to="/machines/$serverId/$vmId" params={{ serverId: instance.server.uuid ?? '', vmId: instance.uuid ?? '' }} />}>
+            {t('openConsole')}
           </Menu.Item>
         )}
         <Menu.Item leftSection={<IconCamera size={16} />} onClick={snapshots}>

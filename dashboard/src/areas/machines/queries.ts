@@ -51,6 +51,9 @@ export function instancesOf(servers: Server[]): (Vm & { server: Server })[] {
   return servers.flatMap((server) => Object.entries(server.vms ?? {}).map(([uuid, vm]) => ({ ...vm, uuid: vm.uuid ?? uuid, server })));
 }
 
+/** Whether it is a virtual machine, which has a screen; not a container. */
+export const isVirtual = (vm: Vm | undefined) => vm?.brand === 'kvm' || vm?.brand === 'bhyve';
+
 const pathOf = (vm: Vm & { server: Server }) => `/compute/servers/${encodeURIComponent(vm.server.uuid ?? '')}/vms/${encodeURIComponent(vm.uuid ?? '')}`;
 
 /** Ask a node for a change of an instance, and wait until it has ended. Raises what the node answered. */
