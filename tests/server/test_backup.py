@@ -4,17 +4,28 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import insert, select
+
+from vetro import identity
+from vetro.catalog.tables import packages
+from vetro.server import data_directory
+from vetro.server.backup import back_up, restore
+from vetro.server.errors import StartError
+from vetro.server.installation import open_database
+from vetro.server.settings import Settings, load_settings
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+DIGEST = "d" * 64
 
 
 def commands(heading: str) -> list[str]:
@@ -24,6 +35,8 @@ def commands(heading: str) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S)
 
 
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
 def test_a_backup_of_a_running_service_is_restored_elsewhere(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -32,7 +45,7 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     first.run("package", "import", str(ROOT / "library/ApacheHttpServer"))
     first.run("env", "create", "web")
     back_up, restore = commands("Backup and restore")
-    where = {"BACKUP": str(tmp_path / "backup"), "VETRO_DATA_DIR": str(first.directory)}
+    where = {"BACKUP": str(tmp_path / "backup.tar"), "VETRO_DATA_DIR": str(first.directory)}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     shell = ["bash", "-euo", "pipefail", "-c"]
     subprocess.run([*shell, back_up], env={**os.environ, **where, "PATH": path}, check=True)
@@ -46,6 +59,8 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     assert second.open_to_others() == []
 
 
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
 def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:
     """A service whose file was deleted is not ready and says why; a restart is refused."""
     vetro = install("lost", driver="simulated")
@@ -58,3 +73,107 @@ def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]
     text = vetro.run("up", "--port", str(vetro.port), "--driver", "simulated", code=1)
     assert "is gone, and the rest of the installation is there" in text
     assert not (vetro.directory / "vetro.db").exists()
+
+
+def settings_of(directory: Path, **more: str) -> Settings:
+    """The settings of an installation in a directory."""
+    return load_settings({"server.data_dir": str(directory), **more}, environ={})
+
+
+async def filled(directory: Path) -> Settings:
+    """An installation with a package and keys."""
+    settings = settings_of(directory)
+    data_directory.prepare(directory)
+    for name in ("node-key", "service-key"):
+        data_directory.secret(directory / name)
+    async with open_database(settings) as database:
+        known = identity.Identity(database, settings.identity)
+        await known.bootstrap_admin()
+        async with database.transaction() as tx:
+            await tx.execute(
+                insert(packages).values(
+                    id="p" * 32,
+                    fully_qualified_name="test.One",
+                    version="1.0.0",
+                    name="One",
+                    type="Application",
+                    supplier={},
+                    owner_id="t" * 32,
+                    is_public=True,
+                    enabled=True,
+                    archive=DIGEST,
+                    created=datetime.now(UTC),
+                    updated=datetime.now(UTC),
+                )
+            )
+    (directory / "packages" / f"{DIGEST}.zip").write_bytes(b"an archive")
+    return settings
+
+
+async def test_a_backup_has_what_the_database_refers_to(tmp_path: Path) -> None:
+    """Files that the database knows are restored with it, others are left out."""
+    settings = await filled(tmp_path / "old")
+    (tmp_path / "old/packages/half-uploaded.part").write_bytes(b"?")
+    file = tmp_path / "backup.tar"
+    made = await back_up(settings, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(StartError, match="exists already"):
+        await back_up(settings, file)
+    new = settings_of(tmp_path / "new")
+    found = await restore(new, file)
+    assert (found.files, found.bytes) == (made.files, made.bytes)
+    assert (tmp_path / f"new/packages/{DIGEST}.zip").read_bytes() == b"an archive"
+    assert not (tmp_path / "new/packages/half-uploaded.part").exists()
+    assert (tmp_path / "new/keys").read_text() == (tmp_path / "old/keys").read_text()
+    async with open_database(new) as database, database.read() as tx:
+        assert (await tx.execute(select(packages.c.archive))).scalar_one() == DIGEST
+    with pytest.raises(StartError, match="has an installation already: there is vetro.db"):
+        await restore(new, file)
+
+
+async def test_a_backup_without_a_file_of_the_database_is_not_made(tmp_path: Path) -> None:
+    """A missing archive is named; nothing is written."""
+    settings = await filled(tmp_path / "old")
+    (tmp_path / f"old/packages/{DIGEST}.zip").unlink()
+    with pytest.raises(StartError, match=rf"knows .*{DIGEST}.zip, and the file is not there"):
+        await back_up(settings, tmp_path / "backup.tar")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "member", "outside", "nothing", "newer"])
+async def test_a_damaged_backup_changes_nothing(damage: str, tmp_path: Path) -> None:
+    """A cut, changed, foreign or newer archive is refused, and the directory stays empty."""
+    file = tmp_path / "backup.tar"
+    await back_up(await filled(tmp_path / "old"), file)
+    content = file.read_bytes()
+    if damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    elif damage == "changed":
+        file.write_bytes(content.replace(b"an archive", b"an ARCHIVE"))
+    elif damage == "nothing":
+        file.write_bytes(b"no archive at all")
+    elif damage == "newer":
+        file.write_bytes(content.replace(b'"format": 1', b'"format": 9'))
+    else:
+        name = "other" if damage == "member" else "packages/../../outside"
+        with tarfile.open(file, "a") as archive:
+            archive.addfile(tarfile.TarInfo(name))
+    with pytest.raises(StartError, match="no usable backup|the format 9"):
+        await restore(settings_of(tmp_path / "new"), file)
+    assert not (tmp_path / "outside").exists()
+    left = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert [path.name for path in left] == ["lock"]
+
+
+async def test_a_backup_changes_the_kind_of_database(tmp_path: Path, database_url: str) -> None:
+    """What was kept in SQLite is restored into the database that the settings name, and back."""
+    await back_up(await filled(tmp_path / "old"), tmp_path / "one.tar")
+    other = settings_of(tmp_path / "new", **{"server.database_url": database_url})
+    await restore(other, tmp_path / "one.tar")
+    await back_up(other, tmp_path / "two.tar")
+    last = settings_of(tmp_path / "last")
+    await restore(last, tmp_path / "two.tar")
+    async with open_database(last) as database, database.read() as tx:
+        assert (
+            await tx.execute(select(packages.c.fully_qualified_name))
+        ).scalar_one() == "test.One"

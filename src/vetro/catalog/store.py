@@ -73,10 +73,10 @@ class Catalog:
         self.blobs = BlobStore(blob_dir)
         self.categories = CategoryStore(database)
 
-    async def archives(self) -> list[Path]:
-        """The paths at which the archives of some packages must be."""
+    async def archives(self, most: int | None = 100) -> list[Path]:
+        """The paths at which archives of packages must be: of some, or of all (``most`` is None)."""
         async with self.database.read() as tx:
-            rows = await tx.execute(select(packages.c.archive).distinct().limit(100))
+            rows = await tx.execute(select(packages.c.archive).distinct().limit(most))
             return [self.blobs.path(row.archive) for row in rows]
 
     # Packages, for users

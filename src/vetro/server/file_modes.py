@@ -59,34 +59,37 @@ def mend(directory: Path) -> list[Path]:
     Files of another user id are not changed, nor are symbolic links, whose targets do not belong to
     the installation. A file that disappears meanwhile is ignored.
     """
-    found: list[Path] = []
+    return [path for path, mode in _private(directory) if _close(path, mode)]
+
+
+def open_to_others(directory: Path) -> list[Path]:
+    """What `mend` would change; nothing is changed."""
+    return [path for path, _mode in _private(directory) if _is_open(path)]
+
+
+def _private(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Every path that is for the owner only, with the mode it may have."""
     for name in PRIVATE:
-        found += _closed(directory / name)
+        yield from _below(directory / name)
     node = directory / "node"
     for name in PRIVATE_OF_NODE:
-        found += _closed(node / name)
+        yield from _below(node / name)
     for pattern in FILES_OF_NODE:
         for path in node.glob(pattern):
-            if _kind(path) == stat.S_IFREG and _close(path, 0o600):
-                found.append(path)
-    return found
+            if _kind(path) == stat.S_IFREG:
+                yield path, 0o600
 
 
-def _closed(path: Path) -> Iterator[Path]:
+def _below(path: Path) -> Iterator[tuple[Path, int]]:
     kind = _kind(path)
     if kind == stat.S_IFDIR:
         # The directory first: once it is closed, other users cannot reach its content.
-        if _close(path, 0o700):
-            yield path
+        yield path, 0o700
         for parent, directories, files in os.walk(path):
-            for name in directories:
-                if _close(Path(parent, name), 0o700):
-                    yield Path(parent, name)
-            for name in files:
-                if _close(Path(parent, name), 0o600):
-                    yield Path(parent, name)
-    elif kind is not None and _close(path, 0o600):
-        yield path
+            yield from ((Path(parent, name), 0o700) for name in directories)
+            yield from ((Path(parent, name), 0o600) for name in files)
+    elif kind is not None:
+        yield path, 0o600
 
 
 def _kind(path: Path) -> int | None:
@@ -96,16 +99,23 @@ def _kind(path: Path) -> int | None:
         return None
 
 
-def _close(path: Path, mode: int) -> bool:
-    """Give ``path`` at most ``mode``; whether others had any permission before."""
+def _is_open(path: Path) -> bool:
+    """Whether others have any permission on a file of this user."""
     try:
         status = path.lstat()
-        if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
-            return False
-        if not status.st_mode & 0o077:
-            return False
+    except FileNotFoundError:
+        return False
+    own = not stat.S_ISLNK(status.st_mode) and status.st_uid == os.geteuid()
+    return own and bool(status.st_mode & 0o077)
+
+
+def _close(path: Path, mode: int) -> bool:
+    """Give ``path`` at most ``mode``; whether others had any permission before."""
+    if not _is_open(path):
+        return False
+    try:
         # The owner keeps the permission to execute a file.
-        path.chmod(status.st_mode & 0o700 | mode)
+        path.chmod(path.lstat().st_mode & 0o700 | mode)
     except FileNotFoundError:
         return False
     return True

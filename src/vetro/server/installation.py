@@ -128,14 +128,28 @@ async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> in
             ) from error
 
 
+async def copy_rows(
+    source: str, target: str, progress: Callable[[str, int], None] = lambda _table, _rows: None
+) -> int:
+    """Copy the database at one address to the empty one at another; rows copied.
+
+    Without keys: sealed values are copied as they are. Services may use the source meanwhile: it is
+    read at one moment. Errors: ``StorageError``.
+    """
+    from vetro.catalog import rebuild_index
+
+    async with _closing(source) as old, _closing(target) as new:
+        return await copy_database(
+            old, new, migration_sets(), rebuild=[rebuild_index], progress=progress
+        )
+
+
 async def copy(settings: Settings, target: str, progress: Callable[[str, int], None]) -> int:
     """Copy the installation's database to the empty one at ``target``; rows copied.
 
     Nothing of the installation may run: the data directory is locked meanwhile. Files are not copied, and
     the settings are not changed. Errors: ``StartError``.
     """
-    from vetro.catalog import rebuild_index
-
     refuse_lost_database(settings)
     if not settings.data_dir.is_dir():
         raise StartError(
@@ -146,15 +160,9 @@ async def copy(settings: Settings, target: str, progress: Callable[[str, int], N
         raise StartError("The database would be copied to itself", "Name another with --to.")
     with data_directory.lock(settings.data_dir):
         try:
-            # Without keys: sealed values are copied as they are.
-            async with (
-                _closing(settings.database_url) as source,
-                _closing(target) as made,
-            ):
+            async with _closing(settings.database_url) as source:
                 await _refuse_services(source)
-                return await copy_database(
-                    source, made, migration_sets(), rebuild=[rebuild_index], progress=progress
-                )
+            return await copy_rows(settings.database_url, target, progress)
         except StorageError as error:
             raise StartError(
                 f"The database is not copied: {error}",

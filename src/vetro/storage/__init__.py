@@ -25,7 +25,12 @@ from vetro.storage.jsontext import encode as encode_json
 from vetro.storage.keyring import Keyring
 from vetro.storage.keyset import following
 from vetro.storage.leases import Lease, LeaseQueue, QueueLoad
-from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet, migrate
+from vetro.storage.migrate import (
+    STORAGE_MIGRATIONS,
+    MigrationSet,
+    migrate,
+    pending_migrations,
+)
 from vetro.storage.notify import Subscription
 from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
@@ -71,6 +76,7 @@ __all__ = [
     "encode_json",
     "following",
     "migrate",
+    "pending_migrations",
     "prepare_sealing",
     "rotate_key",
     "sealed_columns",

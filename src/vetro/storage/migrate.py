@@ -61,16 +61,33 @@ async def migrate(database: Database, sets: Sequence[MigrationSet]) -> bool:
             # Two processes may start together: one migrates, the other waits and finds it done.
             await tx.connection.execute(text("SELECT pg_advisory_xact_lock(7239152310)"))
         current = await tx.connection.run_sync(current_revisions)
-        for revision in current:
-            room = revision.rsplit("_", 1)[0]
-            if room in known and revision not in known[room]:
-                raise DatabaseTooNew(room, revision)
+        for revision in _unknown(current, known):
+            raise DatabaseTooNew(revision.rsplit("_", 1)[0], revision)
         if all(not revisions or revisions[-1] in current for revisions in known.values()):
             await database.steady.agree(tx, database.clock)
             return False
         await tx.connection.run_sync(_upgrade, every)
         await database.steady.agree(tx, database.clock)
         return True
+
+
+async def pending_migrations(
+    database: Database, sets: Sequence[MigrationSet]
+) -> tuple[list[str], list[str]]:
+    """Revisions that the database has and this version does not know, and those it lacks."""
+    known = {one.room: one.revisions() for one in [STORAGE_MIGRATIONS, *sets]}
+    async with database.read() as tx:
+        current = await tx.connection.run_sync(current_revisions)
+    newer, older = sorted(_unknown(current, known)), list[str]()
+    for revisions in known.values():
+        reached = [place for place, one in enumerate(revisions) if one in current]
+        older += revisions[reached[-1] + 1 if reached else 0 :]
+    return newer, older
+
+
+def _unknown(current: set[str], known: dict[str, list[str]]) -> list[str]:
+    rooms = {one: one.rsplit("_", 1)[0] for one in current}
+    return [one for one, room in rooms.items() if room in known and one not in known[room]]
 
 
 def current_revisions(connection: Connection) -> set[str]:

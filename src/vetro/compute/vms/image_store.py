@@ -35,9 +35,9 @@ class ImageStore:
         """Where an image's file is."""
         return self.directory / f"{uuid}.image"
 
-    async def files(self) -> list[Path]:
-        """Where the files of some of the images must be."""
-        query = select(images.c.uuid).where(images.c.state == "active").limit(100)
+    async def files(self, most: int | None = 100) -> list[Path]:
+        """The paths at which files of images must be: of some, or of all (``most`` is None)."""
+        query = select(images.c.uuid).where(images.c.state == "active").limit(most)
         async with self.database.read() as tx:
             return [self.path(row.uuid) for row in await tx.execute(query)]
 

@@ -1,0 +1,60 @@
+"""``vetro backup`` and ``vetro restore``: an installation of this machine as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.output import emit_json, json_option, wants_json
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@installation_options
+@json_option
+def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
+    """Write the database, packages, images and keys of an installation to FILE.
+
+    The services may run meanwhile: the database is read at one moment. Works on this machine's files,
+    as the user of the service. Instances are not in it (docs/operating.md).
+
+    Whoever has FILE has everything: it is readable for you only, and holds the keys that the
+    database's secrets are encrypted with.
+    """
+    import asyncio
+
+    from vetro.server.backup import back_up
+
+    with local_settings(data_dir, config) as settings:
+        made = asyncio.run(back_up(settings, file))
+    if wants_json():
+        emit_json({"file": str(file), "made": made.made, "files": made.files, "bytes": made.bytes})
+    else:
+        click.echo(f"{made.files} files with {made.bytes} bytes are in {file}.")
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@installation_options
+@json_option
+def restore(file: Path, data_dir: str | None, config: Path | None) -> None:
+    """Restore an installation from FILE, which 'vetro backup' wrote.
+
+    The data directory must have no installation. With server.database_url the database is restored
+    there: it may be of the other kind than the one that was backed up, and must be empty. Everything in
+    FILE is checked before anything is changed. Start the service afterwards.
+    """
+    import asyncio
+
+    from vetro.server.backup import restore as restore_installation
+
+    with local_settings(data_dir, config) as settings:
+        found = asyncio.run(restore_installation(settings, file))
+        place = settings.data_dir
+    if wants_json():
+        said = {"directory": str(place), "made": found.made}
+        emit_json({**said, "files": found.files, "bytes": found.bytes})
+    else:
+        click.echo(f"The installation of {found.made} is restored in {place}; start it now.")

@@ -1,0 +1,330 @@
+"""Backups of an installation: its database and files in one archive, made while it runs; restoring.
+
+A backup is a tar archive, readable for its owner only::
+
+    vetro.db       the database at one moment, as SQLite, also of an installation on PostgreSQL
+    broker.db      the service broker's database, where there is one
+    packages/      archives of the catalog
+    images/        images, and backups of volumes
+    keys, …        the files by which the parts of the installation know each other
+    backup.json    the last member: version, time, and the SHA-256 and size of every other
+
+Instances are not in it: they are backed up like machines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+import msgspec
+from sqlalchemy import make_url
+
+from vetro.server import data_directory
+from vetro.server.compute import compute_settings
+from vetro.server.errors import StartError
+from vetro.server.installation import (
+    KEYS,
+    copy_rows,
+    open_database,
+    refuse_lost_database,
+)
+from vetro.server.settings import Settings
+from vetro.storage import Database, StorageError
+
+FORMAT = 1
+MANIFEST = "backup.json"
+DATABASE = "vetro.db"
+BROKER = "broker.db"
+DIRECTORIES = ("packages", "images")
+#: Of the shared directory.
+FILES = (
+    KEYS,
+    "node-key",
+    "service-key",
+    "dashboard-key",
+    "broker-key",
+    "engine-signing.pem",
+    "admin-openrc",
+)
+_ATTEMPTS = 5
+_CHUNK = 2**20
+
+
+class _Member(msgspec.Struct):
+    sha256: str
+    bytes: int
+
+
+class _Manifest(msgspec.Struct):
+    format: int
+    vetro: str
+    made: str
+    members: dict[str, _Member]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What is in a backup: files without the manifest, and their bytes."""
+
+    made: str
+    files: int
+    bytes: int
+
+
+async def back_up(settings: Settings, target: Path) -> Contents:
+    """Write a backup of the installation, which may run, to ``target``.
+
+    Errors: ``StartError``: the file exists, the database cannot be read, files of it are missing.
+    """
+    refuse_lost_database(settings)
+    if target.exists():
+        raise StartError(f"{target} exists already", "Choose another name, or remove it first.")
+    if not settings.shared_dir.is_dir():
+        raise StartError(
+            f"There is no installation in {settings.shared_dir}",
+            "Name the directory of 'vetro up' with --data-dir.",
+        )
+    if not target.parent.is_dir():
+        raise StartError(f"The directory {target.parent} does not exist", "Make it first.")
+    missing = Path()
+    with TemporaryDirectory(dir=target.parent, prefix=".vetro-backup-") as place:
+        directory = Path(place)
+        for attempt in range(_ATTEMPTS):
+            files = await _gather(settings, directory / str(attempt))
+            made = directory / "backup.tar"
+            try:
+                contents = await asyncio.to_thread(_write, made, files)
+            except FileNotFoundError as error:
+                # A package or an image that was deleted since the database was copied: copy it again.
+                missing = Path(str(error.filename))
+                continue
+            made.replace(target)
+            return contents
+    raise StartError(
+        f"The database knows {missing}, and the file is not there",
+        "Restore the file, or delete what it belongs to, and make the backup then.",
+    )
+
+
+async def _gather(settings: Settings, directory: Path) -> dict[str, Path]:
+    """The files of a backup by their names in it; databases are copied to ``directory``."""
+    directory.mkdir()
+    files = {DATABASE: directory / DATABASE}
+    await _copy_database(settings, files[DATABASE])
+    shared = settings.shared_dir
+    for name in FILES:
+        if (shared / name).exists():
+            files[name] = shared / name
+    if (settings.data_dir / BROKER).exists():
+        files[BROKER] = directory / BROKER
+        await asyncio.to_thread(_copy_file, settings.data_dir / BROKER, files[BROKER])
+    for file in await _needed(settings, files[DATABASE]):
+        files[f"{file.parent.name}/{file.name}"] = file
+    return files
+
+
+async def _copy_database(settings: Settings, target: Path) -> None:
+    url = make_url(settings.database_url)
+    try:
+        if url.get_backend_name() == "sqlite":
+            await asyncio.to_thread(_copy_file, Path(url.database or ""), target)
+        else:
+            await copy_rows(settings.database_url, f"sqlite:///{target}")
+    except (StorageError, sqlite3.Error) as error:
+        raise StartError(
+            f"The database cannot be copied: {error}", "Nothing was written."
+        ) from error
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a SQLite database at one moment, while others write to it."""
+    with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=60)) as connection:
+        connection.execute("VACUUM INTO ?", (str(target),))
+
+
+async def _needed(settings: Settings, copied: Path) -> list[Path]:
+    """The files that the rows of a copied database refer to."""
+    from vetro.catalog import Catalog
+    from vetro.compute import ComputeService
+
+    shared = settings.shared_dir
+    database = await Database.open(f"sqlite:///{copied}")
+    try:
+        images = ComputeService(
+            database, compute_settings(settings, image_dir=shared / "images", node_key="")
+        ).images
+        packages = Catalog(database, shared / "packages")
+        found = [*await packages.archives(None), *await images.files(None)]
+    finally:
+        await database.close()
+    return [*found, *sorted((shared / "images").glob("*.backup"))]
+
+
+class _Digest:
+    """Reads a file for an archive, and digests what it reads."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data = self.file.read(size)
+        self.sha256.update(data)
+        return data
+
+
+def _write(target: Path, files: dict[str, Path]) -> Contents:
+    members: dict[str, _Member] = {}
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as opened:
+        with tarfile.open(fileobj=opened, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            for name, path in files.items():
+                with path.open("rb") as file:
+                    reading: Any = _Digest(file)
+                    info = archive.gettarinfo(arcname=name, fileobj=file)
+                    info.uid = info.gid = 0
+                    info.uname = info.gname = ""
+                    info.mode = 0o600
+                    archive.addfile(info, reading)
+                    members[name] = _Member(reading.sha256.hexdigest(), info.size)
+            made = datetime.now(UTC).isoformat(timespec="seconds")
+            manifest = _Manifest(FORMAT, version("vetro"), made, members)
+            text = target.with_name(MANIFEST)
+            text.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+            archive.add(text, MANIFEST)
+        opened.flush()
+        os.fsync(opened.fileno())
+    return Contents(made, len(members), sum(one.bytes for one in members.values()))
+
+
+async def restore(settings: Settings, file: Path) -> Contents:
+    """Restore a backup into the empty directories, and the empty database, of the settings.
+
+    Every file is checked against its digest, and the database opened with its keys, before anything
+    is put in place. Errors: ``StartError``.
+    """
+    data, shared = settings.data_dir, settings.shared_dir
+    _refuse_used(settings)
+    data_directory.prepare(data, shared)
+    with (
+        data_directory.lock(data),
+        TemporaryDirectory(dir=shared, prefix=".restore-") as place,
+    ):
+        directory = Path(place)
+        manifest = await asyncio.to_thread(_unpack, file, directory)
+        here = replace(settings.server, data_dir=place, shared_dir=place, database_url="")
+        # As at a start: an older database is migrated, a newer one refused, its keys are tried.
+        async with open_database(replace(settings, server=here)):
+            pass
+        if settings.server.database_url:
+            await _fill(f"sqlite:///{directory / DATABASE}", settings.database_url)
+            (directory / DATABASE).unlink()
+        for name in manifest.members:
+            where = data if name in (DATABASE, BROKER) else shared
+            if (directory / name).exists():
+                (directory / name).replace(where / name)
+    sizes = [one.bytes for one in manifest.members.values()]
+    return Contents(manifest.made, len(sizes), sum(sizes))
+
+
+async def _fill(source: str, target: str) -> None:
+    try:
+        await copy_rows(source, target)
+    except StorageError as error:
+        raise StartError(
+            f"The database is not restored: {error}",
+            "server.database_url must name an empty database; nothing was changed.",
+        ) from error
+
+
+def _refuse_used(settings: Settings) -> None:
+    """Refuse directories that have an installation already."""
+    for directory, names in (
+        (settings.data_dir, (DATABASE, BROKER)),
+        (settings.shared_dir, (*FILES, *DIRECTORIES)),
+    ):
+        for name in names:
+            path = directory / name
+            if path.is_file() or (path.is_dir() and any(path.iterdir())):
+                raise StartError(
+                    f"{directory} has an installation already: there is {name}",
+                    "A backup is restored into an empty directory: choose another with --data-dir.",
+                )
+
+
+def _unpack(file: Path, directory: Path) -> _Manifest:
+    """Unpack and check the archive; what it says of itself."""
+    found: dict[str, _Member] = {}
+    manifest: _Manifest | None = None
+    for name in DIRECTORIES:
+        (directory / name).mkdir(mode=0o700)
+    try:
+        with tarfile.open(file, "r:") as archive:
+            for info, content in _regular(archive):
+                if info.name == MANIFEST:
+                    manifest = msgspec.json.decode(content.read(2**28), type=_Manifest)
+                elif _belongs(info.name):
+                    found[info.name] = _take(content, directory / info.name)
+                else:
+                    raise _damaged(file, f"it has a member {info.name!r}, which no backup has")
+    except FileNotFoundError as error:
+        raise StartError(f"There is no file {file}", "See the name.") from error
+    except (tarfile.TarError, EOFError, msgspec.DecodeError, ValueError) as error:
+        raise _damaged(file, str(error)) from error
+    if manifest is None:
+        raise _damaged(file, f"it has no {MANIFEST}: it is cut off, or no backup of Vetro")
+    if manifest.format != FORMAT:
+        raise StartError(
+            f"{file} has the format {manifest.format}, made by Vetro {manifest.vetro}",
+            f"This version reads the format {FORMAT}: restore it with the version that made it.",
+        )
+    for name in sorted({*found, *manifest.members}):
+        if found.get(name) != manifest.members.get(name):
+            raise _damaged(file, f"{name} is not what was backed up")
+    if DATABASE not in found:
+        raise _damaged(file, "it has no database")
+    return manifest
+
+
+def _regular(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    for info in archive:
+        content = archive.extractfile(info) if info.isreg() else None
+        if content is None:
+            raise ValueError(f"its member {info.name!r} is not a file")
+        yield info, content
+
+
+def _belongs(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    if len(parts) == 2:
+        return parts[0] in DIRECTORIES and parts[1] not in (".", "..")
+    return name in (DATABASE, BROKER, *FILES)
+
+
+def _take(content: IO[bytes], path: Path) -> _Member:
+    digest, size = hashlib.sha256(), 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as target:
+        while chunk := content.read(_CHUNK):
+            digest.update(chunk)
+            size += target.write(chunk)
+    return _Member(digest.hexdigest(), size)
+
+
+def _damaged(file: Path, why: str) -> StartError:
+    return StartError(
+        f"{file} is no usable backup: {why}", "Nothing was changed. Restore another one."
+    )
