@@ -1,5 +1,5 @@
 """Misfortunes of applications: an engine that is killed while it releases servers, volumes that are
-elsewhere, templates that are circles.
+elsewhere, mistakes that are mended, templates that are circles.
 
 What else may happen has its test where it belongs: servers that never boot, that are gone or are lost,
 pools that are empty, two actions at once (test_framework.py); an engine that dies at any other effect
@@ -14,6 +14,8 @@ import copy
 from typing import Any
 
 from vetro.engine.system.memory import MemoryCloud
+from vetro.engine.system.template_parts import without_unmade
+from vetro.stacks import ResourceFailure
 from vetro.stacks.memory import MemoryCompute
 
 from .test_faults import DyingEffects
@@ -60,8 +62,8 @@ async def test_an_engine_killed_between_begin_and_end_of_a_release(
 
 
 async def test_a_volume_that_is_attached_elsewhere(lab: Any) -> None:
-    """The machine that comes second fails with the name of the one that has it. Without the wish it
-    deploys, and when the first lets go of the volume, it has it."""
+    """The machine that comes second fails with the name of the one that has it; when that one lets go
+    of it, the next deployment attaches it."""
     first = lab.instance("one", "one", volumes={"/data": volume(lab)})
     second = lab.instance("two", "two", volumes={"/data": "v"})
     text = "- $.one.deploy()\n- $.two.deploy()"
@@ -70,15 +72,70 @@ async def test_a_volume_that_is_attached_elsewhere(lab: Any) -> None:
     (holder,) = made.attachments
     assert f"volume {made.uuid} is attached to VM {holder}: detach it there first" in said
     assert lab.cloud.compute.server_list[holder].spec.name == "one"
-    lab.model["Objects"]["applications"][0]["two"]["volumes"] = {}
-    await lab.probe("- $.two.deploy()\n- $.one.deploy()", one=..., two=...)
-    assert list(made.attachments) == [holder]
     probe = lab.model["Objects"]["applications"][0]
     probe["two"]["volumes"] = probe["one"].pop("volumes")
     await lab.probe(text, one=..., two=...)
     (made,) = lab.cloud.compute.volume_list.values()
     (holder,) = made.attachments
     assert lab.cloud.compute.server_list[holder].spec.name == "two"
+
+
+async def test_a_mistake_is_mended_whoever_is_deployed_first(lab: Any) -> None:
+    """A machine of an image that does not exist fails the deployment; with another image the next one
+    succeeds, although another machine's update of the stack comes before the mended one's."""
+    machines = [lab.instance(name, name) for name in ("one", "two", "three")]
+    machines[1]["image"] = "nope"
+    text = "- $.one.deploy()\n- $.two.deploy()\n- $.three.deploy()"
+    given = dict(zip(("one", "two", "three"), machines, strict=True))
+    said = await lab.probe(text, lab.environment(), fails=True, **given)
+    assert "There is no image 'nope'" in said
+    (stack,) = lab.cloud.stacks.store.stacks.values()
+    assert stack.snapshot().unmade == ["two"]
+    before = [one.spec.name for one in lab.cloud.compute.server_list.values()]
+    assert before == ["one"]
+    lab.model["Objects"]["applications"][0]["two"]["image"] = "debian"
+    await lab.probe(text, one=..., two=..., three=...)
+    names = sorted(one.spec.name for one in lab.cloud.compute.server_list.values())
+    assert names == ["one", "three", "two"]
+
+
+async def test_what_was_not_made_can_still_be_read(lab: Any) -> None:
+    """A program finds in the template of a failed stack what it has put there; pushed by others it is
+    left out, asked for in the same words it is made."""
+    lab.cloud.compute.fail["create_security_group"] = ResourceFailure("full")
+    group = (
+        "- $stack.updateTemplate({resources => {g => {type => 'OS::Neutron::SecurityGroup'}}})\n"
+    )
+    net = "- $stack.updateTemplate({resources => {n => {type => 'OS::Neutron::Net'}}})\n"
+    push = "- $stack.push()\n"
+    await lab.probe(net + push)
+    await lab.probe(group + push, fails=True)
+    lab.cloud.compute.fail.clear()
+    found = await lab.probe(net + push + "- Return: $stack.current().resources.keys().toList()")
+    assert found == ["n", "g"]
+    assert lab.cloud.compute.group_list == {}
+    await lab.probe(group + push)
+    assert len(lab.cloud.compute.group_list) == 1
+
+
+def test_what_needs_each_other_is_left_out_together() -> None:
+    """What was not made goes with its outputs; what a made resource needs stays, and what that needs."""
+    template = {
+        "resources": {
+            "made": {"type": "T", "properties": {"x": {"get_attr": ["needed", "y"]}}},
+            "needed": {"type": "T", "depends_on": "deeper"},
+            "deeper": {"type": "T"},
+            "failed": {"type": "T"},
+            "never": {"type": "T", "properties": {"x": {"get_resource": "failed"}}},
+        },
+        "outputs": {"a": {"value": {"get_resource": "never"}}, "b": {"value": 1}},
+    }
+    left = without_unmade(template, ["needed", "deeper", "failed", "never"])
+    assert list(left["resources"]) == ["made", "needed", "deeper"]
+    assert list(left["outputs"]) == ["b"]
+    assert without_unmade(template, []) is template
+    # A push of nothing would be the end of the stack.
+    assert without_unmade(template, template["resources"]) is template
 
 
 CIRCLE = """\

@@ -90,6 +90,8 @@ class Stack:
     """The files and the environment that the template was given with."""
     environment: str | None = None
     resources: dict[str, StackResource] = field(default_factory=dict[str, StackResource])
+    unmade: list[str] = field(default_factory=list[str])
+    """After a failure: resources of the template of which nothing was made."""
     failure: StackFailure | None = None
     """Only in what the operation that failed returns; later only `reason` tells."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, services_of
 from vetro.engine.system.template_merging import merge
+from vetro.engine.system.template_parts import without, without_orphans, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
@@ -67,6 +68,8 @@ class HeatStack:
         """What the back end has, as far as it is settled; ``None`` when nobody knows."""
         self._push_now: _Push | None = None
         self._deferred = False
+        self._unmade: set[str] = set()
+        """Resources that a failed operation has not made and nobody has asked for since."""
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
 
@@ -90,6 +93,7 @@ class HeatStack:
                     "files": stack.files,
                     "environment": stack.environment,
                     "settled": not stack.status.failed,
+                    "unmade": stack.unmade,
                 }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
@@ -104,12 +108,19 @@ class HeatStack:
             self._content = self._wanted()
             if found and not found["settled"]:
                 # What the last operation left half done is not as the template says.
+                self._unmade = set(found.get("unmade") or [])
                 self._content = None
                 self._change()
         return cast("dict[str, Json]", self._template)
 
     def _change(self) -> None:
         self._revision += 1
+
+    def _ask_for(self, fragment: dict[str, Json]) -> None:
+        asked = self._unmade & section(fragment, "resources").keys()
+        if asked:
+            self._unmade -= asked
+            self._change()
 
     def _wanted(self) -> Json:
         """Everything that a push carries."""
@@ -130,7 +141,9 @@ class HeatStack:
 
     def set_template(self, template: Json) -> None:
         """Replace the template; the parameters go."""
-        self._template = copy.deepcopy(template) or {}
+        given = cast("dict[str, Json]", copy.deepcopy(template) or {})
+        self._template = given
+        self._ask_for(given)
         self._parameters = {}
         self._change()
 
@@ -155,6 +168,7 @@ class HeatStack:
         self._check_version(given)
         before = self._current(ctx)
         merged = merge(before, respell(given, before))
+        self._ask_for(given)
         if merged != before:
             self._template = merged
             self._change()
@@ -177,7 +191,7 @@ class HeatStack:
     ) -> bool:
         """Take resources and outputs out of the template; whether there were any."""
         before = self._current(ctx)
-        template = _without(before, resources, outputs or [])
+        template = without(before, resources, outputs or [])
         if template == before:
             return False
         self._template = template
@@ -199,7 +213,8 @@ class HeatStack:
         before = self._current(ctx)
         given = cast("dict[str, Json]", template or {})
         self._check_version(given)
-        merged = merge(_without(before, resources or [], outputs or []), respell(given, before))
+        merged = merge(without(before, resources or [], outputs or []), respell(given, before))
+        self._ask_for(given)
         if merged != before:
             self._template = merged
             self._change()
@@ -276,7 +291,7 @@ class HeatStack:
             push.done.set()
 
     def _complete_template(self) -> dict[str, Json]:
-        template = dict(self._template or {})
+        template = without_unmade(dict(self._template or {}), self._unmade)
         if not is_cfn(template):
             template.setdefault("heat_template_version", VERSION)
         if self._description and "Description" not in template:
@@ -429,54 +444,6 @@ class HeatStack:
         self._change()
         self._pushed = self._revision
         self._content = self._wanted()
-
-
-def _without(
-    template: dict[str, Json], resources: list[str], outputs: list[str]
-) -> dict[str, Json]:
-    """A template without some resources and outputs, in either spelling."""
-    result = dict(template)
-    for sections, names in (
-        (("resources", "Resources"), resources),
-        (("outputs", "Outputs"), outputs),
-    ):
-        for key in sections:
-            body = result.get(key)
-            if isinstance(body, dict):
-                entries = dict(cast("dict[str, Json]", body))
-                for name in names:
-                    entries.pop(name, None)
-                result[key] = entries
-    return result
-
-
-def without_orphans(template: dict[str, Json], before: dict[str, Json]) -> dict[str, Json]:
-    """A template without outputs of resources that were taken out of it.
-
-    Packages of the first release remove a machine and leave its outputs. What never was there is a
-    mistake, and stays for the back end to complain of.
-    """
-    gone = section(before, "resources").keys() - section(template, "resources").keys()
-    outputs = section(template, "outputs")
-    orphans = [name for name, body in outputs.items() if gone and gone & _named(body)]
-    return _without(template, [], orphans) if orphans else template
-
-
-def _named(value: Json) -> set[str]:
-    """The resources that a value refers to."""
-    if isinstance(value, list):
-        return {name for item in cast("list[Json]", value) for name in _named(item)}
-    if not isinstance(value, dict):
-        return set()
-    found: set[str] = set()
-    for key, item in cast("dict[str, Json]", value).items():
-        if key in ("get_resource", "Ref") and isinstance(item, str):
-            found.add(item)
-        elif key in ("get_attr", "Fn::GetAtt") and isinstance(item, list) and item:
-            found.add(str(cast("list[Json]", item)[0]))
-        else:
-            found |= _named(item)
-    return found
 
 
 def placement_steps(steps: Json) -> str:

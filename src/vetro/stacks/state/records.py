@@ -75,7 +75,20 @@ class StackRow:
                 name: StackResource(name, row.type, row.status, row.reason, row.physical_id)
                 for name, row in current.items()
             },
+            unmade=self._unmade() if self.status.failed else [],
         )
+
+    def _unmade(self) -> list[str]:
+        # A resource whose replacement failed still exists. Members of groups are `web.0`, `web.1`.
+        made = {
+            row.name
+            for row in self.resources
+            if row.status is not StackStatus.CREATE_FAILED or not row.current
+        }
+        while parents := {name.rpartition(".")[0] for name in made if "." in name} - made:
+            made |= parents
+        listed: Json = self.template.get("resources") or self.template.get("Resources") or {}
+        return [name for name in listed if name not in made]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""Parts of templates taken out: resources with their outputs, and what points at nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, cast
+
+from vetro.engine.system.template_spelling import section
+
+Json = Any
+
+
+def without(
+    template: dict[str, Json], resources: Collection[str], outputs: Collection[str]
+) -> dict[str, Json]:
+    """A template without some resources and outputs, in either spelling."""
+    result = dict(template)
+    for sections, names in (
+        (("resources", "Resources"), resources),
+        (("outputs", "Outputs"), outputs),
+    ):
+        for key in sections:
+            body = result.get(key)
+            if isinstance(body, dict):
+                entries = dict(cast("dict[str, Json]", body))
+                for name in names:
+                    entries.pop(name, None)
+                result[key] = entries
+    return result
+
+
+def without_orphans(template: dict[str, Json], before: dict[str, Json]) -> dict[str, Json]:
+    """A template without outputs of resources that were taken out of it.
+
+    Packages of the first release remove a machine and leave its outputs. What never was there is a
+    mistake, and stays for the back end to complain of.
+    """
+    gone = section(before, "resources").keys() - section(template, "resources").keys()
+    outputs = section(template, "outputs")
+    orphans = [name for name, body in outputs.items() if gone and gone & named_in(body)]
+    return without(template, [], orphans) if orphans else template
+
+
+def without_unmade(template: dict[str, Json], unmade: Collection[str]) -> dict[str, Json]:
+    """A template without what a failed operation has not made, as far as nothing that exists needs it.
+
+    Whoever wants such a resource asks for it again, perhaps mended, when it is deployed. Meanwhile others
+    can push what they have changed, and do not fail for a mistake that is mended already.
+    """
+    bodies = section(template, "resources")
+    dropped = {name for name in unmade if name in bodies}
+    reached = [name for name in bodies if name not in dropped]
+    if not dropped or not reached:
+        return template
+    while reached:
+        needed = named_in(bodies[reached.pop()]) & dropped
+        dropped -= needed
+        reached += needed
+    outputs = section(template, "outputs")
+    return without(template, dropped, [key for key in outputs if dropped & named_in(outputs[key])])
+
+
+def named_in(value: Json) -> set[str]:
+    """The resources that a value refers to."""
+    if isinstance(value, list):
+        return {name for item in cast("list[Json]", value) for name in named_in(item)}
+    if not isinstance(value, dict):
+        return set()
+    found: set[str] = set()
+    for key, item in cast("dict[str, Json]", value).items():
+        if key in ("get_resource", "Ref") and isinstance(item, str):
+            found.add(item)
+        elif key in ("get_attr", "Fn::GetAtt") and isinstance(item, list) and item:
+            found.add(str(cast("list[Json]", item)[0]))
+        elif key in ("depends_on", "DependsOn"):
+            found |= {
+                str(name) for name in cast("list[Json]", item if isinstance(item, list) else [item])
+            }
+        else:
+            found |= named_in(item)
+    return found

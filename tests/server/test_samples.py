@@ -1,0 +1,176 @@
+"""The sample applications in real containers: deployed, used, scaled, healed and removed by the command."""
+
+import base64
+import gzip
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from tests.waiting import until
+
+Installation = Any  # the fixture of conftest.py
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+IMAGE = "samples"
+# One image for all of them: installing in every container would take longer than everything else.
+PACKAGES = "apache2,haproxy,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"
+SAMPLES = ("HeatVolume", "MariaDb", "PostgreSqlCluster", "WebTier", "WordPress")
+PASSWORD = "Secret-12345"
+ITEM = "select number from item"
+
+
+def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> None:
+    """Each in an environment of its own, all at the same time, on one installation."""
+    vetro = install("samples")
+    cache = ROOT / "var/image-cache"
+    vetro.run("image", "build", IMAGE, "--packages", PACKAGES, "--cache-dir", str(cache))
+    for name in SAMPLES:
+        vetro.run("package", "import", "--public", str(ROOT / "library" / name))
+    walks = (walk_of_the_web_tier, walk_of_the_cluster, walk_of_the_site, walk_of_the_volume)
+    with ThreadPoolExecutor(len(walks)) as pool:
+        for walk in [pool.submit(walk, vetro) for walk in walks]:
+            walk.result()
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
+
+
+def walk_of_the_web_tier(vetro: Installation) -> None:
+    """It grows, loses a server, heals and shrinks, and no request fails meanwhile."""
+    add(vetro, "web", "WebTier", "page=Shop", "servers=2")
+    vetro.run("env", "deploy", "web")
+    url = application(vetro, "web", "WebTier")["url"]
+    assert servers_behind(url, 6) == {"web-1", "web-2"}
+    with traffic(url) as failures:
+        vetro.run("action", "call", "web", "scaleOut")
+        until(lambda: servers_behind(url, 6) == {"web-1", "web-2", "web-3"}, "three serve")
+        lost = machine(vetro, "web-2")
+        vetro.run("vm", "destroy", "--yes", lost)
+        until(lambda: servers_behind(url, 6) == {"web-1", "web-3"}, "two serve")
+        vetro.run("action", "call", "web", "heal")
+        assert machine(vetro, "web-2") != lost
+        until(lambda: servers_behind(url, 6) == {"web-1", "web-2", "web-3"}, "three serve")
+        vetro.run("action", "call", "web", "scaleIn")
+        assert len(servers_behind(url, 6)) == 2
+    assert failures == []
+    vetro.run("env", "destroy", "--yes", "web")
+
+
+def walk_of_the_cluster(vetro: Installation) -> None:
+    """Replicas come and go, have the primary's data, and a backup is a file."""
+    add(vetro, "data", "PostgreSqlCluster", f"password={PASSWORD}", "servers=2")
+    vetro.run("env", "deploy", "data")
+    assert vetro.json("action", "call", "data", "status").startswith("1 of 1 replicas follow ")
+    vetro.run("action", "call", "data", "createDatabase", "--arg", "name=orders")
+    psql(vetro, "db-1", "create table item as select 42 as number")
+    vetro.run("action", "call", "data", "scaleOut")
+    assert vetro.json("action", "call", "data", "status").startswith("2 of 2 replicas follow ")
+    for replica in ("db-2", "db-3"):
+        until(lambda name=replica: psql(vetro, name, ITEM) == "42", f"{replica} follows")
+    dump = vetro.json("action", "call", "data", "backup", "--arg", "name=orders")
+    assert dump["filename"] == "orders.sql.gz"
+    text = gzip.decompress(base64.b64decode(dump["base64Content"])).decode()
+    assert "COPY public.item" in text
+    assert "\n42\n" in text
+    vetro.run("action", "call", "data", "scaleIn")
+    assert vetro.json("action", "call", "data", "status").startswith("1 of 1 replicas follow ")
+    assert psql(vetro, "db-1", ITEM) == "42"
+    vetro.run("env", "destroy", "--yes", "data")
+
+
+def walk_of_the_site(vetro: Installation) -> None:
+    """WordPress has its tables in the database of another component."""
+    add(vetro, "blog", "MariaDb", "--name", "store")
+    add(vetro, "blog", "WordPress", "--name", "site", f"password={PASSWORD}")
+    vetro.run("env", "deploy", "blog")
+    url = application(vetro, "blog", "WordPress")["url"]
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        assert answer.url.endswith("/wp-admin/install.php")
+        assert "WordPress" in answer.read().decode()
+    vetro.run("env", "destroy", "--yes", "blog")
+
+
+def walk_of_the_volume(vetro: Installation) -> None:
+    """The machine of a Heat template has its volume; when that is full it grows, and keeps its files."""
+    add(vetro, "disk", "HeatVolume", "group0.name=disk")
+    vetro.run("env", "deploy", "disk")
+    before = application(vetro, "disk", "HeatVolume")["templateOutputs"]
+    store = machine(vetro, "store")
+    # A container sees /dev/vdb at /mnt/vdb.
+    vetro.run("vm", "exec", store, "--", "fallocate", "-l", "700M", "/mnt/vdb/first")
+    more = ("vm", "exec", store, "--", "fallocate", "-l", "700M", "/mnt/vdb/second")
+    assert "No space left on device" in vetro.run(*more, code=1)
+    vetro.run("env", "edit", "disk", "disk", "--set", "templateParameters.volume_size=2")
+    vetro.run("env", "deploy", "disk")
+    vetro.run(*more)
+    size = vetro.run("vm", "exec", store, "--", "stat", "-c", "%s", "/mnt/vdb/first")
+    assert int(size) == 700 * 2**20
+    assert application(vetro, "disk", "HeatVolume")["templateOutputs"] == before
+    vetro.run("env", "destroy", "--yes", "disk")
+
+
+def add(vetro: Installation, environment: str, sample: str, *answers: str) -> None:
+    """An application by its form: answers as FIELD=VALUE, options as they are."""
+    if environment not in {row["name"] for row in vetro.json("env", "list")}:
+        vetro.run("env", "create", environment)
+    given: list[str] = []
+    for answer in (*answers, f"image={IMAGE}"):
+        given += ["--set", answer] if "=" in answer else [answer]
+    vetro.run("env", "add", environment, sample, *given)
+
+
+def application(vetro: Installation, environment: str, sample: str) -> Any:
+    """The model of the environment's application of this sample."""
+    services = vetro.json("env", "model", environment, "--path", "/services")
+    return next(one for one in services if f".{sample}" in one["?"]["type"])
+
+
+def machine(vetro: Installation, name: str) -> str:
+    """The id of the running machine with this name."""
+    rows = vetro.json("vm", "list")
+    return next(r["uuid"] for r in rows if (r["alias"], r["state"]) == (name, "running"))
+
+
+def psql(vetro: Installation, name: str, text: str) -> str:
+    """What PostgreSQL on a machine answers."""
+    command = ("su", "postgres", "-c", f'cd /; psql -qAtX -c "{text}" orders')
+    return str(vetro.run("vm", "exec", machine(vetro, name), "--", *command, code=None)).strip()
+
+
+def page(url: str) -> str:
+    """What is at an address, over the network."""
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+def servers_behind(url: str, requests: int) -> set[str]:
+    """The names of the servers that answer so many requests."""
+    return set(re.findall(r"\((.*)\)", "".join(page(url) for _ in range(requests))))
+
+
+@contextmanager
+def traffic(url: str) -> Iterator[list[str]]:
+    """Ask for a page again and again; the requests that failed."""
+    failures: list[str] = []
+    end = Event()
+
+    def ask() -> None:
+        while not end.wait(0.02):
+            try:
+                text = page(url)
+            except OSError as error:
+                failures.append(str(error))
+            else:
+                failures.extend([] if text.startswith("Shop (") else [text])
+
+    thread = Thread(target=ask)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        end.set()
+        thread.join()
