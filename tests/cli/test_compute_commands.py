@@ -220,7 +220,7 @@ def test_somebody_who_watches_is_asked_which(
 def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: Path) -> None:
     """Whatever is wrong is said in a line with a hint, and neither machine, port nor room stays."""
     before = home.everything()
-    room = home.json("server", "list")[0]["memory_free_mb"]
+    room = home.json("server", "list")[0]["unreserved_ram"]
     for arguments, code, said in (
         (("x", "--image", "nosuch"), 1, "Images: debian."),
         (("X Y",), 2, "not a host name"),
@@ -247,7 +247,7 @@ def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: P
             "vm", "create", "x", "--image", "debian", "--user-data", tmp_path / "ud", code=2
         )
     assert home.everything() == before
-    assert home.json("server", "list")[0]["memory_free_mb"] == room
+    assert home.json("server", "list")[0]["unreserved_ram"] == room
 
 
 def test_a_machine_has_what_it_was_made_with(home: Service, tmp_path: Path) -> None:
