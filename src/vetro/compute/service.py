@@ -141,7 +141,7 @@ class ComputeService:
         return await unless_closing(request, waiting)
 
     @asynccontextmanager
-    async def lifespan(self, _app: Any = None) -> AsyncGenerator[None, None]:
+    async def lifespan(self, _app: object = None) -> AsyncGenerator[None, None]:
         """Run the watches while the face is served."""
         await self.fabric.prepare()
         await self.boot.prepare()

@@ -52,7 +52,7 @@ class ServiceClient:
         await self._http.close()
         await self._nodes.close()
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> int:
+    async def post(self, path: str, body: Mapping[str, object]) -> int:
         """POST below ``/servers/<own uuid>``; the status. Errors: ``TransportError``."""
         response = await self._http.request("POST", f"{self._server}{path}", json=body)
         if response.status in (401, 403):
@@ -109,7 +109,9 @@ class ServiceClient:
         except (TransportError, Fault) as error:
             raise ImageError(f"Image {uuid} could not be fetched from {url}: {error}") from error
 
-    async def publish_image(self, manifest: Mapping[str, Any], file: Path, base_url: str) -> None:
+    async def publish_image(
+        self, manifest: Mapping[str, object], file: Path, base_url: str
+    ) -> None:
         """Upload a new image to the image service; ``base_url`` '' is the compute service itself.
 
         Any other URL comes from the request: this node's key is not sent to it.
@@ -139,7 +141,7 @@ class ServiceClient:
         except (TransportError, Fault) as error:
             raise DriverError(f"Backup {uuid} could not be fetched: {error}") from error
 
-    async def publish_backup(self, uuid: str, file: Path, told: Mapping[str, Any]) -> None:
+    async def publish_backup(self, uuid: str, file: Path, told: Mapping[str, object]) -> None:
         """Upload the file of a volume's backup; ``told``: ``sha256``."""
         try:
             url = f"{self._base}/volume-backups/{uuid}/file"

@@ -131,7 +131,7 @@ def _check_scalar(field: str, value: object) -> object:
     return value
 
 
-def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def check_nics(nics: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """Interfaces with every default filled in: ``interface``, ``mac``, exactly one ``primary``."""
     checked: list[dict[str, Any]] = []
     for index, given in enumerate(nics):
@@ -156,7 +156,7 @@ def check_nics(nics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return checked
 
 
-def check_disks(disks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def check_disks(disks: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """A VM's disks with defaults for ``path``, ``model``, ``media`` and exactly one ``boot``."""
     checked: list[dict[str, Any]] = []
     for index, given in enumerate(disks):
@@ -181,7 +181,9 @@ def check_disks(disks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return checked
 
 
-def _changed_list(vm: Vm, changes: Mapping[str, Any], field: str, key: str) -> list[dict[str, Any]]:
+def _changed_list(
+    vm: Vm, changes: Mapping[str, object], field: str, key: str
+) -> list[dict[str, Any]]:
     """``vm[field]`` after its ``add_``, ``update_``, ``remove_``; ``key`` identifies elements."""
     present = cast("list[dict[str, Any]]", vm.get(field) or [])
     entries = {str(entry.get(key)): dict(entry) for entry in present}
@@ -339,7 +341,7 @@ def later(stamp: str) -> str:
     return max(timestamp(), timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC)))
 
 
-def _update_nics(result: Vm, changes: Mapping[str, Any]) -> None:
+def _update_nics(result: Vm, changes: Mapping[str, object]) -> None:
     nics = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
     for mac in cast("list[object]", changes.get("remove_nics") or []):
         if str(mac).lower() not in nics:

@@ -332,7 +332,7 @@ class StackEngine:
             now=self._now,
         )
 
-    async def _take(self, found: StackRow, values: Mapping[str, Any]) -> Hold:
+    async def _take(self, found: StackRow, values: Mapping[str, object]) -> Hold:
         return await self._store.take(
             found.id,
             found.name,

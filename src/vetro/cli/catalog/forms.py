@@ -160,7 +160,7 @@ class Wizard:
         return answer.json()["component"]
 
 
-def put(placed: dict[str, Json], page: str, field: Json, value: Any) -> None:
+def put(placed: dict[str, Json], page: str, field: Json, value: object) -> None:
     """Note the value of a field, and of a password's second input."""
     values = placed.setdefault(page, {})
     values[field["name"]] = value
@@ -203,7 +203,7 @@ def _values(field: Json) -> list[str]:
     return [str(one["value"]) for one in options[:LISTED]]
 
 
-def _start(options: list[Json], value: Any) -> str | None:
+def _start(options: list[Json], value: object) -> str | None:
     for number, one in enumerate(options, 1):
         if one["value"] == value and value is not None:
             return str(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def contents_of(
-    connection: Connection, row: dict[str, Any], catalog: PackageResolver
+    connection: Connection, row: Mapping[str, object], catalog: PackageResolver
 ) -> dict[str, Any]:
     """`fields` (of the form) and `actions` (with their arguments) of a package of the catalog.
 

@@ -33,7 +33,7 @@ def read_archive(path: Path) -> bytes:
 
 
 def upload_archive(
-    connection: Connection, name: str, content: bytes, **metadata: Any
+    connection: Connection, name: str, content: bytes, **metadata: object
 ) -> dict[str, Any]:
     """Upload an archive and return the package object."""
     return connection.request(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 from vetro.http.client import SyncResponse
@@ -49,7 +50,7 @@ BY_STATUS = {
 def error_text(response: SyncResponse) -> str:
     """The message of an error body in any of the faces' styles."""
     try:
-        body: Any = response.json()
+        body: object = response.json()
     except ValueError:
         text = response.text.strip()
         return f"{response.status}: {text[:300]}" if text else f"status {response.status}"
@@ -62,9 +63,9 @@ def error_text(response: SyncResponse) -> str:
     return f"{response.status}: {json.dumps(body)[:300]}"
 
 
-def wrong_fields(body: dict[str, Any]) -> list[str]:
+def wrong_fields(body: Mapping[str, object]) -> list[str]:
     """What a compute service says of single parameters: ``errors: [{field, message}]``."""
-    given: Any = body.get("errors")
+    given: object = body.get("errors")
     errors = cast("list[Any]", given) if isinstance(given, list) else []
     return [
         f"{one.get('field')}: {one.get('message')}"

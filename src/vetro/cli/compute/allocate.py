@@ -30,7 +30,7 @@ def allocate(case_file: Any, explain: bool) -> None:
 
     remarks_to_stderr()
     try:
-        document: Any = json.load(case_file)
+        document: object = json.load(case_file)
     except (ValueError, RecursionError) as error:
         fail(
             f"{case_file.name}: not JSON: {error}", "A case is a JSON object with 'servers', 'vm'."
@@ -44,7 +44,7 @@ def allocate(case_file: Any, explain: bool) -> None:
             click.echo(json.dumps(result))
 
 
-def show_explanation(result: Json, case: Any = None) -> None:
+def show_explanation(result: Json, case: object = None) -> None:
     """The steps of one allocation as a table: who was dropped at each, and why; then the ranking."""
     from rich.console import Console
     from rich.markup import escape

@@ -86,7 +86,7 @@ def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, s
 def _instances(connection: Connection, environment: str) -> set[str]:
     """The uuids of the VMs in an environment's model; none of one that is gone meanwhile."""
     answer = connection.answer("GET", f"/v1/environments/{segment(environment)}")
-    services: Any = answer.json().get("services") if answer.status < 400 else None
+    services: object = answer.json().get("services") if answer.status < 400 else None
     return {str(node.get("openstackId")) for _, node in objects_of(services)}
 
 

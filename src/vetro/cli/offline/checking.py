@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +66,7 @@ def github_annotation(row: dict[str, Any]) -> str:
     return f"::{row['level']} {place},{title}::{_escaped(row['code'] + ' ' + row['message'])}"
 
 
-def text_line(row: dict[str, Any]) -> str:
+def text_line(row: Mapping[str, object]) -> str:
     """A finding as `file:line:column: code message`."""
     place = str(row["path"])
     if row["line"]:
@@ -180,7 +180,7 @@ def check(
         raise SystemExit(1)
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> str:
+def summary(rows: Sequence[Mapping[str, object]]) -> str:
     """How many findings there are, in words."""
     errors = sum(row["level"] == "error" for row in rows)
     warnings = len(rows) - errors

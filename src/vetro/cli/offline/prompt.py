@@ -55,7 +55,7 @@ def render(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}… ({len(text)} characters)"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, MuranoObject):
         return _Shown(f"<{value.type.name} {value.id}>")
     if isinstance(value, MuranoType):
@@ -243,7 +243,7 @@ class Prompt:
         """What an object holds, or what a class offers."""
         if not rest:
             raise Mistake(":show takes an expression or the name of a class")
-        value: Any = None
+        value: object = None
         if re.fullmatch(r"[\w.]+", rest):
             known = [n for n in self._class_names() if n == rest or n.endswith("." + rest)]
             if known:
@@ -349,7 +349,7 @@ class Prompt:
     def _members(self, chain: str) -> list[str]:
         """Members of what a chain of properties gives; nothing is called."""
         parts = chain.removeprefix("$").split(".")
-        value: Any = self.variables.get(parts[0]) if parts[0] not in ("", "this") else self.this
+        value: object = self.variables.get(parts[0]) if parts[0] not in ("", "this") else self.this
         for name in parts[1:]:
             if isinstance(value, MuranoObject):
                 value = value.get(name)

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -76,7 +76,7 @@ def _last_word(line: str) -> str:
 def _interruptible(prompt: Prompt) -> Generator[None]:
     """Ctrl-C ends what runs, not the prompt."""
 
-    def interrupt(_number: int, _frame: Any) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
         prompt.session.cancel("interrupted")
 
     try:

@@ -133,7 +133,7 @@ class World:
         self, *, effects: EffectsPort | None = None, limits: Limits | None = None
     ) -> Session:
         """A session; with the class library it has a cloud in memory of its own."""
-        services: Any = None
+        services: object = None
         if self.has_library:
             from vetro.engine.system import trial_cloud
 

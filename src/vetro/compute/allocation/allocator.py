@@ -149,7 +149,7 @@ def named(fleet: Fleet, servers: Iterable[str]) -> Mask:
     return mask
 
 
-def seeded(seed: Any) -> np.random.Generator:
+def seeded(seed: object) -> np.random.Generator:
     """The random generator for a seed: an integer of any size and sign, or any text."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         seed = int.from_bytes(str(seed).encode("utf-8", "surrogatepass"), "big")

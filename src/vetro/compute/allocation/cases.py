@@ -24,7 +24,7 @@ Json = dict[str, Any]
 SETTINGS = ("weight_sign", "os_policy", "affinity_mix", "cpu_uncapped_policy")
 
 
-def run_case(case: Mapping[str, Any]) -> Outcome:
+def run_case(case: Mapping[str, object]) -> Outcome:
     """The outcome of a case. Errors: ``InvalidRequest`` with the invalid field."""
     fleet = Fleet(_servers(case))
     allocator = _allocator(case)
@@ -41,7 +41,7 @@ def run_case(case: Mapping[str, Any]) -> Outcome:
     )
 
 
-def allocate_case(case: Any) -> Json:
+def allocate_case(case: object) -> Json:
     """A case's answer: chosen, error, steps and scores; or the invalid field and the message."""
     if not isinstance(case, Mapping):
         return {"invalid": "case", "message": "a case must be an object"}
@@ -57,8 +57,8 @@ def allocate_case(case: Any) -> Json:
     }
 
 
-def _objects(case: Mapping[str, Any], name: str) -> list[Json]:
-    value: Any = case.get(name)
+def _objects(case: Mapping[str, object], name: str) -> list[Json]:
+    value: object = case.get(name)
     if value is None:
         value = []
     if not isinstance(value, list):
@@ -69,7 +69,7 @@ def _objects(case: Mapping[str, Any], name: str) -> list[Json]:
     return cast("list[Json]", value)
 
 
-def _servers(case: Mapping[str, Any]) -> list[Json]:
+def _servers(case: Mapping[str, object]) -> list[Json]:
     if "servers" not in case:
         raise InvalidRequest("servers", "servers must be a list")
     servers = _objects(case, "servers")
@@ -84,7 +84,7 @@ def _servers(case: Mapping[str, Any]) -> list[Json]:
     return servers
 
 
-def _tickets(case: Mapping[str, Any]) -> dict[str, tuple[Ticket, ...]]:
+def _tickets(case: Mapping[str, object]) -> dict[str, tuple[Ticket, ...]]:
     return open_tickets(_objects(case, "tickets"))
 
 

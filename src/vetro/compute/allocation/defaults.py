@@ -74,7 +74,7 @@ class Defaults:
         )
 
 
-def _boolean(key: str, value: Any) -> bool:
+def _boolean(key: str, value: object) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):
@@ -82,7 +82,7 @@ def _boolean(key: str, value: Any) -> bool:
     raise DefaultsError(key, f"Defaults {key} is not boolean")
 
 
-def _number(key: str, value: Any) -> float:
+def _number(key: str, value: object) -> float:
     if isinstance(value, str):
         try:
             value = float(value)
@@ -93,20 +93,20 @@ def _number(key: str, value: Any) -> float:
     return int(value) if float(value).is_integer() else float(value)
 
 
-def _ratio(key: str, value: Any) -> float:
+def _ratio(key: str, value: object) -> float:
     number = _number(key, value)
     if number < 0:
         raise DefaultsError(key, f"Defaults {key} is not a number of 0 or more")
     return float(number)
 
 
-def _stamp(key: str, value: Any) -> str:
+def _stamp(key: str, value: object) -> str:
     if not isinstance(value, str) or PLATFORM_STAMP.match(value) is None:
         raise DefaultsError(key, f"Defaults {key} is not an ISO UTC timestamp")
     return value
 
 
-def _owner_filters(key: str, value: Any) -> Mapping[str, str]:
+def _owner_filters(key: str, value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise DefaultsError(key, f"Defaults {key} is an invalid type")
     given = cast("dict[str, Any]", value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vetro.digits import is_number
 
@@ -20,7 +19,7 @@ class Demand:
 
 
 def request_of(
-    vm: Mapping[str, Any], package: Mapping[str, Any] | None
+    vm: Mapping[str, object], package: Mapping[str, object] | None
 ) -> Demand | tuple[str, str]:
     """The demand of a VM and its package; or the invalid field and the reason.
 
@@ -33,7 +32,7 @@ def request_of(
         ("quota", ("quota",)),
         ("cpu", ("cpu_cap",)),
     ):
-        value: Any = next((given[key] for key in keys if given.get(key) is not None), None)
+        value: object = next((given[key] for key in keys if given.get(key) is not None), None)
         if value is None:
             if name == "memory":
                 return "vm.ram", '"ram" is undefined'

@@ -58,13 +58,13 @@ def compile_expression(text: str) -> Callable[[Mapping[str, Any]], bool]:
         raise ExpressionError(f"the expression is longer than {LENGTH_LIMIT} characters")
     evaluate = _Parser(text).whole()
 
-    def predicate(server: Mapping[str, Any]) -> bool:
+    def predicate(server: Mapping[str, object]) -> bool:
         return _true(evaluate(server))
 
     return predicate
 
 
-def _true(value: Any) -> bool:
+def _true(value: object) -> bool:
     return value is not UNDEFINED and truthy(value)
 
 
@@ -192,7 +192,7 @@ class _Parser:
         raise self.unexpected()
 
 
-def _constant(value: Any) -> Evaluate:
+def _constant(value: object) -> Evaluate:
     return lambda _server: value
 
 
@@ -204,7 +204,7 @@ def _and(left: Evaluate, right: Evaluate) -> Evaluate:
     return lambda server: _true(left(server)) and _true(right(server))
 
 
-def _same(left: Any, right: Any, *, exact: bool) -> bool:
+def _same(left: object, right: object, *, exact: bool) -> bool:
     if left is UNDEFINED or right is UNDEFINED or left is None or right is None:
         if exact:
             return left is right
@@ -222,7 +222,7 @@ def _equal(left: Evaluate, right: Evaluate, *, wanted: bool, exact: bool) -> Eva
 
 
 def _ordered(left: Evaluate, right: Evaluate, sign: str) -> Evaluate:
-    def compare(server: Mapping[str, Any]) -> bool:
+    def compare(server: Mapping[str, object]) -> bool:
         one, other = left(server), right(server)
         numbers = is_number(one) and is_number(other)
         if not numbers and not (isinstance(one, str) and isinstance(other, str)):
@@ -233,7 +233,7 @@ def _ordered(left: Evaluate, right: Evaluate, sign: str) -> Evaluate:
 
 
 def _member(value: Evaluate, key: Evaluate) -> Evaluate:
-    def member(server: Mapping[str, Any]) -> Any:
+    def member(server: Mapping[str, object]) -> Any:
         whole, name = value(server), key(server)
         if isinstance(whole, Mapping):
             return cast("Mapping[str, Any]", whole).get(str(name), UNDEFINED)

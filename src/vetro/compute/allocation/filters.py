@@ -301,7 +301,7 @@ def traits(run: Run) -> Reasons | None:
     return run.judge("traits", shown, verdict)
 
 
-def _trait_mismatch(wanted: Any, held: Any) -> str | None:
+def _trait_mismatch(wanted: object, held: object) -> str | None:
     if held is None:
         return "undefined property"
     if isinstance(wanted, bool):

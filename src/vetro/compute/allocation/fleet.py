@@ -230,7 +230,7 @@ class Fleet:
     # --- tickets ---------------------------------------------------------------------------
 
     def with_tickets(
-        self, tickets: Mapping[str, Sequence[Mapping[str, Any]]], overheads: Mapping[str, float]
+        self, tickets: Mapping[str, Sequence[Mapping[str, object]]], overheads: Mapping[str, float]
     ) -> Fleet:
         """The fleet with the VMs of open tickets added. See ``reservations.ticketed_record``."""
         if not any(uuid in self.position for uuid in tickets):
@@ -258,7 +258,7 @@ class TicketedFleet(Fleet):
         self.version = 0
 
     def refresh(
-        self, tickets: Mapping[str, Sequence[Mapping[str, Any]]], changed: Mapping[int, None]
+        self, tickets: Mapping[str, Sequence[Mapping[str, object]]], changed: Mapping[int, None]
     ) -> None:
         """Process ``tickets``; ``changed`` servers of the underlying fleet have new records."""
         from vetro.compute.allocation.reservations import ticketed_record

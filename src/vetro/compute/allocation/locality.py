@@ -16,9 +16,9 @@ from vetro.compute.allocation.wording import truthy
 IGNORED = " (ignored b/c non-strict)"
 
 
-def hints(locality: Mapping[str, Any], name: str) -> list[str]:
+def hints(locality: Mapping[str, object], name: str) -> list[str]:
     """The uuids of ``near`` or ``far``."""
-    value: Any = locality.get(name)
+    value: object = locality.get(name)
     if not truthy(value):
         return []
     return [value] if isinstance(value, str) else cast("list[str]", value)

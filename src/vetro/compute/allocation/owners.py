@@ -46,7 +46,7 @@ def volumes_from(run: Run) -> Reasons | None:
     """A container that mounts other VMs' volumes goes to the server that has them."""
     if not truthy(run.vm.get("docker")) or run.vm.get("internal_metadata") is None:
         return skip("Requested VM is not a Docker container and/or has no internal_metadata")
-    given: Any = run.metadata.get("docker:volumesfrom")
+    given: object = run.metadata.get("docker:volumesfrom")
     wanted = cast("list[Any]", given) if isinstance(given, list) else []
     if not wanted:
         return skip("Requested VM has no VMs listed in internal_data docker:volumesfrom")

@@ -38,7 +38,7 @@ def listed(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def mapping(value: object) -> Mapping[str, Any]:
     """An object, or an empty one for any other value."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -110,7 +110,7 @@ class Record:
                 / MIB
             ),
         )
-        platform: Any = sysinfo.get("Live Image") or server.get("current_platform")
+        platform: object = sysinfo.get("Live Image") or server.get("current_platform")
         self.platform_time = stamp_time(platform if isinstance(platform, str) else None)
         reboot, boot = server.get("next_reboot"), server.get("last_boot")
         self.next_reboot = iso_time(reboot if isinstance(reboot, str) else None)
@@ -176,7 +176,7 @@ def _status(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
     return "undefined" if value is None else str(value)
 
 
-def _system(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+def _system(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Hashable:
     """System type and published VM brands."""
     brands = sysinfo.get("VM Brands")
     published = (
@@ -188,7 +188,7 @@ def _system(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
     return (kind if isinstance(kind, str) else None, published)
 
 
-def _nics(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+def _nics(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Hashable:
     """NIC tags with the names (of those that are not up) and the status of their interfaces.
 
     None without interfaces. Names of interfaces that are up are omitted, as they affect no
@@ -211,7 +211,7 @@ def _nics(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
     return tuple(tags)
 
 
-def _platform(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+def _platform(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Hashable:
     """Version, platform stamp, whether it is a Linux node."""
     version = sysinfo.get("SDC Version")
     stamp = sysinfo.get("Live Image")
@@ -228,7 +228,7 @@ def _traits(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
     return json_text(traits) if isinstance(traits, dict) else ""
 
 
-def _ratios(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+def _ratios(server: Mapping[str, object], _sysinfo: Mapping[str, object]) -> Hashable:
     """The server's own ratios (cpu, ram, disk, io, net); None when it has none."""
     ratios = server.get("overprovision_ratios")
     if not isinstance(ratios, dict):
@@ -240,7 +240,7 @@ def _ratios(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
     )
 
 
-def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
+def _hvm(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Hashable:
     """Whether bhyve works, its maximum of vcpus, cores, whether brands may be mixed."""
     most = sysinfo.get("Bhyve Max Vcpus")
     return (
@@ -251,7 +251,7 @@ def _hvm(_server: Mapping[str, Any], sysinfo: Mapping[str, Any]) -> Hashable:
     )
 
 
-def cores_of(sysinfo: Mapping[str, Any]) -> float | int:
+def cores_of(sysinfo: Mapping[str, object]) -> float | int:
     """Online cores, or all cores when the node does not report them."""
     online = sysinfo.get("CPU Online Count")
     return online if is_finite(online) else number(sysinfo.get("CPU Total Cores"))

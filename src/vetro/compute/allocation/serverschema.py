@@ -50,7 +50,7 @@ SYSINFO_INTEGERS: tuple[tuple[str, int], ...] = (
 MISSING = object()
 
 
-def invalid_server(server: Mapping[str, Any]) -> str | None:
+def invalid_server(server: Mapping[str, object]) -> str | None:
     """The error in a server record; None when it is valid."""
     wrong = _uuid(server)
     if wrong is not None:
@@ -75,8 +75,8 @@ def _missing(path: str) -> str:
     return f'property "{path}": is missing and it is required'
 
 
-def _uuid(server: Mapping[str, Any]) -> str | None:
-    value: Any = server.get("uuid", MISSING)
+def _uuid(server: Mapping[str, object]) -> str | None:
+    value: object = server.get("uuid", MISSING)
     if value is MISSING:
         return _missing("uuid")
     if not isinstance(value, str):
@@ -86,7 +86,7 @@ def _uuid(server: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _integer(path: str, value: Any, least: int, *, required: bool = True) -> str | None:
+def _integer(path: str, value: object, least: int, *, required: bool = True) -> str | None:
     if value is MISSING:
         return _missing(path) if required else None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -99,7 +99,7 @@ def _integer(path: str, value: Any, least: int, *, required: bool = True) -> str
     return None
 
 
-def _number(path: str, value: Any, least: float, most: float | None = None) -> str | None:
+def _number(path: str, value: object, least: float, most: float | None = None) -> str | None:
     if value is MISSING:
         return _missing(path)
     if not is_number(value) or value != value:  # NaN
@@ -111,7 +111,7 @@ def _number(path: str, value: Any, least: float, most: float | None = None) -> s
     return None
 
 
-def _boolean(path: str, value: Any, *, required: bool = True) -> str | None:
+def _boolean(path: str, value: object, *, required: bool = True) -> str | None:
     if value is True or value is False:
         return None
     if value is MISSING:
@@ -129,7 +129,7 @@ def _text(path: str, value: Any, least: int = 1, *, required: bool = True) -> st
     return None
 
 
-def _sysinfo(value: Any) -> str | None:
+def _sysinfo(value: object) -> str | None:
     if value is MISSING:
         return _missing("sysinfo")
     if not isinstance(value, dict):
@@ -155,7 +155,7 @@ def _sysinfo(value: Any) -> str | None:
     )
 
 
-def _address(value: Any) -> str | None:
+def _address(value: object) -> str | None:
     if value is MISSING:
         return None
     if not isinstance(value, str):
@@ -167,7 +167,7 @@ def _address(value: Any) -> str | None:
     return None
 
 
-def _interfaces(value: Any) -> str | None:
+def _interfaces(value: object) -> str | None:
     path = "sysinfo.Network Interfaces"
     if value is MISSING:
         return _missing(path)
@@ -178,7 +178,7 @@ def _interfaces(value: Any) -> str | None:
         if not isinstance(nic, dict):
             return wrong_type(at, nic, "object")
         given = cast("dict[str, Any]", nic)
-        status: Any = given.get("Link Status", MISSING)
+        status: object = given.get("Link Status", MISSING)
         if status is MISSING:
             return _missing(f"{at}.Link Status")
         if not isinstance(status, str):
@@ -188,7 +188,7 @@ def _interfaces(value: Any) -> str | None:
             return (
                 f'property "{at}.Link Status": does not have a value in the enumeration {choices}'
             )
-        names: Any = given.get("NIC Names", MISSING)
+        names: object = given.get("NIC Names", MISSING)
         if names is MISSING:
             return _missing(f"{at}.NIC Names")
         if not isinstance(names, list):
@@ -200,7 +200,7 @@ def _interfaces(value: Any) -> str | None:
     return None
 
 
-def _ratios(value: Any) -> str | None:
+def _ratios(value: object) -> str | None:
     if value is MISSING:
         return None
     if not isinstance(value, dict):
@@ -217,7 +217,7 @@ def _ratios(value: Any) -> str | None:
     return None
 
 
-def _vms(value: Any) -> str | None:
+def _vms(value: object) -> str | None:
     if value is MISSING:
         return None
     if not isinstance(value, dict):

@@ -50,12 +50,12 @@ class AllocationRequest:
 
 def check_request(
     *,
-    vm: Any,
-    image: Any,
-    package: Any = None,
-    servers: Any = None,
-    nic_tags: Any = None,
-    nic_tag_requirements: Any = None,
+    vm: object,
+    image: object,
+    package: object = None,
+    servers: object = None,
+    nic_tags: object = None,
+    nic_tag_requirements: object = None,
     named: bool = False,
 ) -> AllocationRequest:
     """A request from the parameters of POST /allocate. Errors: ``InvalidRequest``.
@@ -77,7 +77,7 @@ def check_request(
 # --- image ---------------------------------------------------------------------------------
 
 
-def _image(value: Any) -> Object:
+def _image(value: object) -> Object:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("image", message)
 
@@ -88,7 +88,7 @@ def _image(value: Any) -> Object:
         raise wrong('"image.image_size" has invalid type')
     if "traits" in image:
         image["traits"] = _traits("image", '"image.traits": ', image["traits"])
-    requirements: Any = image.get("requirements")
+    requirements: object = image.get("requirements")
     if requirements is None:
         image.pop("requirements", None)
         return image
@@ -105,7 +105,7 @@ def _image(value: Any) -> Object:
     return image
 
 
-def _platform(parameter: str, path: str, value: Any) -> None:
+def _platform(parameter: str, path: str, value: object) -> None:
     if not isinstance(value, dict):
         raise InvalidRequest(parameter, f'"{path}" is not a hash')
     for version, stamp in cast("Object", value).items():
@@ -115,7 +115,7 @@ def _platform(parameter: str, path: str, value: Any) -> None:
             raise InvalidRequest(parameter, f'"{path}" contains an invalid platform date')
 
 
-def _traits(parameter: str, prefix: str, value: Any) -> Object:
+def _traits(parameter: str, prefix: str, value: object) -> Object:
     """The traits as an object: a list becomes one by position, and then matches nothing (§3.1)."""
     if value is None:
         return {}
@@ -129,7 +129,7 @@ def _traits(parameter: str, prefix: str, value: Any) -> Object:
 # --- package -------------------------------------------------------------------------------
 
 
-def _package(value: Any) -> Object:
+def _package(value: object) -> Object:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("package", message)
 
@@ -137,10 +137,10 @@ def _package(value: Any) -> Object:
         raise wrong('"package" has invalid type')
     package: Object = {**cast("Object", value)}
     for name in OVERPROVISION:
-        given: Any = package.get(name)
+        given: object = package.get(name)
         if truthy(given) and _ratio(given) is None:
             raise wrong(f'"package.{name}" has invalid type')
-    spread: Any = package.get("alloc_server_spread")
+    spread: object = package.get("alloc_server_spread")
     if truthy(spread) and spread not in SPREADS:
         raise wrong('"alloc_server_spread" has invalid value')
     for name in ("min_platform", "max_platform", "traits"):
@@ -161,7 +161,7 @@ def _package(value: Any) -> Object:
     return _normalised(package)
 
 
-def _ratio(value: Any) -> float | None:
+def _ratio(value: object) -> float | None:
     if is_finite(value):
         return float(value)
     if isinstance(value, str):
@@ -187,7 +187,7 @@ def _normalised(package: Object) -> Object:
 # --- vm ------------------------------------------------------------------------------------
 
 
-def _vm(value: Any, image: Object, *, named: bool) -> Object:
+def _vm(value: object, image: Object, *, named: bool) -> Object:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("vm", message)
 
@@ -210,7 +210,7 @@ def _vm(value: Any, image: Object, *, named: bool) -> Object:
     if vm.get("locality") is not None:
         _locality(vm["locality"])
     if vm.get("nic_tags") is not None:
-        tags: Any = vm["nic_tags"]
+        tags: object = vm["nic_tags"]
         if not isinstance(tags, list):
             raise wrong('VM "nic_tags" is not an array')
         if not all(isinstance(tag, str) for tag in cast("list[Any]", tags)):
@@ -222,12 +222,12 @@ def _vm(value: Any, image: Object, *, named: bool) -> Object:
     if vm.get("internal_metadata") is not None:
         vm["internal_metadata"] = _internal_metadata(vm["internal_metadata"])
     _fits_image(vm, image)
-    brand: Any = vm.get("brand")
+    brand: object = vm.get("brand")
     vm["brand"] = str(brand) if truthy(brand) else "joyent"
     return vm
 
 
-def _affinity(value: Any) -> None:
+def _affinity(value: object) -> None:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("vm", f'VM "affinity{message}')
 
@@ -248,7 +248,7 @@ def _affinity(value: Any) -> None:
             raise wrong('.valueType" has invalid value')
 
 
-def _locality(value: Any) -> None:
+def _locality(value: object) -> None:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("vm", f'VM "locality{message}')
 
@@ -256,7 +256,7 @@ def _locality(value: Any) -> None:
         raise wrong('" is has wrong type')
     given = cast("Object", value)
     for name in ("near", "far"):
-        hint: Any = given.get(name)
+        hint: object = given.get(name)
         if not truthy(hint):
             continue
         if isinstance(hint, str):
@@ -270,14 +270,14 @@ def _locality(value: Any) -> None:
         raise wrong('.strict" is given, but not boolean')
 
 
-def _internal_metadata(value: Any) -> Object:
+def _internal_metadata(value: object) -> Object:
     def wrong(message: str) -> InvalidRequest:
         return InvalidRequest("vm", f'"vm.internal_metadata{message}')
 
     if not isinstance(value, dict):
         raise wrong('" is not a hash')
     metadata: Object = {**cast("Object", value)}
-    volumes: Any = metadata.get("docker:volumesfrom")
+    volumes: object = metadata.get("docker:volumesfrom")
     if not truthy(volumes):
         return metadata
     if isinstance(volumes, str):
@@ -303,7 +303,7 @@ def _fits_image(vm: Object, image: Object) -> None:
 # --- the other parameters ------------------------------------------------------------------
 
 
-def _servers(value: Any) -> list[str]:
+def _servers(value: object) -> list[str]:
     if not isinstance(value, list):
         raise InvalidRequest("servers", "value was not an array")
     uuids: list[str] = []
@@ -314,7 +314,7 @@ def _servers(value: Any) -> list[str]:
     return uuids
 
 
-def _nic_tags(value: Any) -> list[str]:
+def _nic_tags(value: object) -> list[str]:
     if not isinstance(value, list):
         raise InvalidRequest("nic_tags", "value was not an array")
     tags = cast("list[Any]", value)
@@ -323,7 +323,7 @@ def _nic_tags(value: Any) -> list[str]:
     return tags
 
 
-def _nic_tag_requirements(value: Any, field: str = "nic_tag_requirements") -> list[list[str]]:
+def _nic_tag_requirements(value: object, field: str = "nic_tag_requirements") -> list[list[str]]:
     def wrong(path: str, item: Any, wanted: str) -> InvalidRequest:
         return InvalidRequest(field, wrong_type(path, item, wanted))
 
@@ -353,7 +353,7 @@ DECLARED: tuple[tuple[str, str, bool], ...] = (
 )
 
 
-def check_types(body: Mapping[str, Any]) -> dict[str, str]:
+def check_types(body: Mapping[str, object]) -> dict[str, str]:
     """The messages for all parameters of the wrong type, in declared order (§1.1)."""
     errors: dict[str, str] = {}
     for name, kind, required in DECLARED:
@@ -361,7 +361,7 @@ def check_types(body: Mapping[str, Any]) -> dict[str, str]:
             if required:
                 errors[name] = type_message(kind, "Undefined")
             continue
-        value: Any = body[name]
+        value: object = body[name]
         if not isinstance(value, list if kind == "array" else dict):
             errors[name] = type_message(kind, _class_of(value))
     return errors
@@ -374,7 +374,7 @@ def type_message(kind: str, found: str) -> str:
     return f"value is not an object. (was: [object {found}])"
 
 
-def _class_of(value: Any) -> str:
+def _class_of(value: object) -> str:
     if value is None:
         return "Null"
     if isinstance(value, bool):

@@ -20,7 +20,7 @@ CENT = Decimal("0.01")
 HUGE = 1e300
 
 
-def truthy(value: Any) -> bool:
+def truthy(value: object) -> bool:
     """Whether a JSON value counts as given: not null, false, 0, NaN or empty text."""
     if value is None or value is False or value == "":
         return False
@@ -29,17 +29,17 @@ def truthy(value: Any) -> bool:
     return True
 
 
-def is_number(value: Any) -> TypeGuard[float | int]:
+def is_number(value: object) -> TypeGuard[float | int]:
     """Whether a JSON value is a number (a boolean is not)."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def is_finite(value: Any) -> TypeGuard[float | int]:
+def is_finite(value: object) -> TypeGuard[float | int]:
     """Whether a JSON value is a usable number: not NaN, not beyond ``HUGE``."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -HUGE < value < HUGE
 
 
-def is_uuid(value: Any) -> TypeGuard[str]:
+def is_uuid(value: object) -> TypeGuard[str]:
     """Whether it is a UUID in lower case."""
     return isinstance(value, str) and UUID_LOWER.match(value) is not None
 
@@ -79,7 +79,7 @@ def rounded2(value: float) -> float:
     return float(fixed2(value))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """The JSON value with whole floats as integers."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return int(value)
@@ -95,7 +95,7 @@ def json_text(value: Any) -> str:
     return json.dumps(plain(value), separators=(",", ":"), ensure_ascii=False)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """The type name of a JSON value as the messages use it (null and arrays are objects)."""
     if isinstance(value, bool):
         return "boolean"
@@ -104,7 +104,7 @@ def kind_of(value: Any) -> str:
     return "string" if isinstance(value, str) else "object"
 
 
-def value_text(value: Any) -> str:
+def value_text(value: object) -> str:
     """A JSON value inside a message: text as it is, arrays joined by commas."""
     if value is None:
         return "null"
@@ -119,7 +119,7 @@ def value_text(value: Any) -> str:
     return "[object Object]" if isinstance(value, dict) else str(value)
 
 
-def wrong_type(path: str, value: Any, wanted: str) -> str:
+def wrong_type(path: str, value: object, wanted: str) -> str:
     """The message for a value of the wrong type at ``path`` (the root has an empty path)."""
     shown = f"{value_text(value).lower()} - " if path else ""
     return f'property "{path}": {shown}{kind_of(value)} value found, but a {wanted} is required'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -45,7 +45,7 @@ def of_struct(type_: type[msgspec.Struct], *, name: str = "") -> Named:
     return shape(name or type_.__name__, forms, optional)
 
 
-def _form(type_: Any) -> dict[str, Any]:
+def _form(type_: object) -> dict[str, Any]:
     """The schema of a field's type, as far as the structs of the wire need it."""
     origin, inner = get_origin(type_), get_args(type_)
     if origin is UnionType or origin is Union:
@@ -61,7 +61,7 @@ def _form(type_: Any) -> dict[str, Any]:
 _SIMPLE: dict[Any, dict[str, Any]] = {str: _TEXT, int: _WHOLE, bool: _FLAG}
 
 
-def _open(name: str, properties: dict[str, Any]) -> Named:
+def _open(name: str, properties: Mapping[str, object]) -> Named:
     """An object whose properties are optional, and which may have further ones."""
     return shape(name, properties, tuple(properties))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -101,13 +102,13 @@ class HeartbeatLane(Envelope):
 
     async def _answer(
         self,
-        scope: dict[str, Any],
+        scope: Mapping[str, object],
         server_uuid: str,
         request_id: bytes,
         receive: Receive,
         send: Send,
     ) -> None:
-        message: Any = await receive()
+        message: object = await receive()
         body: bytes = message.get("body", b"")
         if message["type"] != "http.request" or message.get("more_body") or body not in _EMPTY:
             # The body is returned as it was read.

@@ -90,7 +90,7 @@ async def allocate(call: Call) -> Response[Any]:
 async def capacity(call: Call) -> Body:
     """ServerCapacity: what is left on each server."""
     body = await _body_of(call.request)
-    given: Any = body.get("servers")
+    given: object = body.get("servers")
     if call.request.method == "GET" and isinstance(given, str):
         given = [one for one in given.split(",") if one]
     if given is not None and not isinstance(given, list):

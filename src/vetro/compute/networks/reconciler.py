@@ -211,7 +211,7 @@ class NetworkReconciler:
             log.warning("node_networks_not_applied", server=server_uuid, error=str(error))
 
 
-def given_up(used: set[str], ranges: Mapping[str, Row[Any]]) -> set[str]:
+def given_up(used: set[str], ranges: Mapping[str, Row[object]]) -> set[str]:
     """Subnets being removed whose addresses another subnet on the same node has taken over."""
     return {
         uuid

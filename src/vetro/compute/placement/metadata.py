@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid as uuids
-from typing import Any
 
 from sqlalchemy import insert, select, update
 
@@ -52,7 +51,7 @@ class Metadata:
 
     async def boolean_in(self, tx: Transaction, name: str, default: bool) -> bool:
         """`boolean` within a transaction."""
-        value: Any = (await self.read(tx)).get(name)
+        value: object = (await self.read(tx)).get(name)
         return default if value in (None, "") else str(value).lower() == "true"
 
     async def view(self) -> Record:

@@ -110,11 +110,11 @@ def unavailable(message: str) -> Fault:
     return Fault(message, status=503, type_="ServiceUnavailable")
 
 
-def conflict(message: str, **extra: Any) -> Fault:
+def conflict(message: str, **extra: object) -> Fault:
     """409 Conflict: ours, for networks, images and addresses."""
     return Fault(message, status=409, type_="Conflict", extra=extra)
 
 
-def no_server(message: str, steps: list[Any]) -> Fault:
+def no_server(message: str, steps: Sequence[object]) -> Fault:
     """409 NoAllocatableServersError with the steps of the allocation."""
     return Fault(message, status=409, type_="NoAllocatableServersError", extra={"steps": steps})

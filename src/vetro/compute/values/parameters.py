@@ -52,7 +52,7 @@ async def _read_body(request: Request[Any, Any, Any]) -> Params:
     if kind not in ("", "application/json", "text/json"):
         raise UnsupportedMediaType(f"Content type {kind} is not application/json")
     try:
-        value: Any = msgspec.json.decode(raw)
+        value: object = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody("Malformed request body") from error
     if value is None:

@@ -170,7 +170,7 @@ def provisionable(
 
 
 def record_of(
-    row: Row[Any], held: Sequence[Row[Any]], last_heartbeat: datetime | None, datacenter: str
+    row: Row[Any], held: Sequence[Row[object]], last_heartbeat: datetime | None, datacenter: str
 ) -> Record:
     """The whole record of a server. ``held``: the VMs the service knows to be there."""
     sample: Record = row.sample or {}
@@ -223,7 +223,7 @@ def record_of(
 _INTERNAL = frozenset({"sample_time", "whole_sample_time", "moved_vms"})
 
 
-def shown_vms(reported: Mapping[str, Json], held: Iterable[Row[Any]]) -> dict[str, Record]:
+def shown_vms(reported: Mapping[str, Json], held: Iterable[Row[object]]) -> dict[str, Record]:
     """A server's ``vms``: what its node reports, and what the service has placed there."""
     shown: dict[str, Record] = {uuid: mapping(one) for uuid, one in reported.items()}
     for vm in held:

@@ -191,7 +191,7 @@ def _text(body: Body, name: str, default: str | None = None, *, limit: int = 255
     return value
 
 
-def images_in(vm: Any) -> set[str]:
+def images_in(vm: object) -> set[str]:
     """The images that a VM (its payload, or the object a node reports) is made of."""
     given = cast("Body", vm) if isinstance(vm, dict) else {}
     disks = cast("list[Any]", given.get("disks")) if isinstance(given.get("disks"), list) else []

@@ -101,7 +101,7 @@ class Machines:
         uuid = str(body.get("uuid") or uuids.uuid4()).lower()
         if not UUID.match(uuid):
             raise invalid_argument("Invalid vm_uuid")
-        given: Any = body.get("ports") or []
+        given: object = body.get("ports") or []
         if not isinstance(given, list):
             raise invalid_parameters({"ports": "value was not an array"})
         async with self.database.transaction() as tx:
@@ -523,7 +523,7 @@ async def _life_fence(tx: Transaction, uuid: str) -> Body:
     return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 

@@ -433,12 +433,12 @@ class Volumes:
             raise Fault(message, status=_STATUS[code], type_=code)
         raise internal_error(message, details)
 
-    async def _set(self, uuid: str, **values: Any) -> Row[Any]:
+    async def _set(self, uuid: str, **values: object) -> Row[Any]:
         async with self.database.transaction() as tx:
             await tx.execute(update(volumes).where(volumes.c.uuid == uuid).values(**values))
         return await self.find(uuid, None)
 
-    async def _set_copy(self, uuid: str, **values: Any) -> Row[Any]:
+    async def _set_copy(self, uuid: str, **values: object) -> Row[Any]:
         async with self.database.transaction() as tx:
             mine = volume_copies.c.uuid == uuid
             await tx.execute(update(volume_copies).where(mine).values(**values))

@@ -418,7 +418,7 @@ class NodeTasks:
         }
         return {**taken, "fence": row.fence} if row.fence else taken
 
-    async def finish_pulled(self, server_uuid: str, id_: str, status: int, body: Any) -> None:
+    async def finish_pulled(self, server_uuid: str, id_: str, status: int, body: object) -> None:
         """Take the result of a pulled task; again: nothing. Errors: 404."""
         async with self.database.read() as tx:
             query = select(tasks).where(tasks.c.id == id_, tasks.c.server_uuid == server_uuid)

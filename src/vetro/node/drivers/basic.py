@@ -85,21 +85,23 @@ class BasicHypervisor:
         """No volumes."""
         raise not_implemented("A volume", self.name)
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """No volumes."""
         raise not_implemented("A volume", self.name)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """No volumes: the VM has none."""
 
     async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
         """No volumes."""
         raise not_implemented("A volume", self.name)
 
-    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
         """Nothing writes into volumes."""
         return contextlib.nullcontext()
 
-    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def migrate_live(
+        self, vm: Vm, action: str, params: Mapping[str, object]
+    ) -> dict[str, Any]:
         """Running VMs cannot be moved."""
         raise not_implemented(f"Moving a running VM ({action})", self.name)

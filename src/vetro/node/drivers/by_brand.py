@@ -36,7 +36,7 @@ class HypervisorByBrand:
             dict.fromkeys(name for hypervisor in hypervisors for name in hypervisor.features)
         )
 
-    def serving(self, vm: Mapping[str, Any]) -> Hypervisor:
+    def serving(self, vm: Mapping[str, object]) -> Hypervisor:
         """The hypervisor of a VM."""
         return self._by_brand.get(str(vm.get("brand")), self._hypervisors[0])
 
@@ -173,11 +173,11 @@ class HypervisorByBrand:
         """That of the brand's hypervisor."""
         return self.serving({"brand": brand}).volume_format(brand)
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Give it a volume."""
         await self.serving(vm).attach_volume(vm, entry)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Take a volume from it."""
         await self.serving(vm).detach_volume(vm, entry)
 
@@ -185,11 +185,13 @@ class HypervisorByBrand:
         """Make one of its volumes larger."""
         await self.serving(vm).grow_volume(vm, entry, size)
 
-    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
         """Hold its writing into a volume."""
         return self.serving(vm).still(vm, entry)
 
-    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def migrate_live(
+        self, vm: Vm, action: str, params: Mapping[str, object]
+    ) -> dict[str, Any]:
         """One step of a migration."""
         return await self.serving(vm).migrate_live(vm, action, params)
 

@@ -336,7 +336,7 @@ class ManagedDriver:
         await self._hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
 
     async def migrate_live(
-        self, uuid: str, action: str, params: Mapping[str, Any]
+        self, uuid: str, action: str, params: Mapping[str, object]
     ) -> dict[str, Any]:
         """``machine_migrate`` of a VM that moves while it runs."""
         vm = self._usable(uuid) if self.exists(uuid) else {"uuid": uuid}

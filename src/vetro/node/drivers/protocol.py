@@ -219,7 +219,7 @@ class Driver(Protocol):
         """Bytes on disk."""
         ...
 
-    async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
+    async def amend(self, uuid: str, fields: Mapping[str, object]) -> Vm:
         """Change the record only (used by migrations); the VM itself does not change."""
         ...
 
@@ -228,7 +228,7 @@ class Driver(Protocol):
         ...
 
     async def migrate_live(
-        self, uuid: str, action: str, params: Mapping[str, Any]
+        self, uuid: str, action: str, params: Mapping[str, object]
     ) -> dict[str, Any]:
         """``machine_migrate`` of a VM that moves while it runs."""
         ...
@@ -393,11 +393,11 @@ class Hypervisor(Protocol):
         """The format of volumes (``vetro.node.storage.volumes``) that VMs of a brand take."""
         ...
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Give a running VM the volume ``entry`` of its record; at its next start it has it anyway."""
         ...
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Take the volume from a VM, running or not; what was written is on disk afterwards."""
         ...
 
@@ -405,10 +405,12 @@ class Hypervisor(Protocol):
         """Make a volume that a VM has larger (``size`` in GiB)."""
         ...
 
-    def still(self, vm: Vm, entry: Mapping[str, Any]) -> AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
         """Hold the VM's writing into the volume until the block ends."""
         ...
 
-    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def migrate_live(
+        self, vm: Vm, action: str, params: Mapping[str, object]
+    ) -> dict[str, Any]:
         """``machine_migrate`` of a hypervisor that moves running VMs (feature ``live-migration``)."""
         ...

@@ -65,11 +65,11 @@ class SimulatedHypervisor(BasicHypervisor):
         """As a real node of that brand; only records change."""
         return "ext4" if brand in CONTAINER_BRANDS else "qcow2"
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Only the record changes."""
         self._fail("attach_volume")
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Only the record changes."""
         self._fail("detach_volume")
 

@@ -151,7 +151,7 @@ def machine_stats(
     pid: int,
     limit: int,
     interfaces: Mapping[str, str],
-    blocks: Sequence[Mapping[str, Any]],
+    blocks: Sequence[Mapping[str, object]],
     proc: Path = Path("/proc"),
 ) -> dict[str, Any]:
     """Of a virtual machine that runs as process ``pid``: what it uses of this machine.

@@ -290,7 +290,9 @@ class ImageStore:
         except FileNotFoundError:
             return 0.0
 
-    async def _install(self, uuid: str, manifest: Mapping[str, Any], peers: Sequence[str]) -> None:
+    async def _install(
+        self, uuid: str, manifest: Mapping[str, object], peers: Sequence[str]
+    ) -> None:
         work = self.directory / uuid
         try:
             await self._discard(work)
@@ -376,7 +378,7 @@ class ImageStore:
         await self._fetch(uuid, archive)
         await _check_digest(archive, uuid, wanted)
 
-    async def _make_tree(self, uuid: str, archive: Path, manifest: Mapping[str, Any]) -> None:
+    async def _make_tree(self, uuid: str, archive: Path, manifest: Mapping[str, object]) -> None:
         assert self._id_base is not None
         root = self.directory / uuid / "rootfs"
         origin = manifest.get("origin")
@@ -403,7 +405,7 @@ class ImageStore:
             await asyncio.to_thread(mark_whiteouts, root)
 
 
-def sha256_of(manifest: Mapping[str, Any]) -> str:
+def sha256_of(manifest: Mapping[str, object]) -> str:
     """The digest of its file that a manifest gives; '' without one."""
     given = manifest.get("sha256")
     if given:

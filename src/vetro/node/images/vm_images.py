@@ -381,7 +381,7 @@ async def export(disk: Path, image: VmImage, target: Path, compression: str) -> 
         await asyncio.to_thread(_pack, members, target, _TAR_MODES[compression])
 
 
-def _key(inputs: dict[str, Any]) -> str:
+def _key(inputs: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:24]
 
 

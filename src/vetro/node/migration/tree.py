@@ -43,7 +43,7 @@ class TreeError(Exception):
     """The connection was lost, or the other side sent invalid data."""
 
 
-def write_line(stream: Stream, value: Any) -> None:
+def write_line(stream: Stream, value: object) -> None:
     """Send one message."""
     stream.write(msgspec.json.encode(value) + b"\n")
 

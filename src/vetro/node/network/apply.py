@@ -7,7 +7,7 @@ them (about 6 ms) but costs 0.14 s and 20 MiB at import, and blocks the event lo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ class NetworkApplier:
             write_json(self._file, value)
             return {"version": version, "applied": True, "kept": kept}
 
-    async def _apply(self, value: Mapping[str, Any]) -> list[str]:
+    async def _apply(self, value: Mapping[str, object]) -> list[str]:
         state = parse(value, self._prefix)
         await self._make_filter_available(state)
         try:
@@ -131,7 +131,9 @@ class NetworkApplier:
             _IP_FORWARD.write_text("1\n")
 
 
-def neighbour_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> list[str]:
+def neighbour_commands(
+    state: State, prefix: str, current: Sequence[Mapping[str, object]]
+) -> list[str]:
     """The ``ip`` commands that set the neighbour table: which interface has which address.
 
     No lookups are needed, and an address that changes hands is correct at once.

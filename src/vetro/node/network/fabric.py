@@ -8,7 +8,7 @@ are sent to each node of the fabric; the location of addresses is learnt from th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vetro.node.errors import NetworkError
@@ -75,7 +75,7 @@ def gateway_commands(state: State, present: dict[str, Link]) -> list[str]:
     ]
 
 
-def peer_commands(state: State, prefix: str, current: list[dict[str, Any]]) -> list[str]:
+def peer_commands(state: State, prefix: str, current: Sequence[Mapping[str, object]]) -> list[str]:
     """The ``bridge`` commands that make each tunnel lead to its nodes and no others.
 
     ``current``: ``bridge -j fdb show``.

@@ -229,7 +229,7 @@ def _uplink(value: object, where: str) -> tuple[str, int] | None:
 
 
 def _port(
-    item: Mapping[str, Any], networks: Mapping[str, Network], prefix: str, where: str
+    item: Mapping[str, object], networks: Mapping[str, Network], prefix: str, where: str
 ) -> Port:
     mac = str(item.get("mac") or "").lower()
     if not _MAC.fullmatch(mac):
@@ -261,7 +261,7 @@ def _port(
     )
 
 
-def _rules(item: Mapping[str, Any], where: str) -> tuple[Rule, ...]:
+def _rules(item: Mapping[str, object], where: str) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for index, rule in _items(item, "rules"):
         place = f"{where}.rules[{index}]"

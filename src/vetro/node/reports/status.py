@@ -86,7 +86,7 @@ class StatusReader:
         return known[1]
 
 
-def summary(vm: Mapping[str, Any]) -> dict[str, Any]:
+def summary(vm: Mapping[str, object]) -> dict[str, Any]:
     """The nine properties of a VM in a status event; the required ones are always present."""
     short = {name: vm.get(name) for name in SUMMARY}
     short["quota"] = short["quota"] or 0

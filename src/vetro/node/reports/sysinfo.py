@@ -141,7 +141,7 @@ def is_set_up(data_dir: Path) -> bool:
     return kept.get("complete") is not False
 
 
-def significant(info: Mapping[str, Any]) -> dict[str, Any]:
+def significant(info: Mapping[str, object]) -> dict[str, Any]:
     """``info`` without what changes all the time: if equal, there is nothing to report."""
     return {name: value for name, value in info.items() if name not in VOLATILE}
 

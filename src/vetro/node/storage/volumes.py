@@ -67,7 +67,7 @@ class VolumeStore:
 
     def find(self, uuid: str) -> VolumeRecord | None:
         """A volume of this node; None for a half-made one, too."""
-        found: Any = read_json(self.path(uuid) / "record.json")
+        found: object = read_json(self.path(uuid) / "record.json")
         return None if found is None else msgspec.convert(found, VolumeRecord)
 
     def need(self, uuid: str) -> VolumeRecord:

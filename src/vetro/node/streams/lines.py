@@ -42,7 +42,7 @@ async def messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any
             yield cast("dict[str, Any]", value)
 
 
-def data_of(given: Mapping[str, Any]) -> bytes:
+def data_of(given: Mapping[str, object]) -> bytes:
     """The ``data`` of a line: base64, or plain text."""
     try:
         return base64.b64decode(str(given.get("data") or ""), validate=True)

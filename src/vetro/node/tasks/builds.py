@@ -39,7 +39,7 @@ class Builder:
         self._scratch = scratch
         self._publish = publish
 
-    async def build(self, client: socket.socket, payload: Mapping[str, Any]) -> None:
+    async def build(self, client: socket.socket, payload: Mapping[str, object]) -> None:
         """Read the context (a tar, until the client closes its side), build, publish.
 
         ``payload``: ``t`` (name and tag), ``dockerfile``, ``buildargs``, ``owner``. Lines of JSON to
@@ -47,7 +47,7 @@ class Builder:
         """
         loop = asyncio.get_running_loop()
 
-        async def say(**fields: Any) -> None:
+        async def say(**fields: object) -> None:
             await loop.sock_sendall(client, msgspec.json.encode(fields) + b"\n")
 
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)

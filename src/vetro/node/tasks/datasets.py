@@ -46,7 +46,7 @@ class DatasetTasks:
             ),
         ]
 
-    def _vm(self, params: Mapping[str, Any]) -> str:
+    def _vm(self, params: Mapping[str, object]) -> str:
         return self._datasets.vm_of(str(params.get("dataset") or "")) or ""
 
     def _task(
@@ -65,37 +65,37 @@ class DatasetTasks:
 
         return run
 
-    async def _create(self, params: Mapping[str, Any]) -> None:
+    async def _create(self, params: Mapping[str, object]) -> None:
         await self._datasets.create(text(params, "dataset"))
 
-    async def _destroy(self, params: Mapping[str, Any]) -> None:
+    async def _destroy(self, params: Mapping[str, object]) -> None:
         await self._datasets.destroy(text(params, "dataset"))
 
     async def _rename(self, params: Mapping[str, Any]) -> None:
         await self._datasets.rename(text(params, "dataset"), text(params, "newname"))
 
-    async def _snapshot(self, params: Mapping[str, Any]) -> None:
+    async def _snapshot(self, params: Mapping[str, object]) -> None:
         await self._datasets.snapshot(text(params, "dataset"))
 
-    async def _rollback(self, params: Mapping[str, Any]) -> None:
+    async def _rollback(self, params: Mapping[str, object]) -> None:
         await self._datasets.rollback(text(params, "dataset"))
 
-    async def _clone(self, params: Mapping[str, Any]) -> None:
+    async def _clone(self, params: Mapping[str, object]) -> None:
         await self._datasets.clone(text(params, "snapshot"), text(params, "dataset"))
 
-    async def _set(self, params: Mapping[str, Any]) -> None:
+    async def _set(self, params: Mapping[str, object]) -> None:
         properties = as_object(params.get("properties"), "properties")
         await self._datasets.set_properties(text(params, "dataset"), properties)
 
     async def _list(self, _params: Mapping[str, Any]) -> Any:
         return await self._datasets.list()
 
-    async def _snapshots(self, params: Mapping[str, Any]) -> Any:
+    async def _snapshots(self, params: Mapping[str, object]) -> Any:
         return await self._datasets.snapshots(str(params.get("dataset") or "") or None)
 
-    async def _pools(self, _params: Mapping[str, Any]) -> Any:
+    async def _pools(self, _params: Mapping[str, object]) -> Any:
         return await self._datasets.pools()
 
-    async def _properties(self, params: Mapping[str, Any]) -> Any:
+    async def _properties(self, params: Mapping[str, object]) -> Any:
         wanted = [str(name) for name in array(params, "properties")]
         return await self._datasets.properties(str(params.get("dataset") or ""), wanted)

@@ -231,7 +231,7 @@ def _environment(given: list[object]) -> dict[str, str]:
     return {name: value for name, separator, value in pairs if separator and name}
 
 
-def _console_size(command: Mapping[str, Any]) -> tuple[int, int] | None:
+def _console_size(command: Mapping[str, object]) -> tuple[int, int] | None:
     """``ConsoleSize``: rows and columns of the terminal when the command starts."""
     match array(command, "ConsoleSize"):
         case []:

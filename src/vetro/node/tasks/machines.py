@@ -123,7 +123,7 @@ class MachineTasks:
         """Apply the update rules; ``{vm}``."""
         return {"vm": await self._driver.update(vm_uuid(context.params), context.params)}
 
-    async def _update_first(self, uuid: str, params: Mapping[str, Any]) -> None:
+    async def _update_first(self, uuid: str, params: Mapping[str, object]) -> None:
         changes = as_object(params.get("update"), "update")
         if changes:
             await self._driver.update(uuid, {**changes, "uuid": uuid})
@@ -192,7 +192,7 @@ class MachineTasks:
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _parse_network(given: Mapping[str, Any], where: str) -> Network:
+def _parse_network(given: Mapping[str, object], where: str) -> Network:
     try:
         return ipaddress.ip_network(str(given["subnet"]), strict=False)
     except (KeyError, ValueError) as error:

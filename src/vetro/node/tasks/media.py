@@ -142,7 +142,7 @@ class MediaTasks:
         return before
 
     async def _export(
-        self, context: TaskContext, uuid: str, manifest: dict[str, Any], compression: str
+        self, context: TaskContext, uuid: str, manifest: Mapping[str, object], compression: str
     ) -> None:
         depth = int(context.params.get("max_origin_depth") or _DEPTH)
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)

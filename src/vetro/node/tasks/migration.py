@@ -74,7 +74,7 @@ class MigrationTasks:
                 return await self._driver.migrate_live(uuid, action, params)
         return await self._actions[action](uuid, params)
 
-    async def _sync(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _sync(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         """Send the files to ``host``, ``port`` with ``token``; progress at ``{pid, host, port}``.
 
         With ``wait`` it returns at the end of the transfer, with ``transferred`` bytes; also with
@@ -97,7 +97,7 @@ class MigrationTasks:
             answer |= await self._migrations.outcome(int(where["pid"]))
         return answer
 
-    async def _receive(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _receive(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         """Wait for the files; ``{pid, host, port, token}``."""
         vm = await self._driver.load(uuid)
         if vm["state"] != "stopped":
@@ -107,7 +107,7 @@ class MigrationTasks:
             )
         return await self._migrations.start("receive", uuid, await self._driver.files(uuid))
 
-    async def _estimate(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _estimate(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         return {"size": (await self._driver.usage(uuid)).used}
 
     async def _details(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -115,7 +115,7 @@ class MigrationTasks:
         return {"quotaStr": str(quota), "reservationStr": "0"}
 
     async def _set_create_timestamp(
-        self, uuid: str, params: Mapping[str, Any]
+        self, uuid: str, params: Mapping[str, object]
     ) -> Mapping[str, Any]:
         vm = as_object(params.get("vm"), "vm")
         stamp = params.get("create_timestamp") or vm.get("create_timestamp")
@@ -123,15 +123,15 @@ class MigrationTasks:
             raise invalid("create_timestamp must be an ISO time in UTC")
         return {"vm": await self._driver.amend(uuid, {"create_timestamp": str(stamp)})}
 
-    async def _remove_quota(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _remove_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         await self._driver.limit_storage(uuid, limited=False)
         return {}
 
-    async def _restore_quota(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _restore_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         await self._driver.limit_storage(uuid, limited=True)
         return {}
 
-    async def _keep_snapshot(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _keep_snapshot(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         """Keep the received files as the snapshot ``snapshot_name`` of ``created_at``; ``{vm}``."""
         name, stamp = str(params.get("snapshot_name") or ""), str(params.get("created_at") or "")
         if not _TIME.fullmatch(stamp):
@@ -141,14 +141,14 @@ class MigrationTasks:
             vm = await self._driver.create_snapshot(uuid, name, created_at=stamp)
         return {"vm": vm}
 
-    async def _remove_snapshots(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _remove_snapshots(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         vm = await self._driver.load(uuid)
         for entry in vm.get("snapshots", []):
             if _SYNC_SNAPSHOT.fullmatch(entry["name"]):
                 await self._driver.delete_snapshot(uuid, entry["name"])
         return {}
 
-    async def _setup(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _setup(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         """Create the VM here, stopped and hidden, with an unchanged root; ``{vm}``. Repeatable."""
         if self._driver.exists(uuid):
             vm = await self._driver.load(uuid)
@@ -166,7 +166,7 @@ class MigrationTasks:
         return {"vm": vm}
 
     def _flag(self, name: str) -> Action:
-        async def change(uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        async def change(uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
             value = params.get("value", True)
             if value not in (True, False, "true", "false"):
                 raise invalid("value must be true or false")
@@ -174,7 +174,7 @@ class MigrationTasks:
 
         return change
 
-    async def _kill(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _kill(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
         pid = params.get("pid")
         if isinstance(pid, bool) or not is_number(str(pid)):
             raise invalid("pid must be the number of a process")
@@ -191,13 +191,13 @@ _OF_THE_SOURCE = frozenset(
 )  # fmt: skip
 
 
-def _flat(params: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(params: Mapping[str, object]) -> dict[str, Any]:
     task = as_object(params.get("migrationTask"), "migrationTask")
     record = as_object(task.get("record"), "migrationTask.record")
     return {**record, **params, **{key: value for key, value in task.items() if key != "record"}}
 
 
-def _target(params: Mapping[str, Any]) -> str:
+def _target(params: Mapping[str, object]) -> str:
     """The VM to lock; '' for a kill, which must end a running task."""
     flat = _flat(params)
     if flat.get("action") == "kill_migration_process":

@@ -20,12 +20,12 @@ def invalid(message: str) -> TaskFailure:
     return TaskFailure(message, {"restCode": "InvalidPayload"})
 
 
-def vm_uuid(params: Mapping[str, Any]) -> str:
+def vm_uuid(params: Mapping[str, object]) -> str:
     """The uuid of the task's VM."""
     return check_uuid(params.get("uuid") or params.get("vm_uuid"))
 
 
-def array(params: Mapping[str, Any], name: str) -> list[object]:
+def array(params: Mapping[str, object], name: str) -> list[object]:
     """A list; absent is empty."""
     value = params.get(name)
     if value is None:
@@ -35,7 +35,7 @@ def array(params: Mapping[str, Any], name: str) -> list[object]:
     return cast("list[object]", value)
 
 
-def objects(params: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def objects(params: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     """A list of objects; absent is empty."""
     items = array(params, name)
     for item in items:
@@ -52,7 +52,7 @@ def text(params: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def flag(params: Mapping[str, Any], name: str) -> bool:
+def flag(params: Mapping[str, object], name: str) -> bool:
     """``true`` or ``'true'``."""
     return params.get(name) in (True, "true")
 
@@ -70,7 +70,7 @@ def seconds(value: object, default: float, name: str) -> float:
     return float(value)
 
 
-def stop_seconds(params: Mapping[str, Any], brand: object = "lx") -> float:
+def stop_seconds(params: Mapping[str, object], brand: object = "lx") -> float:
     """How long a guest may take to stop by itself; VMs get longer than containers."""
     default = CONTAINER_STOP_SECONDS if brand in CONTAINER_BRANDS else HVM_STOP_SECONDS
     return seconds(params.get("timeout"), default, "timeout")
@@ -92,7 +92,7 @@ def signal_number(value: object) -> int:
 
 
 @contextlib.contextmanager
-def tolerate(params: Mapping[str, Any], *codes: str) -> Generator[None, None, None]:
+def tolerate(params: Mapping[str, object], *codes: str) -> Generator[None, None, None]:
     """Treat these error codes as success: the requested state exists already."""
     try:
         yield

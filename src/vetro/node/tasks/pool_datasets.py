@@ -76,7 +76,7 @@ class Datasets:
             )
         return found
 
-    def _save(self, record: Mapping[str, Any]) -> None:
+    def _save(self, record: Mapping[str, object]) -> None:
         write_json(self._place(str(record["name"])) / "dataset.json", record)
 
     def _records(self) -> list[dict[str, Any]]:
@@ -278,7 +278,7 @@ class Datasets:
             await self.destroy(target)
             raise
 
-    async def set_properties(self, dataset: str, properties: Mapping[str, Any]) -> None:
+    async def set_properties(self, dataset: str, properties: Mapping[str, object]) -> None:
         """Set ``quota``, ``refquota`` and the operator's properties (their names have a colon)."""
         record = self._record(self._own(dataset))
         for name, value in properties.items():

@@ -175,7 +175,7 @@ class ServerTasks:
         self._changed()
         return {"sysinfo": await self._sysinfo()}
 
-    async def _check_pool(self, params: Mapping[str, Any]) -> None:
+    async def _check_pool(self, params: Mapping[str, object]) -> None:
         layout = params.get("disk_layout")
         if layout is not None and layout not in _LAYOUTS:
             raise invalid(

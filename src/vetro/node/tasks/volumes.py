@@ -142,16 +142,16 @@ class VolumeTasks:
         return {"volumes": [_shown(one) for one in self._work.store]}
 
 
-def _target(params: Mapping[str, Any]) -> str:
+def _target(params: Mapping[str, object]) -> str:
     """What to lock: the VM, or the volume where no VM is named."""
     return str(params.get("uuid") or params.get("volume_uuid") or "")
 
 
-def _volume(params: Mapping[str, Any]) -> str:
+def _volume(params: Mapping[str, object]) -> str:
     return check_uuid(params.get("volume_uuid"), "volume_uuid")
 
 
-def _size(params: Mapping[str, Any]) -> int:
+def _size(params: Mapping[str, object]) -> int:
     size = params.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise invalid("size must be a number of GiB from 1")

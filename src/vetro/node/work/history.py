@@ -24,7 +24,7 @@ KEPT = 256
 RESTARTED = "failed: agent restarted"
 
 
-def implied_key(request_id: str, task: str, params: Mapping[str, Any]) -> str:
+def implied_key(request_id: str, task: str, params: Mapping[str, object]) -> str:
     """The idempotency key of a request that has an id but no key of its own."""
     digest = hashlib.sha256(msgspec.json.encode(params, order="deterministic")).hexdigest()
     return f"{request_id}:{task}:{digest[:24]}"
@@ -47,7 +47,7 @@ class Entry:
     outcome: tuple[int, Any] | None = None
     pid: int = field(default_factory=os.getpid)
 
-    def event(self, name: str, event: Mapping[str, Any] | None = None) -> None:
+    def event(self, name: str, event: Mapping[str, object] | None = None) -> None:
         """Add an event of a task (``start``, ``progress``, ``error``, ``finish`` …)."""
         self.messages.append(
             {"type": "event", "name": name, "event": dict(event or {}), "timestamp": timestamp()}
@@ -63,7 +63,7 @@ class Entry:
             body["details"] = dict(details)
         self.outcome = (status, body)
 
-    def finish(self, value: Any) -> None:
+    def finish(self, value: object) -> None:
         """End successfully, with an object or (lists of datasets) an array."""
         self.event("finish")
         self._end("finished")
@@ -116,7 +116,7 @@ class History:
                 self.save(entry)
         self._trim()
 
-    def add(self, task: str, params: Mapping[str, Any], key: str, *, persistent: bool) -> Entry:
+    def add(self, task: str, params: Mapping[str, object], key: str, *, persistent: bool) -> Entry:
         """A new active entry."""
         entry = Entry(next(self._numbers), task, masked(dict(params)), key, persistent)
         entry.event("task_validated")

@@ -137,7 +137,7 @@ class TaskRunner:
     async def submit(
         self,
         task: str,
-        params: Mapping[str, Any],
+        params: Mapping[str, object],
         *,
         key: str = "",
         request_id: str = "",
@@ -211,7 +211,7 @@ class TaskRunner:
             self._log(entry)
 
     @staticmethod
-    def _target(kind: TaskKind, params: Mapping[str, Any]) -> str:
+    def _target(kind: TaskKind, params: Mapping[str, object]) -> str:
         if kind.query:
             return ""
         if kind.target is not None:

@@ -71,10 +71,10 @@ class MemoryStore:
     async def renew(self, hold: Hold, seconds: float) -> None:
         self._held(hold).owner_until = self._now() + timedelta(seconds=seconds)
 
-    async def change(self, hold: Hold, values: Mapping[str, Any]) -> None:
+    async def change(self, hold: Hold, values: Mapping[str, object]) -> None:
         self._set(self._held(hold), values)
 
-    async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
+    async def settle(self, hold: Hold, values: Mapping[str, object]) -> None:
         row = self._held(hold)
         self._set(row, values)
         row.owner = row.owner_until = row.waiting_on = None
@@ -119,7 +119,7 @@ class MemoryStore:
         return row.owner_until > self._now() and not is_gone(row.owner)
 
     @staticmethod
-    def _set(row: StackRow, values: Mapping[str, Any]) -> None:
+    def _set(row: StackRow, values: Mapping[str, object]) -> None:
         for key, value in values.items():
             setattr(row, key, _json(value))
 
@@ -146,7 +146,7 @@ def _copied_resource(row: ResourceRow) -> ResourceRow:
     )
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> Any:
     if isinstance(value, dict):
         entries: dict[Any, Any] = {**value}
         return {key: _json(one) for key, one in entries.items()}

@@ -74,7 +74,7 @@ def changed_properties(
     return frozenset(different)
 
 
-def _same(old: Any, new: Any) -> bool:
+def _same(old: object, new: object) -> bool:
     """Equality in which true is not 1 and an unknown value never equals another."""
     if isinstance(new, Unknown):
         return False
@@ -113,7 +113,7 @@ def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozense
     return "; ".join(parts)
 
 
-def _unknown_in(value: Any) -> Unknown | None:
+def _unknown_in(value: object) -> Unknown | None:
     if isinstance(value, Unknown):
         return value
     inner: list[Any] = []

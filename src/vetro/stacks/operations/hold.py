@@ -78,7 +78,7 @@ class Work:
         except OperationLost:
             _log.warning("operation_lost", stack=self._hold.name)
 
-    async def change(self, values: Mapping[str, Any]) -> None:
+    async def change(self, values: Mapping[str, object]) -> None:
         """Change the stack and continue."""
         await self._store.change(self._hold, values)
 

@@ -295,7 +295,7 @@ class Operation:
             # Only errors that `_guarded` passes on arrive here, and they have one common cause.
             raise group_error.exceptions[0] from None
 
-    async def _guarded(self, node: Any, work: Callable[[Any], Any]) -> None:
+    async def _guarded(self, node: object, work: Callable[[Any], Any]) -> None:
         name = node if isinstance(node, str) else self._name_of(node)
         try:
             await work(node)
@@ -313,7 +313,7 @@ class Operation:
             self._waiting.pop(name, None)
             self._tell()
 
-    def _name_of(self, number: Any) -> str:
+    def _name_of(self, number: object) -> str:
         for row in self._stack.resources:
             if row.id == number:
                 return row.name

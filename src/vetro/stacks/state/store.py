@@ -233,7 +233,7 @@ class DatabaseStore:
             return False
         return stack.owner_until > self._db.steady_now() and not is_gone(stack.owner)
 
-    async def _write(self, tx: Transaction, hold: Hold, values: Mapping[str, Any]) -> None:
+    async def _write(self, tx: Transaction, hold: Hold, values: Mapping[str, object]) -> None:
         changed = await tx.execute(
             update(tables.stacks)
             .where(
@@ -263,7 +263,7 @@ class DatabaseStore:
 _RENAMED = {"created": "created_at", "updated": "updated_at"}
 
 
-def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+def _columns(values: Mapping[str, object]) -> dict[str, Any]:
     return {
         _RENAMED.get(key, key): value.value if isinstance(value, StackStatus) else value
         for key, value in values.items()

@@ -64,7 +64,7 @@ class AttachedVolumes:
             mapping=self._mappings.get(base),
         )
 
-    async def attach(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Mount it on the host and show it in the running container."""
         state = await self._state(vm["uuid"])
         if state.pid is None:
@@ -82,7 +82,7 @@ class AttachedVolumes:
             unmount(target)
             raise
 
-    async def detach(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Take it from the running container, and from the host."""
         target = self.place(vm, entry)
         if not target.is_dir():
@@ -118,7 +118,7 @@ class AttachedVolumes:
             await self.attach(vm, entry)
 
     def still(
-        self, vm: Vm, entry: Mapping[str, Any]
+        self, vm: Vm, entry: Mapping[str, object]
     ) -> contextlib.AbstractAsyncContextManager[None]:
         """Freeze the file system."""
         target = self.place(vm, entry)

@@ -126,7 +126,7 @@ def id_base_of(vm: Mapping[str, Any], host: ContainerHost) -> int:
     return int(vm.get("id_base", host.id_base))
 
 
-def id_map(vm: Mapping[str, Any], host: ContainerHost) -> list[str]:
+def id_map(vm: Mapping[str, object], host: ContainerHost) -> list[str]:
     """The lines of the container's user namespace; none for a privileged one."""
     base = id_base_of(vm, host)
     if base == 0:
@@ -161,7 +161,7 @@ def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str
     return settings
 
 
-def _limits(vm: Mapping[str, Any], host: ContainerHost) -> list[str]:
+def _limits(vm: Mapping[str, object], host: ContainerHost) -> list[str]:
     prefix = {"v1": "lxc.cgroup", "v2": "lxc.cgroup2"}
     return [
         f"{prefix[version]}.{name} = {value}" for version, name, value in limit_settings(vm, host)
@@ -202,13 +202,13 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
     return lines
 
 
-def guest_name(nic: Mapping[str, Any]) -> str:
+def guest_name(nic: Mapping[str, object]) -> str:
     """The interface's name inside: ``netN`` is ``ethN`` on Linux."""
     name = str(nic["interface"])
     return f"eth{name[3:]}" if name.startswith("net") else name
 
 
-def prefix_length(nic: Mapping[str, Any], address: str) -> int:
+def prefix_length(nic: Mapping[str, object], address: str) -> int:
     """The length of the network's prefix, from the address or the netmask. Errors: ``DriverError``."""
     given = str(nic.get("ip") or "")
     mask = given.split("/")[1] if "/" in given else str(nic.get("netmask") or "")

@@ -281,11 +281,11 @@ class LxcHypervisor(BasicHypervisor):
         """A file system."""
         return "ext4"
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Mount it on the host and show it in the running container."""
         await self._volumes.attach(vm, entry)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Take it from the running container, and from the host."""
         await self._volumes.detach(vm, entry)
 
@@ -294,7 +294,7 @@ class LxcHypervisor(BasicHypervisor):
         await self._volumes.grow(vm, entry, size)
 
     def still(
-        self, vm: Vm, entry: Mapping[str, Any]
+        self, vm: Vm, entry: Mapping[str, object]
     ) -> contextlib.AbstractAsyncContextManager[None]:
         """Freeze the file system."""
         return self._volumes.still(vm, entry)

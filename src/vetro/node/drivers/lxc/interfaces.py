@@ -68,11 +68,11 @@ def changes(
     return Changes(host, guest)
 
 
-def _without_rules(nic: Mapping[str, Any]) -> dict[str, Any]:
+def _without_rules(nic: Mapping[str, object]) -> dict[str, Any]:
     return {key: value for key, value in nic.items() if key not in _RULES}
 
 
-def _configure(nic: Mapping[str, Any], name: str) -> list[str]:
+def _configure(nic: Mapping[str, object], name: str) -> list[str]:
     commands: list[str] = []
     address = address_of(nic)
     if address is not None:
@@ -100,7 +100,7 @@ async def apply(wanted: Changes, init: int) -> None:
         raise DriverError(f"The interfaces could not be changed: {error.output.strip()}") from error
 
 
-def check_bridges(nics: Sequence[Mapping[str, Any]], prefix: str, vm: str) -> None:
+def check_bridges(nics: Sequence[Mapping[str, object]], prefix: str, vm: str) -> None:
     """Errors: ``DriverError`` ``NetworkNotFound`` names a network without a bridge on this node."""
     for nic in nics:
         bridge = bridge_name(prefix, str(nic["network_uuid"]))

@@ -53,7 +53,7 @@ def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
     return disks
 
 
-def file_of(directory: Path, disk: Mapping[str, Any]) -> Path:
+def file_of(directory: Path, disk: Mapping[str, object]) -> Path:
     """The file of a disk in a VM's ``directory``."""
     return directory / "disks" / f"{disk['path']}.qcow2"
 
@@ -153,14 +153,14 @@ async def _info(path: Path) -> dict[str, Any]:
     return json.loads(told)
 
 
-async def snapshot(directory: Path, disks: Sequence[Mapping[str, Any]], name: str) -> None:
+async def snapshot(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:
     """Snapshot the disks of a stopped VM."""
     await drop_snapshot(directory, disks, name)
     for disk in disks:
         await _tool("snapshot", "-q", "-c", name, str(file_of(directory, disk)))
 
 
-async def rollback(directory: Path, disks: Sequence[dict[str, Any]], name: str) -> None:
+async def rollback(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:
     """Restore the disks of a stopped VM. A disk created after the snapshot does not change."""
     for disk in disks:
         path = file_of(directory, disk)
@@ -168,7 +168,7 @@ async def rollback(directory: Path, disks: Sequence[dict[str, Any]], name: str) 
             await _tool("snapshot", "-q", "-a", name, str(path))
 
 
-async def drop_snapshot(directory: Path, disks: Sequence[Mapping[str, Any]], name: str) -> None:
+async def drop_snapshot(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:
     """Remove a snapshot from a stopped VM's disks that have it."""
     for disk in disks:
         path = file_of(directory, disk)

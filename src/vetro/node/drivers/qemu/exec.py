@@ -30,7 +30,7 @@ def run(address: str, name: str, request: dict[str, Any]) -> int:
         connection = libvirt.open(address)
         domain = connection.lookupByName(name)
 
-        def ask(command: str, **arguments: Any) -> Any:
+        def ask(command: str, **arguments: object) -> Any:
             text = json.dumps({"execute": command, "arguments": arguments})
             return json.loads(qemu.qemuAgentCommand(domain, text, _AGENT_SECONDS, 0))["return"]
 

@@ -415,7 +415,7 @@ class QemuHypervisor(BasicHypervisor):
             bool(entry.get("read_only")),
         )
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Plug the disk into the running VM."""
         if not self.running(vm["uuid"]):
             return
@@ -424,7 +424,7 @@ class QemuHypervisor(BasicHypervisor):
             vm["uuid"], domain.volume_xml(self._attachment(entry)), str(entry["uuid"])
         )
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Pull the disk out of the running VM; what the guest has not flushed is lost."""
         if self.running(vm["uuid"]):
             await (await self.connection()).unplug(vm["uuid"], str(entry["uuid"]))
@@ -444,7 +444,7 @@ class QemuHypervisor(BasicHypervisor):
         )
 
     @contextlib.asynccontextmanager
-    async def still(self, vm: Vm, entry: Mapping[str, Any]) -> AsyncGenerator[None, None]:
+    async def still(self, vm: Vm, entry: Mapping[str, object]) -> AsyncGenerator[None, None]:
         """Pause the VM: QEMU flushes what it has of the disk when it stops."""
         if not self.running(vm["uuid"]) or entry.get("read_only"):
             yield
@@ -576,7 +576,9 @@ class QemuHypervisor(BasicHypervisor):
         await vm_images.export(path, image, target, compression)
         return {"type": "vm", "os": "linux"}
 
-    async def migrate_live(self, vm: Vm, action: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def migrate_live(
+        self, vm: Vm, action: str, params: Mapping[str, object]
+    ) -> dict[str, Any]:
         """``receive`` a VM that is stopped here, or ``sync`` one to another node.
 
         ``sync`` returns when the VM is there: running if it ran, else its disks. Errors:

@@ -207,7 +207,7 @@ def _file_name(described: str) -> str:
     """The file in QEMU's description of an open image: a name, or ``json:`` and its options."""
     if not described.startswith("json:"):
         return described
-    options: Any = json.loads(described[5:])
+    options: object = json.loads(described[5:])
     while isinstance(options, dict) and "filename" not in options:
         options = cast("dict[str, Any]", options).get("file")
     return str(cast("dict[str, Any]", options)["filename"]) if options else ""

@@ -187,7 +187,7 @@ class Libvirt:
         await self.call(lambda connection: connection.createXML(xml, 0))
 
     async def again_with_another_port(
-        self, vm: Mapping[str, Any], attempt: Callable[[], Awaitable[None]]
+        self, vm: Mapping[str, object], attempt: Callable[[], Awaitable[None]]
     ) -> None:
         """Run ``attempt`` to start a VM; retry when its screen's port is taken.
 
@@ -253,7 +253,7 @@ class Libvirt:
         acpi = self.library.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN
         await self.with_domain(name, lambda domain: domain.shutdownFlags(acpi))
 
-    async def monitor(self, domain: str, command: str, /, **arguments: Any) -> Any:
+    async def monitor(self, domain: str, command: str, /, **arguments: object) -> Any:
         """Run a command of QEMU's monitor; its result."""
         text = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
         answer = await self.with_domain(
@@ -264,14 +264,14 @@ class Libvirt:
             raise DriverError(f"QEMU: {command}: {told['error'].get('desc', told['error'])}")
         return told.get("return")
 
-    async def agent(self, name: str, command: str, /, **arguments: Any) -> Any:
+    async def agent(self, name: str, command: str, /, **arguments: object) -> Any:
         """Run a command of the guest's QEMU agent; its result.
 
         Errors: ``DriverError`` ``GuestAgentNotAvailable`` when none answers.
         """
         text = json.dumps({"execute": command, **({"arguments": arguments} if arguments else {})})
 
-        def ask(domain: Any) -> Any:
+        def ask(domain: object) -> Any:
             try:
                 return self._qemu.qemuAgentCommand(domain, text, 10, 0)
             except self.library.libvirtError as error:

@@ -122,7 +122,10 @@ class Receiver:
             await hang_up(writer)
 
     async def _channel(
-        self, asked: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        asked: Mapping[str, object],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         kind = asked.get("channel")
         if kind == "hello":
@@ -265,7 +268,7 @@ class Sender:
     port: int
     token: str
 
-    async def _connect(self, **line: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, **line: object) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(self.host, self.port)
@@ -280,7 +283,7 @@ class Sender:
         await writer.drain()
         return reader, writer
 
-    async def _ask(self, **line: Any) -> dict[str, Any]:
+    async def _ask(self, **line: object) -> dict[str, Any]:
         reader, writer = await self._connect(**line)
         try:
             answer = await reader.readline()
@@ -358,7 +361,7 @@ class Sender:
         os.chown(path, QEMU_UID, QEMU_UID)
         return server
 
-    async def _migrate(self, address: str, greeting: Mapping[str, Any]) -> None:
+    async def _migrate(self, address: str, greeting: Mapping[str, object]) -> None:
         library = self.libvirt.library
         uuid = str(self.vm["uuid"])
         prefix = self.daemon.seen(self.directory / "run")

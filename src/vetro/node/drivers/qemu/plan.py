@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.qemu import accel, domain
 from vetro.node.drivers.qemu import disks as qemu_disks
@@ -43,7 +42,7 @@ def plan_of(
     """The plan of a VM in ``directory`` whose disks exist."""
     seen = daemon.seen
 
-    def image_of(uuid: Any) -> vm_images.VmImage:
+    def image_of(uuid: object) -> vm_images.VmImage:
         return vm_images.load(images.directory / str(uuid), str(uuid))
 
     disks = [

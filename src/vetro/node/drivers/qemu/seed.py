@@ -51,7 +51,7 @@ class FileBundle(GuestRoot):
 
 async def write_seed(
     target: Path,
-    vm: Mapping[str, Any],
+    vm: Mapping[str, object],
     *,
     guest_archive: Path | None,
     resolvers: Sequence[str] = (),
@@ -118,7 +118,7 @@ def authorized_keys(vm: Mapping[str, Any]) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _meta_data(vm: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, Any]:
     hostname = str(vm["hostname"])
     domain = str(vm.get("dns_domain") or "local")
     return {
