@@ -69,15 +69,14 @@ async def test_a_volume_that_is_attached_elsewhere(lab: Any) -> None:
     text = "- $.one.deploy()\n- $.two.deploy()"
     said = await lab.probe(text, lab.environment(), one=first, two=second, fails=True)
     (made,) = lab.cloud.compute.volume_list.values()
-    (holder,) = made.attachments
+    holder = made.vm_uuid
     assert f"volume {made.uuid} is attached to VM {holder}: detach it there first" in said
     assert lab.cloud.compute.server_list[holder].spec.name == "one"
     probe = lab.model["Objects"]["applications"][0]
     probe["two"]["volumes"] = probe["one"].pop("volumes")
     await lab.probe(text, one=..., two=...)
     (made,) = lab.cloud.compute.volume_list.values()
-    (holder,) = made.attachments
-    assert lab.cloud.compute.server_list[holder].spec.name == "two"
+    assert lab.cloud.compute.server_list[made.vm_uuid].spec.name == "two"
 
 
 async def test_a_mistake_is_mended_whoever_is_deployed_first(lab: Any) -> None:
