@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from litestar import Request, Response
 
@@ -121,8 +121,13 @@ def _range(request: AnyRequest, size: int, tag: str, modified: datetime) -> tupl
     return first, end
 
 
-async def _pieces(path: Path, first: int, end: int) -> AsyncIterator[bytes]:
-    file = await asyncio.to_thread(path.open, "rb")
+def _opened(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+async def _pieces(path: Path, first: int, end: int) -> AsyncGenerator[bytes, None]:
+    # Not in a thread: what one opens after its caller was cancelled, nobody closes.
+    file = _opened(path)
     try:
         await asyncio.to_thread(file.seek, first)
         left = end - first

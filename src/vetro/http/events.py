@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
+from litestar.background_tasks import BackgroundTask
 from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 
@@ -20,7 +21,14 @@ T = TypeVar("T")
 
 
 class Streamed(Stream):
-    """A stream with its own media type; Litestar would use the handler's (JSON)."""
+    """A stream with its own media type; Litestar would use the handler's (JSON).
+
+    What it sends is closed with it: Litestar leaves that of a client that went away to the garbage
+    collector, with the file that it has open.
+    """
+
+    def __init__(self, content: AsyncGenerator[bytes, None], **options: Any) -> None:
+        super().__init__(content, background=BackgroundTask(content.aclose), **options)
 
     def to_asgi_response(self, *args: Any, **options: Any) -> ASGIResponse:
         """The answer with this stream's media type."""
@@ -60,7 +68,7 @@ def event_stream(
 
 async def _bytes(
     source: AsyncIterator[ServerEvent], closing: asyncio.Event, heartbeat_seconds: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     closed = asyncio.ensure_future(closing.wait())
     upcoming: asyncio.Future[ServerEvent | None] | None = None
     try:
