@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 Json = Any
 _GIVEN = ("parameters", "files", "environment")
+_WHOLE = ("template", *_GIVEN)
+"""What a stack was made of; `head` leaves it out."""
 
 SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
 DEPLOYMENT_TYPES = ("OS::Heat::SoftwareDeployment", "OS::Heat::StructuredDeployment")
@@ -146,7 +148,7 @@ class StackEngine:
                 await self._roll_back_create(work, failure)
             else:
                 await work.settle(StackStatus.CREATE_FAILED, _failed(failure), {})
-        return await self._snapshot(project_id, name, failure)
+        return await self._snapshot(row, failure)
 
     async def update(
         self,
@@ -187,9 +189,11 @@ class StackEngine:
             elif rollback:
                 work.operation = self._operation(hold, row, progress)
                 await self._roll_back_update(work, former, failure)
+                for key, value in former.items():
+                    setattr(row, key, value)
             else:
                 await work.settle(StackStatus.UPDATE_FAILED, _failed(failure), None)
-        return await self._snapshot(project_id, name, failure)
+        return await self._snapshot(row, failure)
 
     async def delete(
         self, project_id: str, name: str, *, progress: ProgressCallback | None = None
@@ -207,7 +211,7 @@ class StackEngine:
                 await work.remove()
                 return None
             await work.settle(StackStatus.DELETE_FAILED, _failed(failure), None)
-        return await self._snapshot(project_id, name, failure)
+        return await self._snapshot(row, failure)
 
     async def plan(
         self,
@@ -299,7 +303,7 @@ class StackEngine:
         self, work: Work, former: Mapping[str, Any], failure: Failure
     ) -> None:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
-        parsed = await self._check(*(former[key] for key in ("template", *_GIVEN)))
+        parsed = await self._check(*(former[key] for key in _WHOLE))
         outputs = await work.operation.converge(parsed)
         second = work.operation.failure
         if second is None:
@@ -347,8 +351,14 @@ class StackEngine:
             raise StackNotFound(name)
         return row
 
-    async def _snapshot(self, project_id: str, name: str, failure: Failure | None) -> Stack:
-        stack = (await self._reread(project_id, name)).snapshot()
+    async def _snapshot(self, row: StackRow, failure: Failure | None) -> Stack:
+        """The stack after an operation on `row`, which knows all that the operation has changed."""
+        head = await self._store.head(row.project_id, row.name)
+        if head is None:
+            raise StackNotFound(row.name)
+        for key in (*_WHOLE, "resources"):
+            setattr(head, key, getattr(row, key))
+        stack = head.snapshot()
         if failure is None:
             return stack
         told = StackFailure(failure.resource, failure.kind, failure.text, failure.details)

@@ -30,6 +30,7 @@ from vetro.compute.wire import (
     NoAllocation,
     PlacedImage,
     PlacedVm,
+    Port,
     Task,
     TaskStarted,
     Vm,
@@ -102,6 +103,10 @@ class ServicePort:
     async def all(self, kind: Kind[Shown, New, Change], project_id: str) -> list[Shown]:
         """The project's objects; of networks the external ones, too."""
         return await self._send(kind.all(project_id))
+
+    async def ports_of(self, project_id: str, server: str) -> list[Port]:
+        """A server's ports."""
+        return [one for one in await self.all(PORTS, project_id) if one.device_uuid == server]
 
     async def ranges(self) -> list[str]:
         """Address ranges in use, as far as the client may see them."""

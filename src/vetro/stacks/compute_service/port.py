@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vetro.compute.client.calls import Change, Kind, New, Shown
-from vetro.compute.wire import Image, Locality, Vm
+from vetro.compute.wire import Image, Locality, Port, Vm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +96,10 @@ class ComputePort(Protocol):
 
     async def all(self, kind: Kind[Shown, New, Change], project_id: str) -> list[Shown]:
         """The project's objects; of networks the shared and external ones, too."""
+        ...
+
+    async def ports_of(self, project_id: str, server: str) -> list[Port]:
+        """The ports that a server of the project is plugged in with."""
         ...
 
     async def ranges(self) -> list[str]:

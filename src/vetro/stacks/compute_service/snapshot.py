@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, AnyKind
+from vetro.compute.wire import Port
 from vetro.stacks.compute_service.port import ComputePort
 
 _LISTS: tuple[AnyKind, ...] = (NETWORKS, PORTS, FLOATING_IPS)
@@ -23,19 +24,29 @@ class _Snapshot:
         self._compute = compute
         self._project_id = project_id
         self._read: dict[str, asyncio.Future[Any]] = {}
+        self._ports: dict[str | None, list[Port]] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compute, name)
 
     async def all(self, kind: AnyKind, project_id: str) -> list[Any]:
-        # The attributes of a server need all of them: they are read side by side.
-        await asyncio.gather(
-            *(
-                self._begin(each.path, partial(self._compute.all, each, self._project_id))
-                for each in dict.fromkeys((kind, *_LISTS))
+        if kind.path not in self._read:
+            # The attributes of a server need all of them: they are read side by side.
+            await asyncio.gather(
+                *(
+                    self._begin(each.path, partial(self._compute.all, each, self._project_id))
+                    for each in dict.fromkeys((kind, *_LISTS))
+                )
             )
-        )
         return await self._read[kind.path]
+
+    async def ports_of(self, project_id: str, server: str) -> list[Port]:
+        if self._ports is None:
+            ports: list[Port] = await self.all(PORTS, project_id)
+            self._ports = {}
+            for port in ports:
+                self._ports.setdefault(port.device_uuid, []).append(port)
+        return self._ports.get(server, [])
 
     async def server(self, uuid: str) -> Any:
         return await self._begin(uuid, partial(self._compute.server, uuid))

@@ -241,6 +241,9 @@ class MemoryCompute:
     async def find(self, kind: Kind[Shown, New, Change], uuid: str) -> Shown | None:
         return self._objects(kind).get(uuid)
 
+    async def ports_of(self, project_id: str, server: str) -> list[Port]:
+        return [one for one in self.port_list.values() if one.device_uuid == server]
+
     async def all(self, kind: Kind[Shown, New, Change], project_id: str) -> list[Shown]:
         found: list[Any] = list(self._objects(kind).values())
         if kind.path == NETWORKS.path:

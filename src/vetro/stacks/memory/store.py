@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
 from vetro.stacks.model import StackStatus
@@ -125,7 +126,7 @@ class MemoryStore:
 
 
 def _copied(row: StackRow) -> StackRow:
-    """A copy that shares nothing which can change. Values are JSON: that is faster than `deepcopy`."""
+    """A copy that shares nothing which can change."""
     return replace(
         row,
         template=_json(row.template),
@@ -138,19 +139,13 @@ def _copied(row: StackRow) -> StackRow:
 
 
 def _copied_resource(row: ResourceRow) -> ResourceRow:
-    return replace(
-        row,
-        properties=_json(row.properties),
-        data=_json(row.data),
-        requires=list(row.requires),
-    )
+    # Operations give a row other properties and data, they do not change them: these are shared.
+    return replace(row, requires=list(row.requires))
 
 
 def _json(value: object) -> Any:
-    if isinstance(value, dict):
-        entries: dict[Any, Any] = {**value}
-        return {key: _json(one) for key, one in entries.items()}
-    if isinstance(value, list | tuple):
-        items: list[Any] = [*value]
-        return [_json(one) for one in items]
-    return value
+    """A copy of a JSON value; a walk in Python takes four times as long."""
+    if not isinstance(value, dict | list):
+        return value
+    written = marshal.dumps(cast("Any", value))
+    return marshal.loads(written)  # noqa: S302 nobody else has had the bytes

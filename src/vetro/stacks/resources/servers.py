@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
-from vetro.compute.wire import AddressWish, Image, Locality, NewPort, Port, PortChange
+from vetro.compute.wire import AddressWish, Image, Locality, NewPort, PortChange
 from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
 from vetro.stacks.compute_service.port import ServerChange, ServerSpec
 from vetro.stacks.errors import ResourceFailure
@@ -396,11 +396,6 @@ async def _customer_metadata(
     return result
 
 
-async def _own_ports(context: ResourceContext) -> list[Port]:
-    ports = await context.compute.all(PORTS, context.project_id)
-    return [port for port in ports if port.device_uuid == context.physical_id]
-
-
 async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
     floating = await context.compute.all(FLOATING_IPS, context.project_id)
     networks = {
@@ -409,7 +404,7 @@ async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
     server = await context.compute.server(context.physical_id)
     answers_at: Mapping[str, str] = server.answers_at if server is not None else {}
     result: list[dict[str, Json]] = []
-    for port in await _own_ports(context):
+    for port in await context.compute.ports_of(context.project_id, context.physical_id):
         addresses = [(answers_at.get(address, address), "fixed") for _, address in port.fixed_ips]
         addresses += [
             (answers_at.get(one.fixed_ip or "", one.address), "floating")

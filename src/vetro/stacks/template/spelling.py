@@ -80,23 +80,22 @@ def without_nulls(value: Json) -> Json:
     A map or a list that was not empty before but only held nulls stays, empty; a function whose
     only argument is null (`{Ref: null}`) counts as null itself.
     """
-    if isinstance(value, Mapping):
-        kept: dict[str, Json] = {}
-        for key, item in _items(value):
-            cleaned = without_nulls(item)
-            if cleaned is not None:
-                kept[key] = cleaned
-        if (
-            not kept
-            and len(_map(value)) == 1
-            and next(iter(_map(value))) in ("Ref", "get_resource")
-        ):
+    # Most values are texts: nothing is called for them.
+    if isinstance(value, dict):
+        map_ = _map(value)
+        kept = {
+            str(key): one if isinstance(one, str) else without_nulls(one)
+            for key, one in map_.items()
+        }
+        if None in kept.values():
+            kept = {key: one for key, one in kept.items() if one is not None}
+        if not kept and len(map_) == 1 and next(iter(map_)) in ("Ref", "get_resource"):
             return None
         return kept
     if isinstance(value, list | tuple):
         items = [without_nulls(item) for item in _list(value)]
         return [item for item in items if item is not None]
-    return value
+    return without_nulls(dict(_map(value))) if isinstance(value, Mapping) else value
 
 
 def _rename(entry: dict[str, Json], keys: Mapping[str, str], where: str) -> dict[str, Json]:
