@@ -68,6 +68,9 @@ def test_commands_that_print_tables_print_json(name):
         "workflow-case",
         "form-case",
         "repository serve",
+        "api",
+        "engine",
+        "compute",
         "broker",
         "env export",
     }

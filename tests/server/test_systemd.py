@@ -1,0 +1,88 @@
+"""Units of systemd that `vetro install` writes."""
+
+import configparser
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vetro.cli import cli
+from vetro.server.settings import load_settings
+from vetro.server.systemd import PARTS, ROOT, Places, unit_of
+
+OWN = ["--user", "root"]
+
+
+def read(text: str) -> configparser.ConfigParser:
+    """A unit's sections."""
+    parser = configparser.ConfigParser(strict=True, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text)
+    return parser
+
+
+def given(root: Path) -> list[str]:
+    """Directories below one of the test."""
+    return [
+        *("--config-dir", str(root / "etc")),
+        *("--data-dir", str(root / "data")),
+        *("--unit-dir", str(root / "units")),
+        *OWN,
+    ]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_unit_runs_a_command_that_exists(part: str, tmp_path: Path) -> None:
+    """A unit's command line is one that the command takes; only nodes have root's rights."""
+    places = Places(tmp_path / "etc", tmp_path / "data", tmp_path / "units")
+    unit = read(unit_of(part, places, tmp_path / "data" / part))
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert Path(program).name == "vetro"
+    done = CliRunner().invoke(cli, [*arguments, "--help"])
+    assert done.exit_code == 0
+    assert "--config" in done.stdout
+    assert ("User" in unit["Service"]) == (part not in ROOT)
+    assert ("Delegate" in unit["Service"]) == (part in ROOT)
+    if part not in ROOT:
+        assert unit["Service"]["ProtectSystem"] == "strict"
+        writable = unit["Service"]["ReadWritePaths"].split()
+        assert writable == [str(tmp_path / "data" / part), str(tmp_path / "data/shared")]
+
+
+@pytest.mark.root
+def test_one_process_gets_one_unit_and_keeps_its_settings(tmp_path: Path) -> None:
+    """Settings are written once, readable for the owner only, and can be read as settings."""
+    done = CliRunner().invoke(cli, ["install", *given(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "systemctl enable --now vetro\n" in done.stdout
+    file = tmp_path / "etc/vetro.toml"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert load_settings({}, environ={}, config_file=file).server.log_format == "json"
+    file.write_text("[server]\nport = 1234\n")
+    again = CliRunner().invoke(cli, ["install", *given(tmp_path)])
+    assert f"kept {file}" in again.stdout
+    assert "1234" in file.read_text()
+    assert [path.name for path in (tmp_path / "units").iterdir()] == ["vetro.service"]
+
+
+@pytest.mark.root
+def test_parts_get_units_and_directories_of_their_own(tmp_path: Path) -> None:
+    """Each part has a unit and a directory; all have one shared directory in their settings."""
+    done = CliRunner().invoke(cli, ["install", "api", "engine", "node", *given(tmp_path)])
+    assert done.exit_code == 0, done.output
+    names = sorted(path.name for path in (tmp_path / "units").iterdir())
+    assert names == ["vetro-api.service", "vetro-engine.service", "vetro-node.service"]
+    assert (tmp_path / "data/engine").is_dir()
+    settings = load_settings({}, environ={}, config_file=tmp_path / "etc/vetro.toml")
+    assert settings.shared_dir == tmp_path / "data/shared"
+    assert settings.shared_dir.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.root
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """A file where a directory should be ends the command with its name."""
+    (tmp_path / "units").write_text("")
+    done = CliRunner().invoke(cli, ["install", *given(tmp_path)])
+    assert done.exit_code == 1
+    assert f"{tmp_path / 'units'} cannot be written" in done.stderr
