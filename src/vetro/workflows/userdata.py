@@ -29,7 +29,7 @@ def prepare_user_data(
     broker = task.settings.broker
     queue = queue_of(task.environment_id, service, unit)
     configuration = _fill(
-        task.files.text("agent-config", f"{template}.template", "the agent configuration"),
+        _configuration(task, template),
         {
             "RABBITMQ_HOST": broker.host,
             "RABBITMQ_PORT": str(broker.port),
@@ -51,6 +51,15 @@ def prepare_user_data(
             "CA_ROOT_CERT_BASE64": base64.b64encode(broker.ca_root_cert).decode(),
         },
     )
+
+
+def _configuration(task: Task, template: str) -> str:
+    """An agent configuration; archives of cases may leave out the ending of its file."""
+    name = f"{template}.template"
+    found = task.files.find("agent-config", name) is not None
+    if not found and task.files.find("agent-config", template) is not None:
+        name = template
+    return task.files.text("agent-config", name, "the agent configuration")
 
 
 def _fill(text: str, values: dict[str, str]) -> str:
