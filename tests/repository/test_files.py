@@ -181,7 +181,7 @@ async def test_two_uploads_of_one_name(api: Api) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "body", "said"),
     [
-        ("workflows", "x.xml", b"<a>\n<b>\n</a>", "workflows/x.xml:3: not XML"),
+        ("workflows", "x.xml", b"<a>\n<b>\n</a>", "workflows/x.xml:3: not well-formed XML"),
         ("workflows", "x.xml", b'<!DOCTYPE a [<!ENTITY b "c">]>\n<a>&b;</a>', "document type"),
         (
             "workflows",
@@ -189,9 +189,9 @@ async def test_two_uploads_of_one_name(api: Api) -> None:
             b'<!DOCTYPE a SYSTEM "file:///etc/passwd">\n<a/>',
             "document type",
         ),
-        ("workflows", "x.xml", b"<a>" * 300 + b"</a>" * 300, "nested deeper"),
-        ("workflows", "x.xml", b"\xff\xfe\x00", "not XML"),
-        ("workflows", "x.xml", b'<?xml version="1.0" encoding="klingon"?><a/>', "not XML"),
+        ("workflows", "x.xml", b"<a>" * 300 + b"</a>" * 300, "nest deeper"),
+        ("workflows", "x.xml", b"\xff\xfe\x00", "not well-formed XML"),
+        ("workflows", "x.xml", b'<?xml version="1.0" encoding="klingon"?><a/>', "encoding"),
         ("heat", "x.template", b'{\n"a": }', "heat/x.template:2: not JSON"),
         ("heat", "x.template", b"[]", "must be an object"),
         ("heat", "x.template", b"[" * 10_000, "nested deeper"),

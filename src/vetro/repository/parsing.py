@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
-from xml.parsers import expat
 
 from vetro.documents import DocumentError, DocumentLimits, compose_yaml, read_json, read_yaml
 from vetro.documents import MappingNode as YamlMapping
@@ -19,7 +18,6 @@ from vetro.repository.manifests import ManifestError, read_manifest, service_of
 from vetro.repository.paths import UnsafePath, safe_path
 
 LIMITS = DocumentLimits(depth=100, aliases=1000, nodes=500_000)
-MAX_XML_DEPTH = 200
 #: The functions of workflows that name a template, and the type of that template.
 _TEMPLATE_OF = {"update-cf-stack": "heat", "send-command": "agent"}
 _TYPES = re.compile(r"""@\.type\s*(?:==|in)\s*[\[(]?((?:\s*,?\s*(?:'[^']*'|"[^"]*"))+)""")
@@ -61,7 +59,7 @@ def parse(kind: str, path: str, content: bytes) -> Parsed:
     """What a file of this type needs, and what is wrong with it. Raises nothing."""
     try:
         if kind == "workflows":
-            return _Workflow().parse(content) if path.endswith(".xml") else Parsed()
+            return _workflow(path, content) if path.endswith(".xml") else Parsed()
         if kind == "heat":
             return _mapping(read_json(content, LIMITS), "a stack template")
         if kind == "agent":
@@ -85,56 +83,32 @@ def _mapping(value: Any, what: str) -> Parsed:
     return Parsed((Finding(f"{what} must be an object of keys and values"),))
 
 
-class _Workflow:
-    """Reads a workflow: is it well-formed, and which templates do its functions name?"""
+def _workflow(path: str, content: bytes) -> Parsed:
+    """Whether a workflow can be read, and which templates its functions name."""
+    # Imported when one is read: a service that builds no archive needs none of the language.
+    from vetro.workflows import WorkflowSyntaxError, parse_xml
 
-    def __init__(self) -> None:
-        self._references: list[Reference] = []
-        self._types: list[frozenset[str]] = [frozenset()]
-        self._parser = expat.ParserCreate()
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.StartDoctypeDeclHandler = self._refuse_doctype
-
-    def parse(self, content: bytes) -> Parsed:
-        """The findings and references of a document."""
-        try:
-            self._parser.Parse(content, True)
-        except expat.ExpatError as error:
-            reason = expat.ErrorString(error.code) or "malformed"
-            return Parsed((Finding(f"not XML: {reason}", error.lineno),))
-        except _Refused as error:
-            return Parsed((Finding(str(error), self._parser.CurrentLineNumber),))
-        except (LookupError, ValueError) as error:  # an encoding that is not known
-            return Parsed((Finding(f"not XML: {error}", 1),))
-        return Parsed(references=tuple(self._references))
-
-    def _refuse_doctype(self, *_given: Any) -> None:
-        raise _Refused("a workflow must not have a document type: remove <!DOCTYPE …>")
-
-    def _start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        if len(self._types) > MAX_XML_DEPTH:
-            raise _Refused(f"nested deeper than {MAX_XML_DEPTH}")
-        types = _types_in(attributes.get("match", ""))
-        self._types.append(types or self._types[-1])
-        kind, name = _TEMPLATE_OF.get(tag), attributes.get("template", "")
-        if kind is None or not name:
-            return
-        version = attributes.get("osVersion", "") if kind == "agent" else ""
-        path = f"{version}/{name}.template" if version else f"{name}.template"
-        try:
-            path = safe_path(path)
-        except UnsafePath as error:
-            raise _Refused(f"<{tag}> names a template that cannot be: {error}") from error
-        line = self._parser.CurrentLineNumber
-        self._references.append(Reference(kind, path, line, self._types[-1]))
-
-    def _end(self, _tag: str) -> None:
-        self._types.pop()
-
-
-class _Refused(Exception):
-    """The document has what a workflow must not have."""
+    references: list[Reference] = []
+    try:
+        pending = [(parse_xml(content, path), frozenset[str]())]
+        while pending:
+            element, types = pending.pop()
+            types = _types_in(element.attributes.get("match", "")) or types
+            pending.extend((one, types) for one in element.elements())
+            kind, name = _TEMPLATE_OF.get(element.tag), element.attributes.get("template", "")
+            if kind is None or not name:
+                continue
+            version = element.attributes.get("osVersion", "") if kind == "agent" else ""
+            named = f"{version}/{name}.template" if version else f"{name}.template"
+            line = element.place.line
+            try:
+                references.append(Reference(kind, safe_path(named), line, types))
+            except UnsafePath as error:
+                said = f"<{element.tag}> names a template that cannot be: {error}"
+                return Parsed((Finding(said, line),))
+    except WorkflowSyntaxError as error:
+        return Parsed((Finding(error.message, error.place.line if error.place else 0),))
+    return Parsed(references=tuple(sorted(references, key=lambda one: one.line)))
 
 
 def _types_in(match: str) -> frozenset[str]:

@@ -33,6 +33,7 @@ from vetro.workflows.ports import (
     Report,
     WorkflowSettings,
 )
+from vetro.workflows.source import Element, parse_xml
 from vetro.workflows.task import FUNCTIONS, Outcome, Task, Workflow, compile_workflow
 from vetro.workflows.trace import Event, Trace
 
@@ -44,6 +45,7 @@ __all__ = [
     "Cancelled",
     "CaseError",
     "CommandFailed",
+    "Element",
     "EvaluationError",
     "Event",
     "Files",
@@ -66,5 +68,6 @@ __all__ = [
     "WorkflowSyntaxError",
     "compile_workflow",
     "differences",
+    "parse_xml",
     "run_case",
 ]
