@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,11 @@ test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest
 
 fresh: ## the demo and the tests that use programs, in a newly bootstrapped Debian
 	@tools/fresh.sh 'make demo' 'make test TESTS=machine'
+
+# Installs the packages of Keystone, Heat, Neutron, Nova, Glance and Cinder: `tools/fresh.sh 'make openstack'`
+# does it in a new Debian. VETRO_OPENSTACK_KIT: the directory of its install.sh, else ../shared/openstack.
+openstack: setup ## the tests against a real OpenStack, which is installed and started for them (as root)
+	@tools/with-openstack.sh $(BIN)/pytest -m openstack -p no:cacheprovider -rs --durations=8 tests/openstack
 
 test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
 	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq and not openstack"

@@ -12,7 +12,7 @@ SOURCES = ROOT / "src"
 FACES = {
     "vetro.compute.allocation", "vetro.compute.client", "vetro.compute.wire", "vetro.engine.system",
     "vetro.http.client", "vetro.http.declaration", "vetro.http.endpoint", "vetro.http.parameters",
-    "vetro.http.tls",
+    "vetro.http.tls", "vetro.stacks.heat",
     "vetro.packages.forms",
 }  # fmt: skip
 """Parts of rooms that are faces of their own (docs/architecture.md)."""

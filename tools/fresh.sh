@@ -34,6 +34,13 @@ else
   echo "The files of the checkout are taken from git, which does not know this directory." >&2
   exit 1
 fi
+# The kit of an OpenStack stands beside the checkout, not in it.
+kit=${VETRO_OPENSTACK_KIT:-$top/../shared/openstack}
+if [ -d "$kit" ]; then
+  mkdir -p "$root/srv"
+  cp -rL "$kit" "$root/srv/openstack-kit"
+  settings+=(VETRO_OPENSTACK_KIT=/srv/openstack-kit)
+fi
 status=0
 # shellcheck disable=SC2016 # the script is the inner shell's
 unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '

@@ -160,6 +160,8 @@ class EngineServices:
     workflows: WorkflowService | None = None
     metadefs: MetadataDefinitions | None = None
     volumes: VolumeDirectory | None = None
+    elsewhere: Callable[[str], tuple[Stacks, NetworkDirectory] | None] = lambda region: None
+    """Stacks and networks of a region that are not ``stacks`` and ``directory``."""
     chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
     """Address ranges chosen by networks of this session, some of which may not exist yet."""
     left: dict[str, str] = field(default_factory=dict[str, str])
@@ -172,6 +174,12 @@ class EngineServices:
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = _pause
+
+
+def places(services: EngineServices, region: str | None) -> tuple[Stacks, NetworkDirectory]:
+    """The stacks and the networks of a region, by default of the home region."""
+    found = services.elsewhere(region or services.settings.engine.home_region)
+    return found or (services.stacks, services.directory)
 
 
 def services_of(ctx: CallContext) -> EngineServices:

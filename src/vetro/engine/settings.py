@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from vetro.messaging import BrokerSettings, MailboxSection, RabbitmqSection
+from vetro.openstack import KeystonePlace, OpenstackSection
 
 if TYPE_CHECKING:
     from vetro.storage import Keyring
@@ -102,6 +103,8 @@ class EngineSettings:
     network: NetworkSection = field(default_factory=NetworkSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
+    keystone: KeystonePlace = field(default_factory=KeystonePlace)
+    openstack: OpenstackSection = field(default_factory=OpenstackSection)
     signing_key: Path | None = None
     key_file: Path | None = None
     class_configs: Path = Path("/etc/murano/class-configs")

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from vetro.environments.store import EnvironmentSettings
     from vetro.environments.stores import Environments
     from vetro.environments.tables import MIGRATIONS
-    from vetro.environments.task_values import EngineTask, TaskResult, shortened, task_channel
+    from vetro.environments.task_values import (
+        Delegations,
+        EngineTask,
+        TaskResult,
+        shortened,
+        task_channel,
+    )
     from vetro.environments.tasks import TaskStore
     from vetro.environments.upgrades import make_moves
     from vetro.environments.uses import EnvironmentUses, pinned_packages
@@ -45,7 +51,7 @@ __getattr__ = import_when_used(
         "vetro.environments.store": "EnvironmentSettings",
         "vetro.environments.stores": "Environments",
         "vetro.environments.tables": "MIGRATIONS",
-        "vetro.environments.task_values": "EngineTask TaskResult shortened task_channel",
+        "vetro.environments.task_values": "Delegations EngineTask TaskResult shortened task_channel",
         "vetro.environments.tasks": "TaskStore",
         "vetro.environments.upgrades": "make_moves",
         "vetro.environments.uses": "EnvironmentUses pinned_packages",
@@ -57,6 +63,7 @@ __all__ = [
     "ApiSection",
     "CallAnswer",
     "CallStore",
+    "Delegations",
     "Ending",
     "EngineCall",
     "EngineTask",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
+from vetro.environments.task_values import Delegations
 from vetro.environments.tasks import TaskStore
 from vetro.storage import Database, Transaction
 
@@ -11,9 +12,14 @@ from vetro.storage import Database, Transaction
 class Environments:
     """The stores of the room on one database."""
 
-    def __init__(self, database: Database, settings: EnvironmentSettings | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: EnvironmentSettings | None = None,
+        delegations: Delegations | None = None,
+    ) -> None:
         self.store = EnvironmentStore(database, settings or EnvironmentSettings())
-        self.tasks = TaskStore(database, self.store)
+        self.tasks = TaskStore(database, self.store, delegations)
         self.calls = CallStore(database)
 
     async def read_stored(self, tx: Transaction) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
+
+from vetro.http import Principal
 
 MOST_REPORTS = 10_000
 """Reports of one task that a program may add."""
@@ -31,6 +33,18 @@ def task_channel(task_id: str) -> str:
     return f"task/{task_id}"
 
 
+class Delegations(Protocol):
+    """Lets tasks act as the users who asked for them, longer than their tokens live."""
+
+    async def grant(self, principal: Principal) -> dict[str, str]:
+        """What a task signs in with as the caller; empty: nothing is needed. Errors: 403, 503."""
+        ...
+
+    async def revoke(self, delegation: dict[str, str]) -> None:
+        """End a delegation. Idempotent; one that cannot be ended now ends by itself."""
+        ...
+
+
 @dataclass(frozen=True)
 class EngineTask:
     """An engine's task. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
@@ -47,6 +61,9 @@ class EngineTask:
     """`muranopl`, or `workflow`: flat services, which XML workflows deploy."""
     request_id: str = ""
     """The id of the request that asked for it: users quote it, operators find it in the log."""
+
+    delegation: dict[str, str] = field(default_factory=dict[str, str])
+    """What `Delegations` gave for it: with it the task acts as its user."""
 
     @property
     def is_delete(self) -> bool:

@@ -8,6 +8,9 @@ a task is neither lost nor finished twice, whichever process dies at whatever mo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import Row, func, insert, select, update
@@ -31,7 +34,13 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import sessions, tasks
 from vetro.environments.task_endings import TaskEndings
 from vetro.environments.task_reports import TaskReports
-from vetro.environments.task_values import EngineTask, TaskResult, cancel_channel, task_channel
+from vetro.environments.task_values import (
+    Delegations,
+    EngineTask,
+    TaskResult,
+    cancel_channel,
+    task_channel,
+)
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -46,14 +55,28 @@ from vetro.storage import Database, Lease, LeaseQueue, Transaction, await_until
 QUEUE = "engine"
 
 
+@dataclass
+class _Delegated:
+    """What a task acts as its user with (empty: nothing), and whether a task has it."""
+
+    value: dict[str, str]
+    taken: bool = False
+
+
 class TaskStore:
     """Submits tasks, hands them to engines, and ends them.
 
     ``history`` reads deployments, ``reports`` adds reports, ``instances`` records instances.
     """
 
-    def __init__(self, database: Database, store: EnvironmentStore) -> None:
+    def __init__(
+        self,
+        database: Database,
+        store: EnvironmentStore,
+        delegations: Delegations | None = None,
+    ) -> None:
         self.database = database
+        self.delegations = delegations
         self.store = store
         self.sessions = OpenSessions(store)
         self.history = TaskHistory(database, store)
@@ -76,7 +99,7 @@ class TaskStore:
 
         ``overtake``: deploy although other sessions hold changes; otherwise that is a 409.
         """
-        async with self.database.transaction() as tx:
+        async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             session, environment = await self.store.own_session(
                 tx, principal, environment_id, session_id, lock=True
@@ -93,7 +116,21 @@ class TaskStore:
                 "method": "deploy",
                 "args": {},
             }
-            return await self._submit(tx, principal, environment, session, action)
+            return await self._submit(tx, principal, environment, session, action, delegated)
+
+    @asynccontextmanager
+    async def _delegated(self, principal: Principal | None) -> AsyncGenerator[_Delegated]:
+        """What a task may act as its user with; ended when no task takes it."""
+        door = self.delegations
+        delegated = _Delegated(await door.grant(principal) if door and principal else {})
+        try:
+            yield delegated
+        except BaseException:
+            delegated.taken = False
+            raise
+        finally:
+            if door and delegated.value and not delegated.taken:
+                await door.revoke(delegated.value)
 
     async def _submit(
         self,
@@ -102,6 +139,7 @@ class TaskStore:
         environment: Row[Any],
         session: Row[Any],
         action: dict[str, Any],
+        delegated: _Delegated,
     ) -> str | None:
         model: dict[str, Any] = session.model
         deletes = model.get("Objects") is None
@@ -160,6 +198,10 @@ class TaskStore:
             "model_kind": environment.model_kind,
             "model": {**model, "Objects": objects if flat else to_engine(objects)},
         }
+        if delegated.value:
+            # Sealed, and gone with the task.
+            payload["delegation"] = delegated.value
+            delegated.taken = True
         await self.queue.enqueue(tx, task_id, payload, party=environment.tenant_id)
         method = "delete" if deletes else action["method"]
         await self.reports.store(
@@ -177,7 +219,9 @@ class TaskStore:
         condition: Condition = UNCONDITIONAL,
     ) -> str | None:
         """Destroy an environment, or with ``abandon`` only forget it. Errors: 403, 404, 412."""
-        async with self.database.transaction() as tx:
+        # Who abandons an environment needs nothing of the cloud.
+        caller = None if abandon else principal
+        async with self._delegated(caller) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if condition:
@@ -185,7 +229,7 @@ class TaskStore:
             if abandon:
                 endings = await self._abandon(tx, principal, environment)
             else:
-                return await self._destroy(tx, principal, environment)
+                return await self._destroy(tx, principal, environment, delegated)
         for ending in endings:
             lifecycle.task_ended(ending)
         lifecycle.log.info(
@@ -198,7 +242,7 @@ class TaskStore:
         return None
 
     async def _destroy(
-        self, tx: Transaction, principal: Principal, environment: Row[Any]
+        self, tx: Transaction, principal: Principal, environment: Row[Any], delegated: _Delegated
     ) -> str | None:
         """Submit the destruction of the deployed resources."""
         view = await self.store.open_session(tx, environment, principal.user_id)
@@ -206,7 +250,7 @@ class TaskStore:
         model = {**session.model, "Objects": None}
         await tx.execute(update(sessions).where(sessions.c.id == session.id).values(model=model))
         session = await self.store.session(tx, environment.id, session.id)
-        return await self._submit(tx, principal, environment, session, {})
+        return await self._submit(tx, principal, environment, session, {}, delegated)
 
     async def _abandon(
         self, tx: Transaction, principal: Principal, environment: Row[Any]
@@ -245,7 +289,7 @@ class TaskStore:
 
         ``overtake``: submit although sessions hold undeployed changes; otherwise that is a 409.
         """
-        async with self.database.transaction() as tx:
+        async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             environment = await self.store.environment(tx, principal, environment_id)
             if arguments is not None and not isinstance(arguments, dict):
@@ -267,6 +311,7 @@ class TaskStore:
                 environment,
                 session,
                 {"object_id": object_id, "method": action["name"], "args": arguments or {}},
+                delegated,
             )
             assert task_id is not None
             return task_id

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from vetro.identity.keystone import delegations_of, place_of, service_session
+    from vetro.identity.keystone.delegation import end_delegation
     from vetro.identity.leaving import Names, ProjectHoldings, ProjectRemoval
     from vetro.identity.login import CatalogEndpoint
     from vetro.identity.service import AdminCredentials, Identity
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(
     __name__,
     {
+        "vetro.identity.keystone": "delegations_of place_of service_session",
+        "vetro.identity.keystone.delegation": "end_delegation",
         "vetro.identity.leaving": "Names ProjectHoldings ProjectRemoval",
         "vetro.identity.login": "CatalogEndpoint",
         "vetro.identity.service": "AdminCredentials Identity",
@@ -37,4 +41,8 @@ __all__ = [
     "Names",
     "ProjectHoldings",
     "ProjectRemoval",
+    "delegations_of",
+    "end_delegation",
+    "place_of",
+    "service_session",
 ]

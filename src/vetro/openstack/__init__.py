@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ServiceAway,
     )
     from vetro.openstack.session import Session
+    from vetro.openstack.settings import KeystonePlace, OpenstackSection
 
 __getattr__ = import_when_used(
     __name__,
@@ -38,15 +39,18 @@ __getattr__ = import_when_used(
             "LoginRefused NotInCatalog OpenStackError RequestRefused ServiceAway"
         ),
         "vetro.openstack.session": "Session",
+        "vetro.openstack.settings": "KeystonePlace OpenstackSection",
     },
 )
 
 __all__ = [
     "ApplicationCredential",
     "Credential",
+    "KeystonePlace",
     "LoginRefused",
     "NotInCatalog",
     "OpenStackError",
+    "OpenstackSection",
     "PasswordCredential",
     "RequestRefused",
     "ServiceAway",

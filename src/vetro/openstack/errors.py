@@ -19,13 +19,12 @@ class OpenStackError(Exception):
 class ServiceAway(OpenStackError, ConnectionError):
     """A service gives no answer that can be used; asking later may help."""
 
-    def __init__(self, service: str, url: str, why: str, status: int = 0) -> None:
+    def __init__(self, service: str, url: str, why: str) -> None:
         super().__init__(
             f"{service} at {url} does not answer: {why}. Check that it runs and can be reached from"
             " here; the request can be repeated then"
         )
         self.service = service
-        self.status = status
 
 
 class LoginRefused(OpenStackError):

@@ -166,7 +166,8 @@ class Session:
         """Send a request to a service, by its type in the catalog (``identity``: this Keystone itself).
 
         ``None`` for a status in ``absent`` (404 of a thing that need not exist). Redirects within the
-        service are followed. Errors: `RequestRefused`, `ServiceAway`, `LoginRefused`, `NotInCatalog`.
+        service are followed; ``X-Auth-Token`` in ``headers`` is used in place of the session's. Errors:
+        `RequestRefused`, `ServiceAway`, `LoginRefused`, `NotInCatalog`.
         """
         types = (service,) if isinstance(service, str) else service
         base = self.url if types == ("identity",) else await self.endpoint(*types)
@@ -191,6 +192,8 @@ class Session:
         options: Mapping[str, Any],
         headers: Mapping[str, str] | None,
     ) -> Response:
+        if headers and "X-Auth-Token" in headers:
+            return await self._send(service, method, url, headers=headers, **options)
         login = await self.login()
         sent = {"X-Auth-Token": login.token, **(headers or {})}
         response = await self._send(service, method, url, headers=sent, **options)
@@ -214,7 +217,7 @@ class Session:
             raise ServiceAway(service, url, str(error)) from error
         if response.status >= 500:
             said = f"{response.status}, {explanation(response)}"
-            raise ServiceAway(service, url, said, response.status)
+            raise ServiceAway(service, url, said)
         return response
 
 

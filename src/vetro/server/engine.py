@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vetro.engine import EnginePool, EngineSettings
+from vetro.identity import place_of
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database
@@ -44,6 +45,8 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
         ),
         mailbox=settings.mailbox,
         rabbitmq=settings.rabbitmq,
+        keystone=place_of(settings.identity),
+        openstack=settings.openstack,
         log_level=settings.server.log_level,
         log_format=settings.server.log_format,
     )

@@ -29,6 +29,7 @@ from vetro.http import ConnectionLimits
 from vetro.identity import IdentitySection
 from vetro.messaging import MailboxSection, NotificationsSection, RabbitmqSection
 from vetro.node import NodeSection
+from vetro.openstack import OpenstackSection
 from vetro.repository import RepositorySection
 
 
@@ -123,6 +124,7 @@ class Settings:
     notifications: NotificationsSection = field(default_factory=NotificationsSection)
     tls: TlsSection = field(default_factory=TlsSection)
     cfapi: CfapiSection = field(default_factory=CfapiSection)
+    openstack: OpenstackSection = field(default_factory=OpenstackSection)
 
     @property
     def data_dir(self) -> Path:
@@ -169,6 +171,7 @@ _SECTIONS: dict[str, type] = {
     "notifications": NotificationsSection,
     "tls": TlsSection,
     "cfapi": CfapiSection,
+    "openstack": OpenstackSection,
 }
 
 
@@ -180,6 +183,8 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "network.topology": ("routed", "flat", "nova"),
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
+    "openstack.stacks": ("native", "heat"),
+    "identity.interface": ("public", "internal", "admin"),
 }
 
 #: Settings with a smallest and a largest value.
@@ -194,6 +199,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.reserve": (1, 1024),
     "cfapi.credentials_seconds": (0.1, 600),
     "stats.period": (0.01, 1440),
+    "identity.cache_seconds": (0, 300),
+    "identity.answer_seconds": (0.1, 300),
+    "openstack.delegation_hours": (0.1, 8760),
     "stats.env_audit_period": (0.01, 44_640),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),
@@ -270,6 +278,23 @@ def _from_file(values: dict[str, dict[str, Any]], path: Path) -> None:
             )
 
 
+def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check what the regions' stacks are made by. Errors: ``SettingsError``."""
+    regions: dict[str, Any] = values["openstack"]["regions"]
+    for region, given in regions.items():
+        if given not in ("native", "heat"):
+            raise SettingsError(
+                f"openstack.regions: {region} must be native or heat, not {given!r}"
+            )
+    if (
+        "heat" in (values["openstack"]["stacks"], *regions.values())
+        and not values["identity"]["url"]
+    ):
+        raise SettingsError(
+            "openstack: stacks of heat need identity.url, the Keystone in whose catalog Heat is"
+        )
+
+
 def load_settings(
     flags: Mapping[str, object] | None = None,
     *,
@@ -330,4 +355,5 @@ def load_settings(
             raise SettingsError(
                 f"{name} must be from {least:g} to {most:,.0f}, not {values[section][key]!r}"
             )
+    _check_regions(values)
     return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})

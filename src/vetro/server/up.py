@@ -22,7 +22,7 @@ from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
 from vetro.server.engine import check_network, engine_settings, refuse_file_database
 from vetro.server.errors import StartError
-from vetro.server.first_login import say_first_login
+from vetro.server.first_login import delegations_of, say_first_login
 from vetro.server.installation import open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import (
@@ -298,6 +298,7 @@ class _Up:
             rooms = environments.Environments(
                 database,
                 environments.EnvironmentSettings(model_limit=settings.engine.model_limit),
+                delegations_of(settings),
             )
             definitions = definitions_of(settings, database)
             known = identity.Identity(

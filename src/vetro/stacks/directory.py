@@ -64,7 +64,8 @@ class NetworkDirectory(Protocol):
 
 
 _ROUTER_SPACE = uuid.UUID("6a1c4d0e-52a0-4f0f-9a3a-0d6f6c1f5b60")
-_GATEWAY_PATIENCE = 30.0
+GATEWAY_PATIENCE = 30.0
+"""Seconds that a router may take to get its gateway from another process."""
 
 
 class ComputeNetworkDirectory:
@@ -85,7 +86,7 @@ class ComputeNetworkDirectory:
         self, project_id: str, *, name: str, create: bool, external_network: str
     ) -> str:
         """The router called `name`; see `NetworkDirectory`."""
-        deadline = self._monotonic() + _GATEWAY_PATIENCE
+        deadline = self._monotonic() + GATEWAY_PATIENCE
         while True:
             router = await self._router(project_id, name)
             if router is None:

@@ -6,7 +6,7 @@ import ipaddress
 from typing import Any
 
 from vetro.engine.errors import RouterInfoError
-from vetro.engine.services import logger, services_of
+from vetro.engine.services import logger, places, services_of
 from vetro.muranopl import CallContext
 
 
@@ -25,7 +25,7 @@ class NetworkExplorer:
 
         async def find() -> str:
             try:
-                return await services.directory.default_router(
+                return await places(services, self.region_name)[1].default_router(
                     services.project_id,
                     name=settings.network.router_name,
                     create=settings.create_router,
@@ -52,7 +52,9 @@ class NetworkExplorer:
         settings = services.settings
 
         async def find() -> str | None:
-            used = await services.directory.router_cidrs(services.project_id, router_id or "")
+            used = await places(services, self.region_name)[1].router_cidrs(
+                services.project_id, router_id or ""
+            )
             others = [cidr for net, cidr in services.chosen_ranges.items() if net != net_id]
             from vetro.stacks import choose_cidr
 
@@ -90,7 +92,7 @@ class NetworkExplorer:
         services = services_of(ctx)
 
         async def find() -> str | None:
-            return await services.directory.external_network_for_router(
+            return await places(services, self.region_name)[1].external_network_for_router(
                 services.project_id, router_id
             )
 
@@ -101,7 +103,7 @@ class NetworkExplorer:
         services = services_of(ctx)
 
         async def find() -> str | None:
-            return await services.directory.external_network_for_network(
+            return await places(services, self.region_name)[1].external_network_for_network(
                 services.project_id, network_id
             )
 
@@ -111,7 +113,7 @@ class NetworkExplorer:
         services = services_of(ctx)
 
         async def find() -> Any:
-            return await getattr(services.directory, what)(services.project_id)
+            return await getattr(places(services, self.region_name)[1], what)(services.project_id)
 
         return ctx.effect(f"network.{what}", {}, find)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
-from vetro.engine.services import EngineServices, logger, services_of
+from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_parts import without, without_orphans, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
@@ -18,6 +18,8 @@ from vetro.stacks import PlacementFailure, Stack, StackBusy
 
 if TYPE_CHECKING:
     import asyncio
+
+    from vetro.stacks import Stacks
 
 Json = Any
 T = TypeVar("T")
@@ -72,6 +74,9 @@ class HeatStack:
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
+
+    def _stacks(self, services: EngineServices) -> Stacks:
+        return places(services, self._region)[0]
 
     # What the template is
 
@@ -323,7 +328,8 @@ class HeatStack:
             if stack is not None:
                 await self._delete(services)
             return
-        call = services.stacks.create if stack is None else services.stacks.update
+        stacks = self._stacks(services)
+        call = stacks.create if stack is None else stacks.update
         done = await call(services.project_id, self._name, template, **options)
         expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
         await self._expect(services, done, expected)
@@ -344,7 +350,7 @@ class HeatStack:
 
     async def _get(self, services: EngineServices, *, head: bool = False) -> Stack | None:
         """The stack, settled. A back end that is not reached is asked again a few times."""
-        read = services.stacks.head if head else services.stacks.get
+        read = self._stacks(services).head if head else self._stacks(services).get
         delays = iter(RETRY_SECONDS)
         while True:
             try:
@@ -389,7 +395,7 @@ class HeatStack:
         return say
 
     async def _delete(self, services: EngineServices) -> None:
-        left = await services.stacks.delete(
+        left = await self._stacks(services).delete(
             services.project_id,
             self._name,
             progress=self._teller(services),
@@ -418,7 +424,7 @@ class HeatStack:
         services = services_of(ctx)
 
         async def look() -> Json:
-            return await services.stacks.lost(services.project_id, self._name)
+            return await self._stacks(services).lost(services.project_id, self._name)
 
         return ctx.effect("stack.lost", {"stack": self._name}, look)
 

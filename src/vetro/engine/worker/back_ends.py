@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -26,6 +26,9 @@ from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
 from vetro.stacks import ComputeNetworkDirectory, Doors, NativeSettings, NativeStacks, port_of
 from vetro.storage import Database
+
+if TYPE_CHECKING:
+    from vetro.engine.worker.openstack import OpenStackRegions
 
 log = structlog.get_logger(__name__)
 
@@ -137,12 +140,13 @@ async def back_ends(
     reports: Reports,
     database: Database | None = None,
     pinned: Mapping[str, Collection[str]] | None = None,
+    delegation: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[World, None]:
     """Everything a run needs, with the runtime set up for it; closed at the end.
 
     ``database``: one that is already open; it stays open. ``pinned``: the packages and versions
     that
-    the environment's last run used.
+    the environment's last run used. ``delegation``: what the run acts as its user with.
     """
     opened = database or await Database.open(
         settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
@@ -154,6 +158,12 @@ async def back_ends(
         settings=MailboxSettings(sizes=settings.mailbox),
     )
     doors = BrokerDoors(mailboxes)
+    regions: OpenStackRegions | None = None
+    if settings.openstack.has_heat:
+        # Imported late: most installations have no OpenStack.
+        from vetro.engine.worker.openstack import OpenStackRegions
+
+        regions = OpenStackRegions(settings, delegation or {})
     try:
         compute = port_of(client)
         signer = await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file)
@@ -181,6 +191,8 @@ async def back_ends(
             signer=signer,
             people=KnownPeople(Identity(opened)),
         )
+        if regions is not None:
+            services.elsewhere = regions
         if settings.class_configs.is_dir():
             runtime.class_configs = settings.class_configs
         runtime.resolver = CatalogResolver(
@@ -191,6 +203,8 @@ async def back_ends(
         )
         yield World(opened, services)
     finally:
+        if regions is not None:
+            await regions.close()
         await doors.close()
         await client.close()
         if database is None:

@@ -151,6 +151,7 @@ async def run_task(
             reports=reports,
             database=database,
             pinned=pinned_packages(task.model),
+            delegation=task.delegation,
         ) as world:
             services = world.services
             info = SessionInfo(

@@ -192,6 +192,11 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
             task = EngineTask(**order["task"])
             bind_contextvars(task=task.id, request_id=task.request_id)
             result = asyncio.run(run_task(settings, runtime, task, order["fence"], channel))
+            if task.delegation:
+                # A task that was interrupted goes on elsewhere, and needs it there.
+                from vetro.identity import end_delegation
+
+                asyncio.run(end_delegation(settings.keystone, task.delegation))
             answer = {
                 "model": result.model,
                 "result": result.result,

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vetro.identity.settings import IdentitySection
+from vetro.openstack import KeystonePlace
 
 if TYPE_CHECKING:
+    from vetro.identity.keystone.delegation import KeystoneDelegations
     from vetro.identity.keystone.tokens import KeystoneTokens
     from vetro.openstack import Session
 
 
 def service_session(settings: IdentitySection) -> Session:
     """Vetro's own session at the Keystone of the settings."""
-    from vetro.openstack import ApplicationCredential, PasswordCredential, Session
+    from vetro.openstack import ApplicationCredential, PasswordCredential
 
     if settings.service_credential:
         credential = ApplicationCredential(settings.service_credential, settings.service_secret)
@@ -25,13 +27,19 @@ def service_session(settings: IdentitySection) -> Session:
             settings.service_domain,
             settings.service_domain,
         )
-    return Session(
-        settings.url,
-        credential,
-        region=settings.region,
-        interface=settings.interface,
-        timeout_seconds=settings.answer_seconds,
-    )
+    return place_of(settings).session(credential)
+
+
+def place_of(settings: IdentitySection) -> KeystonePlace:
+    """Where the Keystone of the settings is."""
+    return KeystonePlace(settings.url, settings.region, settings.interface, settings.answer_seconds)
+
+
+def delegations_of(settings: IdentitySection, hours: float) -> KeystoneDelegations:
+    """What lets tasks act as their users at the Keystone of the settings, for so many hours."""
+    from vetro.identity.keystone.delegation import KeystoneDelegations
+
+    return KeystoneDelegations(service_session(settings), place_of(settings), hours)
 
 
 def keystone_of(settings: IdentitySection) -> KeystoneTokens | None:

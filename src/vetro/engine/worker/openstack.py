@@ -1,0 +1,53 @@
+"""Stacks and networks of regions on a real OpenStack, as the user whom a task acts for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from vetro.engine.settings import EngineSettings
+from vetro.openstack import ApplicationCredential, OpenStackError, TokenCredential
+from vetro.stacks.heat import HeatSettings, HeatStacks, NeutronDirectory
+
+if TYPE_CHECKING:
+    from vetro.stacks import NetworkDirectory, Stacks
+
+
+class NotDelegated(OpenStackError):
+    """A program reaches for a region of OpenStack, and nobody let it act for them there."""
+
+
+class OpenStackRegions:
+    """The regions whose stacks are Heat's; a session for each, opened when it is used."""
+
+    def __init__(self, settings: EngineSettings, delegation: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._delegation = delegation
+        self._open: dict[str, tuple[Stacks, NetworkDirectory]] = {}
+        self._sessions = AsyncExitStack()
+
+    def __call__(self, region: str) -> tuple[Stacks, NetworkDirectory] | None:
+        """Stacks and networks of a region; ``None`` when they are Vetro's own. Errors: `NotDelegated`."""
+        if self._settings.openstack.back_end(region) != "heat":
+            return None
+        if region not in self._open:
+            if not self._delegation:
+                raise NotDelegated(
+                    f"The region {region or '(home)'} is on OpenStack, where a program acts as a user: this"
+                    " one was not begun by a deployment or an action of a signed-in user"
+                )
+            given = ApplicationCredential(self._delegation["id"], self._delegation["secret"])
+            session = self._settings.keystone.session(given, region)
+            self._sessions.push_async_callback(session.close)
+            token = TokenCredential(self._delegation["token"], self._delegation["project_id"])
+            creator = self._settings.keystone.session(token, region)
+            self._sessions.push_async_callback(creator.close)
+            patience = HeatSettings(away_seconds=self._settings.openstack.away_seconds)
+            heat = HeatStacks(session, patience, creator)
+            self._open[region] = (heat, NeutronDirectory(session))
+        return self._open[region]
+
+    async def close(self) -> None:
+        """Close the sessions."""
+        await self._sessions.aclose()

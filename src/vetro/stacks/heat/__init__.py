@@ -1,0 +1,6 @@
+"""Stacks on a real OpenStack: Heat makes the resources, Neutron says what networks there are."""
+
+from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
+from vetro.stacks.heat.directory import NeutronDirectory
+
+__all__ = ["HeatSettings", "HeatStacks", "NeutronDirectory"]

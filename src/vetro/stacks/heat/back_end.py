@@ -1,0 +1,398 @@
+"""The back end `heat`: stacks of a real OpenStack (core-library.md §4.4.2, §4.4.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
+
+import structlog
+
+from vetro.openstack import LoginRefused, RequestRefused, ServiceAway, Session
+from vetro.stacks.errors import StackBusy, StackError, StackNotFound, TemplateError
+from vetro.stacks.heat.answers import Progress, failure_of, refusal, snapshot
+from vetro.stacks.heat.client import HeatClient, place_of
+from vetro.stacks.model import (
+    Change,
+    ChangeKind,
+    ProgressCallback,
+    Stack,
+    StackPlan,
+    StackStatus,
+)
+from vetro.stacks.template.dependencies import order
+from vetro.stacks.template.spelling import without_nulls
+
+Json = Any
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
+#: Heat bounds an operation itself, to the minute; this much later it is given up.
+GRACE_SECONDS = 90.0
+SERVERS = ("OS::Nova::Server", "AWS::EC2::Instance")
+_LOST = ("", "ERROR", "SHUTOFF", "DELETED", "SOFT_DELETED")
+_KINDS = {
+    "added": ChangeKind.CREATE,
+    "updated": ChangeKind.UPDATE,
+    "replaced": ChangeKind.REPLACE,
+    "deleted": ChangeKind.DELETE,
+    "unchanged": ChangeKind.KEEP,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatSettings:
+    """Settings of the back end. Times in seconds."""
+
+    away_seconds: float = 120.0
+    """How long Heat may give no usable answer (silence, 500) before an operation fails."""
+    first_look: float = 0.15
+    longest_pause: float = 2.0
+    """Between two looks at an operation; it grows to this."""
+
+
+class HeatStacks:
+    """`Stacks` over Heat, for the project that the session is scoped to.
+
+    ``creator``: the session that stacks are created with; Heat makes a trust from it, which Keystone refuses
+    to whoever has signed in with a delegation. By default the session.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        settings: HeatSettings | None = None,
+        creator: Session | None = None,
+    ) -> None:
+        self._client = HeatClient(session)
+        self._creator = HeatClient(creator or session)
+        self._settings = settings or HeatSettings()
+
+    async def get(self, project_id: str, name: str) -> Stack | None:
+        """The stack with its template, or None."""
+        shown = await self._client.show(name, outputs=True)
+        if shown is None:
+            return None
+        content = await self._client.content(place_of(shown))
+        if content is None:
+            return None
+        resources = await self._client.resources(place_of(shown))
+        return snapshot(shown, project_id, content=content, resources=resources)
+
+    async def head(self, project_id: str, name: str) -> Stack | None:
+        """State and outputs; see `Stacks.head`."""
+        shown = await self._client.show(name, outputs=True)
+        return None if shown is None else snapshot(shown, project_id)
+
+    async def lost(self, project_id: str, name: str) -> list[str]:
+        """See `Stacks.lost`; Nova is asked for each server."""
+        shown = await self._client.show(name)
+        if shown is None:
+            return []
+        return [
+            one["resource_name"]
+            for one in await self._client.resources(place_of(shown))
+            if one["resource_type"] in SERVERS
+            and one["physical_resource_id"]
+            and not one["resource_status"].endswith("_IN_PROGRESS")
+            and await self._client.server_state(one["physical_resource_id"]) in _LOST
+        ]
+
+    async def create(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+        tags: Sequence[str] = (),
+        rollback: bool = False,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Stack:
+        """Create a stack; see `Stacks.create`. A name that is taken is `StackBusy`: look again."""
+        body = _body(template, parameters, files, environment, tags, rollback, timeout)
+        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        try:
+            await operation.begin_create({**body, "stack_name": name}, self._creator)
+        except LoginRefused as error:
+            raise StackError(
+                f"The stack {name} is made with the token of who deploys, and that is over: {error}."
+                " Deploy again"
+            ) from error
+        return await self._settled(operation, project_id)
+
+    async def update(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+        tags: Sequence[str] = (),
+        rollback: bool = False,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Stack:
+        """Change a stack; see `Stacks.update`. One that is as wanted already is not touched."""
+        body = _body(template, parameters, files, environment, tags, rollback, timeout)
+        found = await self.get(project_id, name)
+        if found is None:
+            raise StackNotFound(name)
+        if not found.status.failed and not found.status.in_progress and _same(found, body):
+            return replace(found, status=StackStatus.UPDATE_COMPLETE)
+        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        await operation.begin_update(body)
+        return await self._settled(operation, project_id)
+
+    async def delete(
+        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+    ) -> Stack | None:
+        """Remove a stack; see `Stacks.delete`."""
+        operation = _Operation(self._client, self._settings, name, progress, None)
+        if not await operation.begin_delete():
+            return None
+        shown = await operation.settle()
+        if shown is None:
+            return None
+        failure = failure_of(operation.events, shown)
+        return snapshot(shown, project_id, failure=failure)
+
+    async def plan(
+        self,
+        project_id: str,
+        name: str,
+        template: Mapping[str, Json],
+        *,
+        parameters: Mapping[str, Json] | None = None,
+        files: Mapping[str, str] | None = None,
+        environment: str | None = None,
+    ) -> StackPlan:
+        """What create or update would do, by Heat's own preview."""
+        body = _body(template, parameters, files, environment, (), False, None)
+        shown = await self._client.show(name)
+        try:
+            if shown is None:
+                made = await self._client.preview_create({**body, "stack_name": name})
+                changes = [_change(one, ChangeKind.CREATE) for one in made]
+            else:
+                found = await self._client.preview_update(place_of(shown), body)
+                changes = [_change(one, _KINDS[kind]) for kind in _KINDS for one in found[kind]]
+        except RequestRefused as error:
+            raise refusal(error, name) from error
+        return StackPlan(shown is not None, changes)
+
+    async def _settled(self, operation: _Operation, project_id: str) -> Stack:
+        shown = await operation.settle()
+        if shown is None:
+            raise StackError(
+                f"The stack {operation.name} was deleted at Heat by somebody else while it was worked on;"
+                " deploy again to make it anew"
+            )
+        shown = await self._client.show(place_of(shown), outputs=True) or shown
+        if not status_failed(shown):
+            return snapshot(shown, project_id)
+        return snapshot(shown, project_id, failure=failure_of(operation.events, shown))
+
+
+def status_failed(shown: Mapping[str, Json]) -> bool:
+    """Whether the last operation ended badly, or was taken back."""
+    status = str(shown["stack_status"])
+    return status.endswith("_FAILED") or status.startswith("ROLLBACK")
+
+
+def _unheard(_text: str) -> None:
+    """Progress that nobody wants to know."""
+
+
+class _Operation:
+    """One operation on a stack: begun once, watched until it has settled."""
+
+    def __init__(
+        self,
+        client: HeatClient,
+        settings: HeatSettings,
+        name: str,
+        progress: ProgressCallback | None,
+        timeout: float | None,
+    ) -> None:
+        self.client = client
+        self.settings = settings
+        self.name = name
+        self.events: list[dict[str, Json]] = []
+        """Those of this operation, oldest first."""
+        self._say: ProgressCallback = progress or _unheard
+        self._ends = None if timeout is None else time.monotonic() + timeout + GRACE_SECONDS
+        self._place = ""
+        self._stack_id = ""
+        self._seen: set[str] = set()
+        self._before: Json = None
+
+    async def begin_create(self, body: Mapping[str, Json], creator: HeatClient) -> None:
+        """Ask Heat for the stack. Errors: `TemplateError`, `StackBusy`, `ServiceAway`."""
+        asked = False
+
+        async def ask() -> None:
+            nonlocal asked
+            # An answer that got lost may have been a yes.
+            if asked and await self.client.show(self.name) is not None:
+                return
+            asked = True
+            try:
+                await self._refusable(creator.create(body))
+            except StackBusy:
+                if await self.client.show(self.name) is not None:
+                    raise
+                # The name is of a stack whose deletion is not quite over.
+                raise ServiceAway("Heat", self.name, "a stack of this name is going") from None
+
+        await self._insist(ask)
+        await self._remember(events=False)
+
+    async def begin_update(self, body: Mapping[str, Json]) -> None:
+        """Ask Heat for the change. Errors: `StackNotFound` and those of a creation."""
+        await self._remember(events=True)
+        if not self._place or not await self._insist(
+            lambda: self._refusable(self.client.update(self._place, body))
+        ):
+            raise StackNotFound(self.name)
+
+    async def begin_delete(self) -> bool:
+        """Ask Heat to remove it; ``False`` when there is nothing."""
+        await self._remember(events=True)
+        if not self._place:
+            return False
+        await self._insist(lambda: self._refusable(self.client.delete(self._place)))
+        return True
+
+    async def settle(self) -> dict[str, Json] | None:
+        """Watch until Heat has ended; the stack, ``None`` when it is gone."""
+        working = Progress()
+        pause = self.settings.first_look
+        began = False
+        while True:
+            shown = await self._insist(self._look)
+            if shown is None:
+                return None
+            new = [one for one in self._latest if one["id"] not in self._seen]
+            self._seen |= {one["id"] for one in new}
+            self.events += new
+            working.see(new, self._stack_id)
+            running = str(shown["stack_status"]).endswith("_IN_PROGRESS")
+            own = any(one.get("physical_resource_id") == self._stack_id for one in new)
+            began = began or running or own or shown.get("updated_time") != self._before
+            if began and not running:
+                return shown
+            self._say(working.text)
+            if self._ends is not None and time.monotonic() > self._ends:
+                raise StackError(
+                    f"Heat has not ended its work on the stack {self.name} in time"
+                    f" ({shown['stack_status']}; {working.text})"
+                )
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.3, self.settings.longest_pause)
+
+    async def _look(self) -> dict[str, Json] | None:
+        # The state first: its last event is then among those that are read.
+        shown = await self.client.show(self._place)
+        self._latest = [] if shown is None else await self.client.events(self._place)
+        return shown
+
+    async def _remember(self, *, events: bool) -> None:
+        shown = await self._insist(lambda: self.client.show(self.name))
+        if shown is None:
+            return
+        self._place, self._stack_id = place_of(shown), shown["id"]
+        self._before = shown.get("updated_time")
+        if events:
+            known = await self._insist(lambda: self.client.events(self._place))
+            self._seen = {one["id"] for one in known}
+
+    async def _refusable(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except RequestRefused as error:
+            raise refusal(error, self.name) from error
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again while Heat gives no usable answer, up to `away_seconds`."""
+        deadline = time.monotonic() + self.settings.away_seconds
+        pause = self.settings.first_look
+        while True:
+            try:
+                return await ask()
+            except ServiceAway as error:
+                if time.monotonic() + pause > deadline:
+                    raise
+                log.warning("heat_asked_again", stack=self.name, error=str(error))
+                self._say(f"an answer of Heat ({error})")
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 8.0)
+
+
+def _body(
+    template: Mapping[str, Json],
+    parameters: Mapping[str, Json] | None,
+    files: Mapping[str, str] | None,
+    environment: str | None,
+    tags: Sequence[str],
+    rollback: bool,
+    timeout: float | None,
+) -> dict[str, Json]:
+    """The body of a creation or an update. Errors: `TemplateError`."""
+    resources: Json = template.get("resources") or template.get("Resources")
+    for name, one in cast("dict[str, Json]", resources or {}).items():
+        if not isinstance(one, dict) or not ("type" in one or "Type" in one):
+            raise TemplateError("it has no type", resource=name)
+    # Heat of some releases answers a circle with 500.
+    order({name: _named(one) for name, one in cast("dict[str, Json]", resources or {}).items()})
+    body: dict[str, Json] = {
+        "template": without_nulls(dict(template)),
+        "parameters": dict(parameters or {}),
+        "files": dict(files or {}),
+        "disable_rollback": not rollback,
+    }
+    if environment:
+        body["environment"] = environment
+    if tags:
+        body["tags"] = ",".join(tags)
+    if timeout is not None:
+        body["timeout_mins"] = max(1, math.ceil(timeout / 60))
+    return body
+
+
+def _named(value: Json) -> set[str]:
+    """The resources that a resource needs."""
+    if isinstance(value, list):
+        return {name for one in cast("list[Json]", value) for name in _named(one)}
+    found: set[str] = set()
+    for key, one in cast("dict[str, Json]", value).items() if isinstance(value, dict) else ():
+        names: list[Json] = cast("list[Json]", one) if isinstance(one, list) else [one]
+        if key in ("depends_on", "DependsOn"):
+            found |= {str(name) for name in names}
+        elif key in ("get_resource", "Ref", "get_attr", "Fn::GetAtt") and names:
+            found.add(str(names[0]))
+        else:
+            found |= _named(one)
+    return found
+
+
+def _same(stack: Stack, body: Mapping[str, Json]) -> bool:
+    return (
+        stack.template == body["template"]
+        and stack.parameters == body["parameters"]
+        and stack.files == body["files"]
+        and stack.environment is None
+        and "environment" not in body
+        and ",".join(stack.tags) == body.get("tags", "")
+    )
+
+
+def _change(one: Mapping[str, Json], kind: ChangeKind) -> Change:
+    return Change(one["resource_name"], one["resource_type"], kind, "by Heat's preview")

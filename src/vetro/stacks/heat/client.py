@@ -1,0 +1,101 @@
+"""The calls of Heat's API that stacks need, one method each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+from urllib.parse import quote
+
+from vetro.openstack import Session
+
+Json = Any
+HEAT = "orchestration"
+EVENTS = 200
+"""How many of the newest events are read: a step between two looks has fewer."""
+
+
+class HeatClient:
+    """Heat, for the project of a session. A stack is named by `place`: its name and id."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    async def _get(self, path: str, **params: Any) -> Any:
+        response = await self.session.request(
+            HEAT, "GET", path, params=params or None, absent=(404,)
+        )
+        return None if response is None else response.json()
+
+    async def show(self, name: str, *, outputs: bool = False) -> dict[str, Json] | None:
+        """A stack by name, or by name and id; ``None`` when there is none, or it is deleted."""
+        found = await self._get(
+            f"/stacks/{quote(name)}", resolve_outputs="true" if outputs else "false"
+        )
+        if found is None or found["stack"]["stack_status"] == "DELETE_COMPLETE":
+            return None
+        return found["stack"]
+
+    async def content(
+        self, place: str
+    ) -> tuple[dict[str, Json], dict[str, Json], dict[str, str]] | None:
+        """Template, environment and files; ``None`` when the stack is gone."""
+        parts = [await self._get(f"/stacks/{place}/{one}") for one in
+                 ("template", "environment", "files")]  # fmt: skip
+        return None if None in parts else (parts[0], parts[1], parts[2])
+
+    async def resources(self, place: str) -> list[dict[str, Json]]:
+        """The resources of a stack."""
+        found = await self._get(f"/stacks/{place}/resources")
+        return found["resources"] if found else []
+
+    async def events(self, place: str) -> list[dict[str, Json]]:
+        """The newest events, oldest first."""
+        found = await self._get(
+            f"/stacks/{place}/events", sort_keys="created_at", sort_dir="desc", limit=EVENTS
+        )
+        events = cast("list[dict[str, Json]]", found["events"] if found else [])
+        # Times are whole seconds: of one second, what began comes before what ended.
+        return sorted(
+            events,
+            key=lambda one: (
+                one["event_time"],
+                not str(one["resource_status"]).endswith("_IN_PROGRESS"),
+            ),
+        )
+
+    async def create(self, body: Mapping[str, Json]) -> None:
+        """Begin to create a stack."""
+        await self.session.request(HEAT, "POST", "/stacks", json=body)
+
+    async def update(self, place: str, body: Mapping[str, Json]) -> bool:
+        """Begin to update a stack; ``False`` when it is gone."""
+        done = await self.session.request(HEAT, "PUT", f"/stacks/{place}", json=body, absent=(404,))
+        return done is not None
+
+    async def delete(self, place: str) -> None:
+        """Begin to delete a stack; it may be gone."""
+        await self.session.request(HEAT, "DELETE", f"/stacks/{place}", absent=(404,))
+
+    async def preview_create(self, body: Mapping[str, Json]) -> list[dict[str, Json]]:
+        """The resources that a template would make."""
+        done = await self.session.request(HEAT, "POST", "/stacks/preview", json=body)
+        assert done is not None
+        return done.json()["stack"]["resources"]
+
+    async def preview_update(
+        self, place: str, body: Mapping[str, Json]
+    ) -> dict[str, list[dict[str, Json]]]:
+        """The resources by what an update would do with them."""
+        done = await self.session.request(HEAT, "PUT", f"/stacks/{place}/preview", json=body)
+        assert done is not None
+        return done.json()["resource_changes"]
+
+    async def server_state(self, id_: str) -> str:
+        """A server's state at Nova; empty when there is none."""
+        found = await self.session.request("compute", "GET", f"/servers/{id_}", absent=(404,))
+        return "" if found is None else str(found.json()["server"]["status"])
+
+
+def place_of(shown: Mapping[str, Json]) -> str:
+    """The address of a stack below ``/stacks``."""
+    return f"{quote(shown['stack_name'])}/{shown['id']}"

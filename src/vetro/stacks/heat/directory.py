@@ -1,0 +1,131 @@
+"""``NetworkDirectory`` over Neutron (core-library.md §4.8)."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from asyncio import sleep
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from vetro.openstack import Session
+from vetro.stacks.directory import GATEWAY_PATIENCE, RouterWithoutGateway
+
+NEUTRON = "network"
+Rows = list[dict[str, Any]]
+
+
+class NeutronDirectory:
+    """The networks of the project that the session is scoped to, and what is shared with it."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        pause: Callable[[float], Awaitable[None]] = sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._pause = pause
+        self._monotonic = monotonic
+
+    async def default_router(
+        self, project_id: str, *, name: str, create: bool, external_network: str
+    ) -> str:
+        """The router called `name`; see `NetworkDirectory`."""
+        deadline = self._monotonic() + GATEWAY_PATIENCE
+        while True:
+            found = await self._list("routers", name=name, tenant_id=project_id)
+            if not found:
+                if not create:
+                    raise KeyError(f"Router {name} was not found")
+                return await self._make_router(name, external_network)
+            if found[0].get("external_gateway_info"):
+                return str(found[0]["id"])
+            # Another process may be about to set the gateway.
+            wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
+            if self._monotonic() + wait > deadline:
+                raise RouterWithoutGateway(name)
+            await self._pause(wait)
+
+    async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
+        """The ranges of the subnets that the router has ports in."""
+        ports = await self._list("ports", device_id=router_id)
+        subnets = {one["subnet_id"] for port in ports for one in port["fixed_ips"]}
+        return [str(one["cidr"]) for one in await self._list("subnets") if one["id"] in subnets]
+
+    async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
+        """The id of the router's gateway network."""
+        for router in await self._list("routers", id=router_id):
+            return _gateway(router)
+        return None
+
+    async def external_network_for_network(self, project_id: str, network_id: str) -> str | None:
+        """`network_id` itself if it is external, else the gateway of a router attached to it."""
+        for network in await self._list("networks", id=network_id):
+            if network.get("router:external"):
+                return network_id
+        ports = await self._list("ports", network_id=network_id)
+        attached = {
+            port["device_id"] for port in ports if "router_interface" in str(port["device_owner"])
+        }
+        for router in await self._list("routers") if attached else []:
+            if router["id"] in attached and _gateway(router):
+                return _gateway(router)
+        return None
+
+    async def list_networks(self, project_id: str) -> Rows:
+        """The project's networks, the shared and the external ones."""
+        return await self._list("networks")
+
+    async def list_subnetworks(self, project_id: str) -> Rows:
+        """The subnets that the project may see."""
+        return await self._list("subnets")
+
+    async def list_ports(self, project_id: str) -> Rows:
+        """The project's ports."""
+        return await self._list("ports", tenant_id=project_id)
+
+    async def list_neutron_extensions(self, project_id: str) -> Rows:
+        """What this Neutron can do."""
+        return await self._list("extensions")
+
+    async def _list(self, kind: str, **filters: str) -> Rows:
+        response = await self._session.request(
+            NEUTRON, "GET", f"{await self._version()}/{kind}", params=filters or None
+        )
+        assert response is not None
+        rows: Rows = response.json()[kind]
+        return rows
+
+    async def _version(self) -> str:
+        """The version, where the catalog's address has none."""
+        return "" if (await self._session.endpoint(NEUTRON)).endswith("/v2.0") else "/v2.0"
+
+    async def _make_router(self, name: str, external_network: str) -> str:
+        networks = await self._list("networks", **{"router:external": "True"})
+        gateway = _named(networks, external_network)
+        if gateway is None:
+            raise KeyError(f"Router {name} could not be created, no external network found")
+        body = {"router": {"name": name, "external_gateway_info": {"network_id": gateway}}}
+        response = await self._session.request(
+            NEUTRON, "POST", f"{await self._version()}/routers", json=body
+        )
+        assert response is not None
+        return str(response.json()["router"]["id"])
+
+
+def _gateway(router: dict[str, Any]) -> str | None:
+    found = router.get("external_gateway_info")
+    return str(found["network_id"]) if found else None
+
+
+def _named(networks: Iterable[dict[str, Any]], wanted: str) -> str | None:
+    """The network with an id, when ``wanted`` looks like one, else the one with a name."""
+    try:
+        uuid.UUID(wanted)
+        key = "id"
+    except ValueError:
+        key = "name"
+    return next((str(one["id"]) for one in networks if one[key] == wanted), None)
