@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vetro.muranopl import MemoryPackage, MuranoError, Runtime, check_package, enable_testing
-from vetro.muranopl.syntax.declarations import declare
+from vetro.muranopl.syntax.class_reader import declare
 from vetro.muranopl.syntax.expressions import parse_expression
 from vetro.muranopl.syntax.findings import Finding, Sink
 from vetro.muranopl.syntax.statements import parse_body

@@ -9,9 +9,9 @@
 
 Phases, one module each, each opening with what it establishes for the next:
 `scanner` (text to tokens) → `parser` with `grammar` (tokens to a tree, `ast`) → `scopes` (what
-names mean) → `codegen` with `arithmetic`, `forms`, `inlining` (tree to Python text and `slots`) →
-`inline_caches` (calls resolved once per shape of argument types) → `standard` (the functions). `linting` says
-what is allowed but rarely meant.
+names mean) → `codegen` with `arithmetic`, `containers`, `forms`, `inlining` (tree to Python text and
+`slots`) → `inline_caches` (calls resolved once per shape of argument types) → `standard` (the
+functions). `linting` says what is allowed but rarely meant.
 
 Hosts that compile expressions into code of their own start at the text of `codegen`; those that
 add functions at `library`; those that bound evaluations at `evaluation`.
@@ -101,23 +101,23 @@ from .values import (
 )
 
 if TYPE_CHECKING:
-    from .codegen import Emitter, ExpressionCodegen
+    from .codegen import ExpressionCodegen
     from .codes import Arguments, Code
     from .expression import Expression, evaluate
     from .expression import compile_expression as compile
     from .linting import Finding, is_accident, lint
     from .scopes import Scope
-    from .slots import PRELUDE, Slot, bind_slot, bind_slots, locate
+    from .slots import PRELUDE, Emitter, Slot, bind_slot, bind_slots, locate
 
 __getattr__ = import_when_used(
     __name__,
     {
-        "vetro.yaql.codegen": "Emitter ExpressionCodegen",
+        "vetro.yaql.codegen": "ExpressionCodegen",
         "vetro.yaql.codes": "Arguments Code",
         "vetro.yaql.expression": "Expression compile=compile_expression evaluate",
         "vetro.yaql.linting": "Finding is_accident lint",
         "vetro.yaql.scopes": "Scope",
-        "vetro.yaql.slots": "PRELUDE Slot bind_slot bind_slots locate",
+        "vetro.yaql.slots": "PRELUDE Emitter Slot bind_slot bind_slots locate",
     },
 )
 

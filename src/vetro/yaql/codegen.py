@@ -54,16 +54,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from . import ast, inlining
+from . import ast, containers, inlining
 from .arithmetic import compile_arithmetic, is_arithmetic
 from .codes import Arguments, Code
 from .forms import SPECIAL_FORMS, SPECIAL_METHODS
 from .library import Library
 from .scopes import ArrowScope, LambdaScope, RichScope, Scope, context_names
 from .signatures import Lazy
-from .slots import Slot
+from .slots import Emitter
 from .values import (
     ANY,
     BOOLEAN,
@@ -80,26 +81,6 @@ from .values import (
 _KIND_OF_LITERAL = {type(None): NULL, bool: BOOLEAN, int: INTEGER, float: FLOAT, str: STRING}
 _SPINE = 24
 """Links of a chain that are compiled nested; longer chains are cut."""
-
-
-class Emitter:
-    """Collects the slots and hands out the temporary variables of one generated module."""
-
-    def __init__(self, *, prefix: str = "s", runtime: str = "rt") -> None:
-        self.prefix = prefix
-        self.runtime = runtime
-        self.slots: list[Slot] = []
-        self._temporaries = 0
-
-    def slot(self, kind: str, data: tuple[object, ...], position: int) -> str:
-        """The global name of a new slot."""
-        self.slots.append(Slot(kind, data, position))
-        return f"{self.prefix}{len(self.slots) - 1}"
-
-    def temporary(self) -> str:
-        """The name of a local variable that nothing else uses."""
-        self._temporaries += 1
-        return f"y{self._temporaries}"
 
 
 class ExpressionCodegen:
@@ -121,9 +102,9 @@ class ExpressionCodegen:
             ast.MethodCall: self._method_call,
             ast.Dot: self._dot,
             ast.Call: self._call,
-            ast.Index: self._index,
-            ast.ListLiteral: self._list,
-            ast.MapLiteral: self._map,
+            ast.Index: partial(containers.index, self),
+            ast.ListLiteral: partial(containers.list_literal, self),
+            ast.MapLiteral: partial(containers.map_literal, self),
             ast.Unary: self._unary,
             ast.Binary: self._binary,
             ast.Arrow: self._arrow,
@@ -446,111 +427,12 @@ class ExpressionCodegen:
             f"{self.outer_dollar(scope)}{arguments.joined()})"
         )
 
-    def _index(self, node: ast.Index, scope: Scope | None) -> Code:
-        target = self.value(node.target, scope)
-        items = [item for item in node.arguments if isinstance(item, ast.Expression)]
-        if len(items) != len(node.arguments) or not items or len(items) > 2:
-            slot = self.runtime_slot("no_evaluation", node)
-            return Code(f"{slot}({self.rt}, '#indexer')")
-        if self.library.is_overridden("#indexer", False):
-            codes = "".join(f", {self.value(item, scope).text}" for item in items)
-            shape = ("",) * (len(items) + 1)
-            slot = self.slot("function", ("#indexer", shape), node)
-            return Code(f"{slot}({self.rt}, {target.text}{codes})")
-        if len(items) == 2:
-            if self.library.is_legacy:
-                slot = self.runtime_slot("no_evaluation", node)
-                return Code(f"{slot}({self.rt}, '#indexer')")
-            key, default = (self.value(item, scope).text for item in items)
-            slot = self.runtime_slot("index_or_default", node)
-            return Code(f"{slot}({self.rt}, {target.text}, {key}, {default})")
-        if self.library.is_legacy:
-            return self._legacy_index(node, target, items[0], scope)
-        key_code = self.value(items[0], scope)
-        slot = self.runtime_slot("index", node)
-        if key_code.literal and key_code.kinds == INTEGER and target.kinds & LIST:
-            # A target of another kind would make Python warn about the subscript.
-            read, test = self.twice(target)
-            # A value that was just computed (by `split`, for example) is often not final.
-            lists = "is tuple" if self.frozen_data and target.simple else "in y_LISTS"
-            return Code(
-                f"({read}[{key_code.text}] if type({test}) {lists} "
-                f"and len({read}) > {key_code.text} "
-                f"else {slot}({self.rt}, {read}, {key_code.text}))"
-            )
-        if target.literal or key_code.kinds & (INTEGER | STRING) == 0:
-            return Code(f"{slot}({self.rt}, {target.text}, {key_code.text})")
-        return self._index_in_place(slot, target, key_code)
-
-    def _index_in_place(self, slot: str, target: Code, key: Code) -> Code:
-        """`target[key]` for an integer in a list and a word in a mapping."""
-        read, test = self.twice(target)
-        if key.simple:
-            name, steps = key.text, ""
-        else:
-            # The key is evaluated after the target and before any test.
-            name = self.temporary()
-            steps = f"{test}, {name} := {key.text}, "
-            test = read
-        lists, mappings = "in y_LISTS", "in y_MAPPINGS"
-        if self.frozen_data and target.simple:
-            lists, mappings = "is tuple", "is y_Frozen"
-        in_list = f"type({name}) is int and 0 <= {name} < len({read})"
-        in_mapping = f"type({name}) is str and {name} in {read}"
-        if key.kinds == INTEGER:
-            found = f"type({test}) {lists} and 0 <= {name} < len({read})"
-        elif key.kinds == STRING:
-            found = f"type({test}) {mappings} and {name} in {read}"
-        else:
-            found = (
-                f"({in_list}) if type({test}) {lists} "
-                f"else ({in_mapping}) if type({read}) {mappings} else False"
-            )
-        choice = f"{read}[{name}] if ({found}) else {slot}({self.rt}, {read}, {name})"
-        return Code(f"({steps}{choice})[-1]" if steps else f"({choice})")
-
-    def _legacy_index(
-        self, node: ast.Index, target: Code, item: ast.Expression, scope: Scope | None
-    ) -> Code:
-        each = self.lambda_argument(item, Lazy(1), scope).text
-        slot = self.runtime_slot("legacy_index", node)
-        # Pass a key whose evaluation is cheap and has no effects.
-        key = f", {each}" if isinstance(item, (ast.Keyword, ast.Constant, ast.Variable)) else ""
-        return Code(f"{slot}({self.rt}, {target.text}, {self.outer_dollar(scope)}, {each}{key})")
-
-    def _list(self, node: ast.ListLiteral, scope: Scope | None) -> Code:
-        if any(isinstance(item, ast.Pair) for item in node.items):
-            return Code(f"{self.runtime_slot('no_evaluation', node)}({self.rt}, '#list')")
-        codes = [
-            Code("None", NULL, literal=True)
-            if isinstance(item, ast.Omitted)
-            else self.value(item, scope)
-            for item in node.items
-        ]
-        if self.library.is_overridden("#list", False):
-            slot = self.slot("function", ("#list", ("",) * len(codes)), node)
-            return Code(f"{slot}({self.rt}{Arguments(codes).joined()})")
-        if all(code.literal for code in codes):
-            inner = ", ".join(code.text for code in codes)
-            # Constants make a final value, which Python stores as a constant.
-            return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, literal=True)
-        return self.list_of(codes)
-
     def list_of(self, codes: list[Code]) -> Code:
         """A list; a final one where that costs nothing."""
         inner = ", ".join(code.text for code in codes)
         if codes and all(code.is_final for code in codes):
             return Code(f"({inner}{',' if len(codes) == 1 else ''})", LIST, settled=True)
         return Code(f"[{inner}]", LIST)
-
-    def _map(self, node: ast.MapLiteral, scope: Scope | None) -> Code:
-        if not all(isinstance(item, ast.Pair) for item in node.items):
-            return Code(f"{self.runtime_slot('no_evaluation', node)}({self.rt}, '#map')")
-        made = self.mapping([item for item in node.items if isinstance(item, ast.Pair)], scope)
-        if self.library.is_overridden("#map", False):
-            slot = self.slot("function", ("#map", ("",)), node)
-            return Code(f"{slot}({self.rt}, {made.text})")
-        return made
 
     def mapping(self, pairs: list[ast.Pair], scope: Scope | None) -> Code:
         """A mapping of pairs, in order; the last of equal keys wins."""

@@ -7,14 +7,14 @@ from functools import lru_cache
 from typing import Any
 
 from . import ast
-from .codegen import Emitter, ExpressionCodegen
+from .codegen import ExpressionCodegen
 from .errors import DepthLimitExceeded, MemoryQuotaExceededException, YaqlException
 from .evaluation import DEFAULT_LIMITS, Evaluation, Limits
 from .grammar import STANDARD, Grammar
 from .library import Library
 from .parser import parse
 from .plain import to_plain
-from .slots import PRELUDE, bind_slots, locate
+from .slots import PRELUDE, Emitter, bind_slots, locate
 from .standard import standard_library
 
 _FILE = "<yaql>"

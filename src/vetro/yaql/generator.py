@@ -9,10 +9,11 @@ from . import ast
 from .codes import Code
 from .library import Library
 from .scopes import Scope
+from .signatures import Lazy
 
 
 class Generator(Protocol):
-    """The part of `ExpressionCodegen` that `arithmetic`, `forms` and `inlining` use."""
+    """The part of `ExpressionCodegen` that `arithmetic`, `containers`, `forms` and `inlining` use."""
 
     frozen_data: bool
     library: Library
@@ -21,6 +22,18 @@ class Generator(Protocol):
 
     def slot(self, kind: str, data: tuple[object, ...], node: ast.Node) -> str:
         """The name of a new slot that comes from `node`."""
+        ...
+
+    def runtime_slot(self, name: str, node: ast.Node) -> str:
+        """A slot for a function of `runtime`."""
+        ...
+
+    def outer_dollar(self, scope: Scope | None) -> str:
+        """The text of `$` at a place."""
+        ...
+
+    def lambda_argument(self, node: ast.Expression, lazy: Lazy, scope: Scope | None) -> Code:
+        """A lazy argument as a Python lambda."""
         ...
 
     def temporary(self) -> str:

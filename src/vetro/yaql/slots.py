@@ -174,3 +174,23 @@ def _position_of(
             return slots[int(inside[1])].position
         return None
     return None
+
+
+class Emitter:
+    """Collects the slots and hands out the temporary variables of one generated module."""
+
+    def __init__(self, *, prefix: str = "s", runtime: str = "rt") -> None:
+        self.prefix = prefix
+        self.runtime = runtime
+        self.slots: list[Slot] = []
+        self._temporaries = 0
+
+    def slot(self, kind: str, data: tuple[object, ...], position: int) -> str:
+        """The global name of a new slot."""
+        self.slots.append(Slot(kind, data, position))
+        return f"{self.prefix}{len(self.slots) - 1}"
+
+    def temporary(self) -> str:
+        """The name of a local variable that nothing else uses."""
+        self._temporaries += 1
+        return f"y{self._temporaries}"

@@ -164,7 +164,10 @@ class CallContext:
     @property
     def _this(self) -> MuranoObject:
         if self.this is None:
-            raise MuranoError("a static call has no object", names=("ValueError",))
+            raise MuranoError(
+                "a static call has no object, so no attributes and no class of its own",
+                names=("ValueError",),
+            )
         return self.this
 
     def effect(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:

@@ -1,6 +1,6 @@
 """Phase 9: classes to Python code.
 
-`classcode` compiles one class and assembles its Python class, `classscope` is the generated module,
+`classcode` compiles one class, `assembly` makes its Python class, `classscope` is the generated module,
 `methodcode` writes statements, `functionwriter` and `expressions` their expressions, `structures`
 lists and maps. `passes` analyses a method before it is written. `firstcalls` delays Python's
 compiler until a function is called, `codecache` keeps the result on disk. `schema` writes contracts

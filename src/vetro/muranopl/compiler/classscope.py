@@ -16,8 +16,7 @@ from vetro.muranopl.runtime.traces import UNIT, CodeUnit
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError
 from vetro.yaql import ast
-from vetro.yaql.codegen import Emitter
-from vetro.yaql.slots import PRELUDE, bind_slot
+from vetro.yaql.slots import PRELUDE, Emitter, bind_slot
 from vetro.yaql.values import INTEGER, STRING, Kind
 
 from .firstcalls import Section, global_names

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS, make_step
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.inplace.growing import Grown
-from vetro.muranopl.runtime import inline_caches
+from vetro.muranopl.runtime import extensions, inline_caches
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.yaql import ast
 from vetro.yaql.codegen import Arguments, Code, ExpressionCodegen
@@ -255,7 +255,7 @@ class MuranoCodegen(ExpressionCodegen):
         arguments = self.arguments(node.arguments, name, True, scope)
         if arguments.invalid is not None:
             return self.refuse_mapping(name, arguments.invalid)
-        if not self.library.is_overridden(name, True) and not inline_caches.has_extension(
+        if not self.library.is_overridden(name, True) and not extensions.has_extension(
             self.type, name
         ):
             inlined = inlined_method(self, target, node, arguments)

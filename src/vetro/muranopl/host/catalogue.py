@@ -15,7 +15,7 @@ from vetro.muranopl.classes.builtin import CORE
 from vetro.muranopl.classes.native import NativeClass, inspect_class
 from vetro.muranopl.classes.reconciling import reconcile
 from vetro.muranopl.classes.types import MuranoPackage, MuranoType
-from vetro.muranopl.syntax import declarations
+from vetro.muranopl.syntax import class_reader
 from vetro.muranopl.syntax.declarations import ClassDeclaration
 from vetro.muranopl.syntax.expressions import parse_expression
 from vetro.muranopl.syntax.findings import Finding, Sink, did_you_mean
@@ -252,7 +252,7 @@ class ClassCatalogue(PackageShelf):
             if cache is not None and not mistakes:
                 cache.keep_documents(text, source_key, documents)
         sink = Sink(collects=self.collected is not None, advice=self.findings)
-        found = declarations.declare(documents, name, sink, mistakes, package.format)
+        found = class_reader.declare(documents, name, sink, mistakes, package.format)
         if self.collected is not None:
             self.collected.extend([*sink.errors, *sink.dormant])
         for declaration in found:

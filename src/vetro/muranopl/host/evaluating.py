@@ -127,7 +127,10 @@ def _nothing(_this: Any, _run: Run, _variables: Any) -> None:
 def _block(text: str, scope: MuranoType, names: tuple[str, ...], static: bool) -> _Compiled:
     documents = load_documents(text, _FILE, parse_expression=parse_expression)
     if len(documents) > 1:
-        raise DslSyntaxError("give give one document at a time", position=Position(_FILE, 1, 1))
+        raise DslSyntaxError(
+            "the statements are several YAML documents; write them as one",
+            position=Position(_FILE, 1, 1),
+        )
     if not documents:
         return _nothing
     node = documents[0]

@@ -19,7 +19,7 @@ from vetro.muranopl.runtime import metadata
 from vetro.muranopl.runtime.caught import CaughtException
 from vetro.muranopl.runtime.functions import engine_library
 from vetro.muranopl.runtime.nativecalls import NativeCall
-from vetro.muranopl.syntax import declarations
+from vetro.muranopl.syntax import class_reader
 from vetro.muranopl.syntax.declarations import MetaDeclaration
 from vetro.muranopl.syntax.names import Namespaces
 from vetro.muranopl.syntax.sources import PackageResolver
@@ -40,7 +40,8 @@ from .shelf import PackageShelf
 from .worlds import Worlds
 
 if TYPE_CHECKING:
-    from vetro.muranopl.compiler.classcode import Assembly, ClassCode, Probes
+    from vetro.muranopl.compiler.assembly import Assembly
+    from vetro.muranopl.compiler.classcode import ClassCode, Probes
     from vetro.muranopl.compiler.codecache import CodeCache
 
     from .requests import SessionInfo
@@ -224,7 +225,7 @@ class Runtime(ClassCatalogue):
 
     def assemble(self, type_: MuranoType) -> Assembly:
         """The Python class of a class's objects. Use `type_.assembly`, which keeps it."""
-        from vetro.muranopl.compiler.classcode import assemble
+        from vetro.muranopl.compiler.assembly import assemble
 
         return assemble(type_)
 
@@ -317,7 +318,7 @@ class Runtime(ClassCatalogue):
             return []
         text = write_yaml(meta)
         documents = load_documents(text, f"{package.name}/manifest.yaml", parse_expression=None)
-        return declarations.read_metas(documents[0] if documents else None, Namespaces())
+        return class_reader.read_metas(documents[0] if documents else None, Namespaces())
 
     # -- sessions ------------------------------------------------------------------------------
 

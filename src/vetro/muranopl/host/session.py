@@ -284,7 +284,9 @@ class Session:
             receiver = self.own_type(receiver)
             self._types.add(receiver)
         if receiver is None:
-            raise NoObjectFoundError("there is no object to call a method of")
+            raise NoObjectFoundError(
+                "there is no object to call a method of: the loaded model has no root"
+            )
         result = self.run.invoke(
             receiver,
             method,

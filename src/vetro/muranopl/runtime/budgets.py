@@ -54,7 +54,10 @@ class StepBudget:
         """
         if taken > self.left:
             if self.in_grace:
-                raise LimitExceeded("the program's clean-up took too long", limit="steps")
+                raise LimitExceeded(
+                    f"the program's Finally blocks took more than {GRACE_STEPS} steps",
+                    limit="steps",
+                )
             self.begin_grace()
             return None
         granted = min(CHUNK + taken, self.left)

@@ -1,13 +1,11 @@
 """Functions of the language beyond YAQL (muranopl.md sections 8.2, 14, 20, 24).
 
 Functions that depend on the calling class take `(run, class, this, …)` and are compiled to direct
-calls (`inline_caches.ScopedFunction`); the others are registered in a YAQL library.
+calls (`inline_caches.ScopedFunction`); the others (`engine_functions`) are in a YAQL library.
 """
 
 from __future__ import annotations
 
-import base64
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,13 +17,9 @@ from vetro.muranopl.model.serializing import FORMS, Serializer
 from vetro.muranopl.syntax.versions import version_spec
 from vetro.muranopl.values.containers import Map, freeze, preview
 from vetro.muranopl.values.errors import AmbiguousClassName, MuranoError, NoClassFound
-from vetro.muranopl.values.json_patch import apply_patch
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import NoMatchingFunctionException
-from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.library import Library
-from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
-from vetro.yaql.text import to_text
 from vetro.yaql.values import (
     FINAL_TYPES,
     LAZY,
@@ -39,7 +33,7 @@ from vetro.yaql.values import (
     kind_of,
 )
 
-from . import inline_caches
+from . import engine_functions, inline_caches
 from .control_flow import parallel_map
 from .inline_caches import ScopedFunction
 
@@ -433,114 +427,6 @@ inline_caches.SCOPED_METHODS.update(
 )
 
 
-# -- engine functions ----------------------------------------------------------------------------
-
-
-def _run(evaluation: Evaluation) -> Run:
-    """The run behind an evaluation; legacy code passes a view of the run."""
-    return cast("Run", getattr(evaluation, "main", evaluation))
-
-
-def base64encode(text: Text) -> str:
-    return base64.b64encode(text.encode()).decode("ascii")
-
-
-def base64decode(text: Text) -> str:
-    try:
-        return base64.b64decode(text, validate=False).decode()
-    except ValueError as error:
-        raise ValueError(f"not base64-encoded UTF-8 text: {preview(text)}") from error
-
-
-def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
-    return parallel_map(_run(rt), selector, list(finalize(collection, rt)))
-
-
-def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:
-    return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
-
-
-def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
-    if isinstance(template, str):
-        return _bind_text(rt, template, mappings)
-    if isinstance(template, Mapping):
-        items = cast("Mapping[Any, Any]", template).items()
-        return Map({_bind(rt, key, mappings): _bind(rt, value, mappings) for key, value in items})
-    if isinstance(template, (tuple, list)):
-        return tuple([_bind(rt, item, mappings) for item in cast("Sequence[Any]", template)])
-    return template
-
-
-def _bind_text(rt: Evaluation, text: str, mappings: Mapping[Any, Any]) -> Any:
-    if not text.startswith("$"):
-        return text
-    rest = text[1:]
-    if "{" not in rest:
-        if rest not in mappings:
-            raise KeyError(f"bind() has no value for ${rest}")
-        return mappings[rest]
-    parts: list[str] = []
-    position = 0
-    while True:
-        start = rest.find("{", position)
-        end = rest.find("}", start)
-        if start < 0 or end < 0:
-            parts.append(rest[position:])
-            return "".join(parts)
-        name = rest[start + 1 : end]
-        if name not in mappings:
-            raise KeyError(f"bind() has no value for {{{name}}}")
-        value = mappings[name]
-        parts.append(rest[position:start])
-        parts.append(to_text(rt, value))
-        position = end + 1
-
-
-def patch(rt: Evaluation, obj: Any, patch: Any) -> Any:
-    return freeze(apply_patch(finalize(obj, rt), finalize(patch, rt), rt))
-
-
-_ALPHABET = string.digits + string.ascii_lowercase
-
-
-def random_name(rt: Evaluation) -> str:
-    run = _run(rt)
-    effects = run.session.effects
-    letters = "".join(string.ascii_lowercase[int(effects.random() * 26)] for _ in range(5))
-    run.names_made += 1
-    moment = int(effects.now().timestamp() * 1000)
-    return letters + _base36(moment) + _base36(run.names_made)
-
-
-def _base36(number: int) -> str:
-    digits = ""
-    while number:
-        number, digit = divmod(number, 36)
-        digits = _ALPHABET[digit] + digits
-    return digits or "0"
-
-
-def decrypt_data(rt: Evaluation, value: Any) -> Any:
-    run = _run(rt)
-    secrets = run.session.secrets
-    if secrets is None:
-        raise MuranoError(
-            "decryptData() needs a secret store, but this session has none",
-            hint="give Runtime.session(secrets=…)",
-        )
-    return freeze(secrets(value))
-
-
-def substr(string: Text, start: int, length: int = -1) -> str:
-    return string[start:] if length < 0 else string[start : start + length]
-
-
-def first_or_default(rt: Evaluation, collection: Items, default: Any = None) -> Any:
-    for item in collection:
-        return item
-    return default
-
-
 _LEGACY_PLAIN = (
     *("toLower", "toUpper", "trim", "join", "split"),
     *("startsWith", "endsWith", "matches", "replace", "flatten"),
@@ -548,18 +434,18 @@ _LEGACY_PLAIN = (
 
 
 def engine_library(parent: Library) -> Library:
-    """The library layer of the functions above, for one flavour."""
+    """The library layer of the functions in `engine_functions`, for one flavour."""
     library = parent.child()
-    library.register(base64encode, method=True)
-    library.register(base64decode, method=True)
-    library.register(pselect, method=True)
-    library.register(bind, method=True)
-    library.register(patch, method=True)
-    library.register(random_name)
-    library.register(decrypt_data)
+    library.register(engine_functions.base64encode, method=True)
+    library.register(engine_functions.base64decode, method=True)
+    library.register(engine_functions.pselect, method=True)
+    library.register(engine_functions.bind, method=True)
+    library.register(engine_functions.patch, method=True)
+    library.register(engine_functions.random_name)
+    library.register(engine_functions.decrypt_data)
     if parent.is_legacy:
-        library.register(substr, method=True)
-        library.register(first_or_default, method=True)
+        library.register(engine_functions.substr, method=True)
+        library.register(engine_functions.first_or_default, method=True)
         for name in _LEGACY_PLAIN:
             for overloads in parent.layers(name, True):
                 for overload in overloads:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from vetro.muranopl.values.records import field_names
 from vetro.yaql import ast
 
 from . import statements as st
 from .targets import root_of
 from .yamltree import Mapping, Node, Scalar
+from .yamltree import Sequence as SequenceNode
 
 
 def assigned_names(body: Sequence[st.Statement]) -> set[str]:
@@ -137,3 +139,31 @@ def _brief(node: Node) -> str:
         text = "null" if node.value is None else str(node.value)
         return text if len(text) <= 200 else text[:197] + "..."
     return "{…}" if isinstance(node, Mapping) else "[…]"
+
+
+def scalars(nodes: Iterable[Node]) -> list[Scalar]:
+    """All scalars of structures, keys included."""
+    found: list[Scalar] = []
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Scalar):
+            found.append(node)
+        elif isinstance(node, SequenceNode):
+            stack.extend(node.items)
+        else:
+            stack.extend(part for pair in node.pairs for part in pair)
+    return found
+
+
+def values_of(statement: st.Statement) -> list[Node]:
+    """The nodes of a statement that are evaluated, without those of the statements within it."""
+    if isinstance(statement, st.Switch):
+        return [key for key, _ in statement.cases]
+    values = [getattr(statement, name) for name in field_names(statement)]
+    return [value for value in values if isinstance(value, (Scalar, SequenceNode, Mapping))]
+
+
+def expressions_of(node: Node) -> list[ast.Node]:
+    """The expressions in a structure, keys included."""
+    return [scalar.expression for scalar in scalars([node]) if scalar.is_expression]

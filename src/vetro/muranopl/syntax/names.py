@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from vetro.muranopl.values.errors import DslSyntaxError
+
+from . import yamltree
+from .findings import Sink
+
 _PREFIX = re.compile(r"(?:[A-Za-z_]\w*|=)\Z")
 _NAMESPACE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z")
 _TYPE_NAME = re.compile(r"(?:([A-Za-z_]\w*|=)?(:))?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\Z")
@@ -71,3 +76,38 @@ def argument_slot(name: str) -> str:
 def argument_name(slot: str) -> str:
     """The name that has the Python name `slot`."""
     return slot[2:] if slot.startswith("a_") else bytes.fromhex(slot[2:]).decode()
+
+
+def python_name(name: str) -> str:
+    """A Python identifier that resembles a MuranoPL name."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+
+
+def read_namespaces(node: yamltree.Node, sink: Sink) -> Namespaces:
+    """The value of `Namespaces` in a document; its mistakes go to the sink."""
+    found = Namespaces()
+    if isinstance(node, yamltree.Scalar) and node.value is None:
+        return found
+    if not isinstance(node, yamltree.Mapping):
+        sink.fail("E044", "Namespaces must be a map from prefixes to namespaces", node.position)
+        return found
+    for prefix, key, value in node.entries():
+        if not isinstance(value, yamltree.Scalar):
+            sink.fail("E305", "a namespace must be a dotted name", value.position)
+            continue
+        name = "" if value.value is None else str(value.value)
+        try:
+            found.add(prefix, name)
+        except ValueError as error:
+            is_prefix = "prefix" in str(error)
+            hint = "a prefix must be an identifier or =" if is_prefix else None
+            sink.fail(
+                "E060" if is_prefix else "E305",
+                str(error),
+                key.position if is_prefix else node.position,
+                hint or "a namespace must be a dotted identifier",
+                names=(*DslSyntaxError.own_names, "ValueError"),
+            )
+            if not is_prefix:
+                sink.advise("W060", f"{name!r} is not a namespace", value.position)
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 from vetro.muranopl.values.errors import DslSyntaxError, Position
 
-from . import declarations
+from . import class_reader
 from .expressions import parse_expression
 from .sources import MemoryPackage
 from .yamltree import load_documents
@@ -33,7 +33,7 @@ def loose_package(
     classes: dict[str, str] = {}
     for file, text in named.items():
         documents = load_documents(text, file, parse_expression=parse_expression)
-        for declaration in declarations.declare(documents, ""):
+        for declaration in class_reader.declare(documents, ""):
             name = declaration.name
             if not name:
                 raise DslSyntaxError(

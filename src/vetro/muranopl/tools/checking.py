@@ -16,7 +16,7 @@ from vetro.muranopl.runtime import metadata
 from vetro.muranopl.runtime.inline_caches import named_type
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import flatten
+from vetro.muranopl.syntax.blocks import flatten, scalars, values_of
 from vetro.muranopl.syntax.declarations import ClassDeclaration
 from vetro.muranopl.syntax.findings import Finding, Sink
 from vetro.muranopl.syntax.statements import Statement, parse_body
@@ -24,7 +24,7 @@ from vetro.muranopl.syntax.yamltree import Node
 from vetro.muranopl.values.errors import MuranoError, Position
 from vetro.yaql import ast
 
-from .codecheck import check_code, scalars, values_of
+from .codecheck import check_code
 from .known_classes import classes_of_arguments
 from .namecheck import Surroundings, Values, own_exceptions, thrown_names, unknown_names
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import flatten
+from vetro.muranopl.syntax.blocks import flatten, scalars, values_of
 from vetro.muranopl.syntax.declarations import (
     ArgumentDeclaration,
     ClassDeclaration,
@@ -24,7 +24,6 @@ from vetro.muranopl.syntax.findings import Finding, Sink, did_you_mean
 from vetro.muranopl.syntax.statements import Statement, parse_body
 from vetro.muranopl.syntax.targets import parse_target
 from vetro.muranopl.syntax.yamltree import Mapping, Node, Scalar, Sequence
-from vetro.muranopl.values.records import field_names
 from vetro.yaql import YaqlException, ast
 from vetro.yaql.linting import is_accident
 
@@ -51,29 +50,6 @@ def check_code(declaration: ClassDeclaration) -> list[Finding]:
             error.position = error.position or method.position
     found = [Finding.of(error, declaration.position) for error in sink.errors]
     return [*found, *sink.advice]
-
-
-def scalars(nodes: Iterable[Node]) -> list[Scalar]:
-    """All scalars of structures, keys included."""
-    found: list[Scalar] = []
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Scalar):
-            found.append(node)
-        elif isinstance(node, Sequence):
-            stack.extend(node.items)
-        else:
-            stack.extend(part for pair in node.pairs for part in pair)
-    return found
-
-
-def values_of(statement: Statement) -> list[Node]:
-    """The nodes of a statement that are evaluated, without those of the statements within it."""
-    if isinstance(statement, st.Switch):
-        return [key for key, _ in statement.cases]
-    values = [getattr(statement, name) for name in field_names(statement)]
-    return [value for value in values if isinstance(value, (Scalar, Sequence, Mapping))]
 
 
 # -- members -------------------------------------------------------------------------------------

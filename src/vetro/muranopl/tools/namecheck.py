@@ -11,15 +11,14 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.types import Argument, Method, MuranoType
 from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS
-from vetro.muranopl.runtime import inline_caches
+from vetro.muranopl.runtime import extensions, inline_caches
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import flatten
-from vetro.muranopl.syntax.findings import Finding
+from vetro.muranopl.syntax.findings import Finding, did_you_mean
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.tools.known_classes import class_of_property, named_class
 from vetro.muranopl.values.errors import MuranoError, Position
@@ -284,7 +283,7 @@ class _Walker:
             or name in CONTRACT_FUNCTIONS
             or name in ("initialize", "destroy")
             or self.library.has(name, True)
-            or inline_caches.has_extension(self.type, name)
+            or extensions.has_extension(self.type, name)
         )
 
     def _static_method(self, type_: MuranoType, node: ast.MethodCall) -> None:
@@ -366,8 +365,7 @@ def _hint(text: str | None) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return _hint(did_you_mean(name, known))
 
 
 def _methods(type_: MuranoType, static: bool) -> list[str]:

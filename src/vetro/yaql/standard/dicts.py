@@ -9,7 +9,6 @@ from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.runtime import legacy_mapping
 from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
 from vetro.yaql.values import (
-    ITERABLE,
     LIST,
     MAPPING,
     NULL,
@@ -30,7 +29,7 @@ def empty_dict() -> dict[Any, Any]:
 
 @registry.function("dict", flavours=CURRENT)
 def dict_of_pairs(rt: Evaluation, items: Items) -> dict[Any, Any]:
-    return _from_pairs(rt, collect(items, rt))
+    return legacy_mapping(rt, *collect(items, rt))
 
 
 @registry.function("dict", flavours=LEGACY)
@@ -38,20 +37,8 @@ def dict_of_tuples(rt: Evaluation, *args: Items) -> dict[Any, Any]:
     if len(args) == 1:
         pairs = collect(args[0], rt)
         if all(kind_of[type(pair)] & LIST and len(pair) == 2 for pair in pairs):
-            return _from_pairs(rt, pairs)
+            return legacy_mapping(rt, *pairs)
     return legacy_mapping(rt, *args)
-
-
-def _from_pairs(rt: Evaluation, pairs: Iterable[Any]) -> dict[Any, Any]:
-    result: dict[Any, Any] = {}
-    for pair in pairs:
-        if not kind_of[type(pair)] & ITERABLE:
-            raise TypeError("dict takes pairs of a key and a value")
-        parts = collect(pair, rt)
-        if len(parts) != 2:
-            raise ValueError(f"a pair has two elements, not {len(parts)}")
-        result[hashable(parts[0], rt)] = parts[1]
-    return result
 
 
 @registry.function()

@@ -182,15 +182,21 @@ def min_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
     return least(rt, _gathered(rt, collection, initial, "min"))
 
 
-@registry.method("aggregate", "reduce")
-def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING) -> Any:
-    _pay(rt, collection)
+def _seeded(collection: Iterable[Any], seed: Any, name: str) -> tuple[Any, Iterator[Any]]:
+    """The seed, by default the first element, and the elements that follow it."""
     items = iter(collection)
     if seed is _MISSING:
         for seed in items:  # noqa: B007 - the first element is the seed
             break
         else:
-            raise TypeError("aggregate() of an empty sequence with no initial value")
+            raise TypeError(f"{name}() of an empty sequence with no initial value: give it a seed")
+    return seed, items
+
+
+@registry.method("aggregate", "reduce")
+def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING) -> Any:
+    _pay(rt, collection)
+    seed, items = _seeded(collection, seed, "aggregate")
     return reduce(selector, items, seed)
 
 
@@ -199,12 +205,7 @@ def accumulate(
     rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING
 ) -> Iterator[Any]:
     _pay(rt, collection)
-    items = iter(collection)
-    if seed is _MISSING:
-        for seed in items:  # noqa: B007 - the first element is the seed
-            break
-        else:
-            raise TypeError("accumulate() of an empty sequence with no initial value")
+    seed, items = _seeded(collection, seed, "accumulate")
     return linked(rt, _accumulated(rt, items, selector, seed), collection)
 
 

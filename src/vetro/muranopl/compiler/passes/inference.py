@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import blocks_of, flatten
+from vetro.muranopl.syntax.blocks import blocks_of, expressions_of, flatten, values_of
 from vetro.muranopl.syntax.targets import Target, parse_target
 from vetro.muranopl.syntax.yamltree import Node, Scalar
-from vetro.muranopl.syntax.yamltree import Sequence as SequenceNode
 from vetro.yaql import ast
 from vetro.yaql.values import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
 
@@ -218,7 +217,7 @@ def _mentions_of(statement: st.Statement) -> set[str]:
 
 def _mentions_outside_blocks(item: st.Statement) -> set[str]:
     found: set[str] = set()
-    for slot in _fields(item):
+    for slot in values_of(item):
         found |= _mentions(slot)
     if isinstance(item, st.For):
         found.add(item.variable)
@@ -227,45 +226,10 @@ def _mentions_outside_blocks(item: st.Statement) -> set[str]:
     return found
 
 
-def _fields(item: st.Statement) -> list[Node]:
-    match item:
-        case st.Evaluate():
-            return [item.expression]
-        case st.Assign():
-            return [item.target, item.value]
-        case st.Return():
-            return [] if item.value is None else [item.value]
-        case st.If() | st.While():
-            return [item.condition]
-        case st.For():
-            return [item.collection]
-        case st.Repeat():
-            return [item.count]
-        case st.Match():
-            return [item.value]
-        case st.Switch():
-            return [condition for condition, _ in item.cases]
-        case st.Parallel():
-            return [] if item.limit is None else [item.limit]
-        case st.Throw():
-            return [part for part in (item.message, item.extra, item.cause) if part is not None]
-        case _:
-            return []
-
-
 def _mentions(node: Node) -> set[str]:
-    found: set[str] = set()
-    stack: list[Node] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Scalar):
-            if item.is_expression:
-                for part in ast.walk(item.expression):
-                    if isinstance(part, ast.Variable):
-                        found.add(part.name)
-        elif isinstance(item, SequenceNode):
-            stack.extend(item.items)
-        else:
-            for key, value in item.pairs:
-                stack.extend((key, value))
-    return found
+    return {
+        part.name
+        for expression in expressions_of(node)
+        for part in ast.walk(expression)
+        if isinstance(part, ast.Variable)
+    }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vetro.muranopl.inplace.growing import UNCHANGED, grow_variable
 from vetro.muranopl.inplace.properties import grower, growth_token, value_before
-from vetro.muranopl.runtime import inline_caches
+from vetro.muranopl.runtime import extensions
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.targets import Key, Target
 from vetro.muranopl.syntax.yamltree import Node, Scalar
@@ -106,7 +106,7 @@ def write_growth(writer: FunctionWriter, target: Scalar, value: Node) -> list[st
         kinds = codegen.value(growth.arguments[0], None).kinds
         if kinds & ~(LIST | LAZY | MAPPING):
             return None
-    elif codegen.library.is_overridden(growth.name, True) or inline_caches.has_extension(
+    elif codegen.library.is_overridden(growth.name, True) or extensions.has_extension(
         writer.scope.type, growth.name
     ):
         return None

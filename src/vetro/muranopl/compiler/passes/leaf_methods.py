@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.syntax import statements as st
+from vetro.muranopl.syntax.blocks import expressions_of, values_of
 from vetro.muranopl.syntax.constants import is_constant
-from vetro.muranopl.syntax.yamltree import Mapping, Node, Scalar
+from vetro.muranopl.syntax.yamltree import Node
 from vetro.yaql import ast
 
 from .inference import parse_target_quietly
@@ -61,36 +62,14 @@ def is_leaf(
             target = parse_target_quietly(item.target)
             if target is None or target.path or target.operation != "set" or target.is_this:
                 return False
-            nodes: list[Node | None] = [item.value]
+            nodes = [item.value]
         elif isinstance(item, _STATEMENTS):
-            nodes = _parts(item)
+            nodes = values_of(item)
         else:
             return False
-        if not all(node is None or _is_quiet(node, type_, library) for node in nodes):
+        if not all(_is_quiet(node, type_, library) for node in nodes):
             return False
     return True
-
-
-def _parts(item: st.Statement) -> list[Node | None]:
-    match item:
-        case st.Evaluate():
-            return [item.expression]
-        case st.Return():
-            return [item.value]
-        case st.If() | st.While():
-            return [item.condition]
-        case st.For():
-            return [item.collection]
-        case st.Repeat():
-            return [item.count]
-        case st.Match():
-            return [item.value]
-        case st.Switch():
-            return [condition for condition, _ in item.cases]
-        case st.Throw():
-            return [item.message, item.extra, item.cause]
-        case _:
-            return []
 
 
 def _passes_quietly(argument: Argument) -> bool:
@@ -130,20 +109,3 @@ def _is_quiet_node(node: ast.Node, type_: MuranoType, library: Library) -> bool:
     if isinstance(node, ast.Call):
         return node.name in _PURE and not library.is_overridden(node.name, False)
     return isinstance(node, _PLAIN)
-
-
-def expressions_of(node: Node) -> list[ast.Node]:
-    """Every expression of a structure, including those in keys."""
-    found: list[ast.Node] = []
-    stack: list[Node] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Scalar):
-            if item.is_expression:
-                found.append(item.expression)
-        elif isinstance(item, Mapping):
-            for key, value in item.pairs:
-                stack.extend((key, value))
-        else:
-            stack.extend(item.items)
-    return found
