@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 IMAGE = "samples"
 # One image for all of them: installing in every container would take longer than everything else.
-PACKAGES = "apache2,haproxy,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"
+PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"
 SAMPLES = ("HeatVolume", "MariaDb", "PostgreSqlCluster", "WebTier", "WordPress")
 PASSWORD = "Secret-12345"
 ITEM = "select number from item"
@@ -30,6 +30,10 @@ def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> N
     vetro = install("samples")
     cache = ROOT / "var/image-cache"
     vetro.run("image", "build", IMAGE, "--packages", PACKAGES, "--cache-dir", str(cache))
+    # A machine of its own, where nothing else listens: the stack of the web tier makes it.
+    vetro.run(
+        "image", "build", "vetro-balancer", "--packages", "haproxy", "--cache-dir", str(cache)
+    )
     for name in SAMPLES:
         vetro.run("package", "import", "--public", str(ROOT / "library" / name))
     walks = (walk_of_the_web_tier, walk_of_the_cluster, walk_of_the_site, walk_of_the_volume)
@@ -44,7 +48,7 @@ def walk_of_the_web_tier(vetro: Installation) -> None:
     add(vetro, "web", "WebTier", "page=Shop", "servers=2")
     vetro.run("env", "deploy", "web")
     url = application(vetro, "web", "WebTier")["url"]
-    assert servers_behind(url, 6) == {"web-1", "web-2"}
+    until(lambda: servers_behind(url, 6) == {"web-1", "web-2"}, "both serve")
     with traffic(url) as failures:
         vetro.run("action", "call", "web", "scaleOut")
         until(lambda: servers_behind(url, 6) == {"web-1", "web-2", "web-3"}, "three serve")
@@ -55,7 +59,7 @@ def walk_of_the_web_tier(vetro: Installation) -> None:
         assert machine(vetro, "web-2") != lost
         until(lambda: servers_behind(url, 6) == {"web-1", "web-2", "web-3"}, "three serve")
         vetro.run("action", "call", "web", "scaleIn")
-        assert len(servers_behind(url, 6)) == 2
+        until(lambda: len(servers_behind(url, 6)) == 2, "two serve")
     assert failures == []
     vetro.run("env", "destroy", "--yes", "web")
 
