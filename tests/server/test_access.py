@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,7 +73,8 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     )
     for name in ("packages", "images", "notify", "logs"):
         (tmp_path / name).mkdir(exist_ok=True)
-    parts: Any = (settings, None, None, "process", "", "service-key", ConnectionLimits())
+    engine = SimpleNamespace(service_key="service-key")
+    parts: Any = (settings, engine, None, "process", "", ConnectionLimits())
     whole: Any = up_module._Up(*parts)
     async with whole._rooms(8082) as (faces, agents, database, _):
         assembly = assemble([*faces, agents])
