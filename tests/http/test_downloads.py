@@ -139,3 +139,14 @@ async def test_bytes_at_hand_are_not_sent_again(client: HttpClient) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     again = {"If-None-Match": answer.headers["etag"]}
     assert (await client.request("GET", "/text", headers=again)).status == 304
+
+
+async def test_a_body_in_many_pieces_does_not_end_a_download(client: HttpClient) -> None:
+    """Pieces of a request's body that come while its answer is streamed are dropped."""
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        for _ in range(3000):
+            yield b"?"
+
+    answer = await client.request("GET", "/file", content=pieces())
+    assert (answer.status, answer.content) == (200, CONTENT)

@@ -35,9 +35,24 @@ class Unread:
         # drained.
         self._invited = header(headers, b"expect").lower() != "100-continue"
         self._read = 0
+        self._answering = False
 
     async def receive(self) -> Any:
-        """The next message of the request."""
+        """The next message of the request; after the answer has begun only the client's departure.
+
+        Whoever streams an answer waits for that. A body that comes meanwhile is dropped; after
+        ``DRAIN_BYTES`` of it the client counts as gone.
+        """
+        if not self._answering:
+            return await self._next()
+        until = self._read + DRAIN_BYTES
+        while self._read <= until:
+            message = await self._next()
+            if message["type"] != "http.request":
+                return message
+        return {"type": "http.disconnect"}
+
+    async def _next(self) -> dict[str, Any]:
         self._invited = True
         message = cast("dict[str, Any]", await self._receive())
         if message["type"] == "http.request":
@@ -50,6 +65,7 @@ class Unread:
     async def send(self, message: Message) -> None:
         """Pass on a message of the answer; the last one only after the body has been drained."""
         given = cast("dict[str, Any]", message)
+        self._answering = True
         if self._left and given["type"] == "http.response.start" and not self._will_end:
             kept = [pair for pair in given.get("headers", []) if pair[0].lower() != b"connection"]
             given = {**given, "headers": [*kept, (b"connection", b"close")]}
@@ -73,4 +89,4 @@ class Unread:
     async def _drain(self) -> None:
         until = self._read + DRAIN_BYTES
         while self._left and self._read <= until:
-            await self.receive()
+            await self._next()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from vetro.http.client import HttpClient, Response, TransportError
 from vetro.openstack.credentials import Credential
@@ -175,7 +176,7 @@ class Session:
         response = await self._signed(types[0], method, base + path, options, headers)
         target = response.headers.get("location", "")
         # The token goes nowhere else. Heat leads from a stack's name to its id.
-        if response.status in (302, 307, 308) and target.startswith(base.rsplit("/v", 1)[0]):
+        if response.status in (302, 307, 308) and _origin(target) == _origin(base):
             options["params"] = None
             response = await self._signed(types[0], method, target, options, headers)
         if response.status in absent:
@@ -219,6 +220,11 @@ class Session:
             said = f"{response.status}, {explanation(response)}"
             raise ServiceAway(service, url, said)
         return response
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
 
 
 def keystone_url(url: str) -> str:

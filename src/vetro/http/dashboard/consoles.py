@@ -31,7 +31,7 @@ from vetro.http.face import Face
 
 log = structlog.get_logger(__name__)
 
-_PATH = re.compile(r"/api/streams/(terminal|console|screen)/([^/]{1,64})/([^/]{1,64})")
+_PATH = re.compile(r"/api/streams/(terminal|console|screen)/([\w.-]{1,64})/([\w.-]{1,64})")
 _CONNECT_SECONDS = 10.0
 _CHUNK = 65536
 # A line of a node is the base64 of at most 64 KiB.
