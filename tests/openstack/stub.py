@@ -19,6 +19,8 @@ class Stub:
     url: str = ""
     answers: dict[str, Callable[[dict[str, str], Any], Answer]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    query: str = ""
+    """The query of the newest request."""
 
     def keystone(self, *services: str, **token: Any) -> None:
         """Log everybody in, with a catalog in which each of the services is this stub."""
@@ -57,14 +59,15 @@ class Stub:
                     name, _, value = row.partition(":")
                     headers[name.lower()] = value.strip()
                 given = await reader.readexactly(int(headers.get("content-length", "0")))
-                call = f"{method} {target.partition('?')[0]}"
+                path, _, self.query = target.partition("?")
+                call = f"{method} {path}"
                 self.asked.append(call)
                 answer = self.answers.get(call, lambda *_: (404, {"error": {"message": "no"}}))
                 said = answer(headers, json.loads(given) if given else None)
                 if said is None:
                     await asyncio.Event().wait()
                     return
-                body = json.dumps(said[1]).encode()
+                body = b"" if said[1] is None else json.dumps(said[1]).encode()
                 more = {**(said[2] if len(said) > 2 else {}), "Content-Length": str(len(body))}
                 head = "".join(f"{name}: {value}\r\n" for name, value in more.items())
                 writer.write(f"HTTP/1.1 {said[0]} X\r\n{head}\r\n".encode() + body)

@@ -28,6 +28,7 @@ COMMANDS = {
     "database": ("service.database", "database", "Copy the database of a service."),
     "backup": ("service.backup", "backup", "Back up an installation to a file."),
     "restore": ("service.backup", "restore", "Restore an installation from a file."),
+    "openstack": ("service.openstack", "openstack", "Vetro in an OpenStack."),
     "install": ("service.install", "install", "Write systemd units, directories and settings."),
     "doctor": ("service.doctor", "doctor", "Say what is wrong with this machine."),
     "node": ("service.node", "node", "Run this machine's node agent."),

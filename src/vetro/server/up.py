@@ -33,6 +33,7 @@ from vetro.server.node import (
 )
 from vetro.server.notifying import Notifying
 from vetro.server.readings import stored_readings
+from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors, full_disk
@@ -336,11 +337,7 @@ class _Up:
                         identity.CatalogEndpoint(
                             "identity", "vetro-identity", f"{url}/identity/v3"
                         ),
-                        identity.CatalogEndpoint("application-catalog", "vetro", url),
-                        identity.CatalogEndpoint("cnapi", "vetro-compute", f"{url}/compute"),
-                        identity.CatalogEndpoint(
-                            "murano-metadata", "vetro-repository", f"{url}/repository/v1"
-                        ),
+                        *services(url),
                     ]
                 ),
                 repository.repository_face(
