@@ -18,7 +18,7 @@ PARTS = {
     "HTTP and the service": (
         "vetro.http.metrics",
         "vetro.compute.http.request_metrics",
-        "vetro.identity.keystone.tokens",
+        "vetro.identity.keystone.metrics",
         "vetro.identity.login",
     ),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vetro.identity.keystone.metrics import VALIDATIONS
 from vetro.identity.settings import IdentitySection
 from vetro.openstack import KeystonePlace
 
@@ -50,3 +51,6 @@ def keystone_of(settings: IdentitySection) -> KeystoneTokens | None:
     from vetro.identity.keystone.tokens import KeystoneTokens
 
     return KeystoneTokens(service_session(settings), cache_seconds=settings.cache_seconds)
+
+
+__all__ = ["VALIDATIONS", "delegations_of", "keystone_of", "place_of", "service_session"]

@@ -1,0 +1,11 @@
+"""Metrics of validation at a Keystone: every service declares them, also one without a Keystone."""
+
+from __future__ import annotations
+
+from vetro.http import counter
+
+VALIDATIONS = counter(
+    "vetro_keystone_validations",
+    "Tokens that were looked up at Keystone.",
+    outcome="`valid`, `invalid`, or `unanswered` when Keystone gave no usable answer.",
+)
