@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from vetro.muranopl import CallContext, MuranoError, MuranoObject, Runtime, native
+from vetro.muranopl import CallContext, LimitExceeded, MuranoError, MuranoObject, Runtime, native
 
 
 class Counter:
@@ -22,6 +22,9 @@ class Counter:
     @native(name=["report_error", "reportError"])
     def fail(self, text):
         raise OSError(text)
+
+    def exhaust(self):
+        raise MemoryError
 
     @property
     def enabled(self):
@@ -77,6 +80,11 @@ Methods:
   fetched: {Body: {Return: $.c.fetch(it).got}}
   raises: {Body: $.c.reportError(broken)}
   literal: {Body: $.c.report_error(broken)}
+  exhausted:
+    Body:
+      - Try: $.c.exhaust()
+        Catch:
+          - Do: {Return: caught}
   mutated:
     Body:
       - $x: [{x: 1}]
@@ -270,3 +278,11 @@ Methods:
     assert session.call("a.Main", "run") == "xx"
     with pytest.raises(MuranoError, match="Unknown function"):
         session.call("b.Main", "run")
+
+
+def test_memory_that_runs_out_ends_the_program(counter):
+    """No handler catches it, and the host is told which limit it was."""
+    session, root = counter
+    with pytest.raises(LimitExceeded, match="there is not enough memory") as caught:
+        session.call(root, "exhausted")
+    assert caught.value.limit == "memory"

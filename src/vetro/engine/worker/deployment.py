@@ -193,6 +193,8 @@ async def run_task(
                     reply = await session.run_task_async(
                         {"action": task.action, "model": task.model}
                     )
+                    if reply.limit == "memory":
+                        raise MemoryError  # of the worker, not of the program
                     try:
                         await session.in_green_thread_async(
                             lambda: describe_actions(session, reply.model)

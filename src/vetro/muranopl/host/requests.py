@@ -36,6 +36,8 @@ class TaskReply:
     message: str | None = None
     details: str | None = None
     warnings: list[str] = field(default_factory=list[str])
+    limit: str | None = None
+    """The limit that ended the task: `steps`, `memory` …"""
 
     def as_json(self) -> dict[str, Json]:
         """`{model, action: {result, isException}}`."""

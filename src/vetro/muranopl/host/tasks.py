@@ -10,6 +10,7 @@ from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.threads.effects import Json
 from vetro.muranopl.values.containers import freeze
 from vetro.muranopl.values.errors import (
+    LimitExceeded,
     MethodNotExposed,
     MuranoError,
     NoMethodFound,
@@ -161,4 +162,5 @@ def _failed(reply: TaskReply, stage: str, error: MuranoError) -> TaskReply:
     reply.stage = stage
     reply.message = error.message
     reply.details = error.format()
+    reply.limit = error.limit if isinstance(error, LimitExceeded) else None
     return reply

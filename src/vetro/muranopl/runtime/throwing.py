@@ -145,6 +145,13 @@ def shorten(error: BaseException) -> None:
         behind = behind.__context__
 
 
+def used_up(error: RecursionError | MemoryError) -> LimitExceeded:
+    """What the process has no more of; programs cannot catch it."""
+    if isinstance(error, MemoryError):
+        return LimitExceeded("there is not enough memory", limit="memory")
+    return LimitExceeded("calls are nested too deep", limit="depth")
+
+
 def match_handler(
     error: Any, table: Sequence[Sequence[str] | None]
 ) -> tuple[int, str | None] | None:
@@ -156,8 +163,8 @@ def match_handler(
     else:
         if isinstance(error, (RunAborted, yaql_errors.LimitException)):
             return None
-        if isinstance(error, RecursionError):
-            raise LimitExceeded("calls are nested too deep", limit="depth") from error
+        if isinstance(error, (RecursionError, MemoryError)):
+            raise used_up(error) from error
         names = names_of(error)
     for index, wanted in enumerate(table):
         if wanted is None:
@@ -206,8 +213,8 @@ def to_host(error: BaseException, run: Run) -> MuranoError:
     if isinstance(error, MuranoError):
         error.set_trace_source(lambda: traces.joined([], inner))
         return error
-    if isinstance(error, RecursionError):
-        failure: MuranoError = LimitExceeded("calls are nested too deep", limit="depth")
+    if isinstance(error, (RecursionError, MemoryError)):
+        failure: MuranoError = used_up(error)
     elif isinstance(error, yaql_errors.LimitException):
         failure = LimitExceeded(error.message, limit=type(error).__name__)
         failure.names = (*failure.names, *names_of(error))
