@@ -7,7 +7,13 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from vetro.storage import Database, DatabaseTooNew, MigrationSet, migrate
+from vetro.storage import (
+    Database,
+    DatabaseTooNew,
+    MigrationSet,
+    migrate,
+    pending_migrations,
+)
 
 STEP = """
 from alembic import op
@@ -100,3 +106,25 @@ async def test_two_processes_may_migrate_at_once(database_url: str, tmp_path: Pa
         for one in opened:
             await one.close()
     assert sorted(done) == [False, True]
+
+
+async def test_what_a_start_would_migrate_is_known_before(
+    database: Database, tmp_path: Path
+) -> None:
+    """The revisions that a database lacks are named, oldest first, and those of a newer version."""
+    ours = MigrationSet("apples", tmp_path)
+    step(tmp_path, "apples", 1, table("apples"))
+    step(tmp_path, "apples", 2, table("more_apples"))
+    assert await pending_migrations(database, [ours]) == ([], ["apples_0001", "apples_0002"])
+    await migrate(database, [ours])
+    assert await pending_migrations(database, [ours]) == ([], [])
+    step(tmp_path, "apples", 3, table("many_apples"))
+    assert await pending_migrations(database, [ours]) == ([], ["apples_0003"])
+    async with database.transaction() as tx:
+        await tx.execute(
+            text(
+                "UPDATE vetro_migrations SET version_num = 'apples_0007'"
+                " WHERE version_num = 'apples_0002'"
+            )
+        )
+    assert (await pending_migrations(database, [ours]))[0] == ["apples_0007"]
