@@ -5,13 +5,44 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from vetro.server import data_directory
+from vetro.server.listeners import listen
+from vetro.server.node import connection_limits
 from vetro.server.settings import Settings
+from vetro.server.starting import explained_errors
 from vetro.storage import Database, StorageError
 
 if TYPE_CHECKING:
     from vetro.http import ConnectionLimits, Face
+
+
+Serving = Callable[[Settings, socket.socket, "ConnectionLimits"], Coroutine[Any, Any, None]]
+
+
+def run_alone(settings: Settings, host: str, port: int, serving: Serving) -> int:
+    """Prepare what a part needs, listen, and run it until it ends; the exit code. ``StartError``."""
+    from vetro.http import configure_logging
+
+    with explained_errors(settings):
+        configure_logging(settings.server.log_level, settings.server.log_format)
+        limits = connection_limits(settings.connections)
+        data_directory.prepare(settings.data_dir, settings.shared_dir)
+        with listen(host, port) as listener:
+            asyncio.run(serving(settings, listener, limits))
+    return 0
+
+
+async def missing(database: Database) -> dict[str, str]:
+    """What a part that needs only its database lacks; empty when it is ready."""
+    try:
+        await database.check()
+    except StorageError as error:
+        return {"database": str(error)}
+    return {}
 
 
 async def serve_alone(
@@ -29,16 +60,10 @@ async def serve_alone(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     raise_descriptor_limit()
-
-    async def missing() -> dict[str, str]:
-        try:
-            await database.check()
-        except StorageError as error:
-            return {"database": str(error)}
-        return {}
-
     await serve(
-        assemble(faces, readiness=missing, trust_proxy=settings.server.trust_proxy),
+        assemble(
+            faces, readiness=partial(missing, database), trust_proxy=settings.server.trust_proxy
+        ),
         [listener],
         stop,
         drain_seconds=settings.server.drain_seconds,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import TYPE_CHECKING, Any
 
 from vetro.server import data_directory
-from vetro.server.alone import serve_alone
+from vetro.server.alone import run_alone, serve_alone
 from vetro.server.engine import check_network, refuse_file_database
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
-from vetro.server.listeners import listen, port_of
-from vetro.server.node import connection_limits, mutual_tls
+from vetro.server.listeners import port_of
+from vetro.server.node import mutual_tls
 from vetro.server.settings import Settings
-from vetro.server.starting import explained_errors
 
 if TYPE_CHECKING:
     from vetro.compute import ComputeService, ComputeSettings
@@ -80,17 +78,9 @@ def run_compute(settings: Settings) -> int:
     Nodes relay their guests to the service they know, so the mailboxes are served beside it, at
     ``/agents``. Errors: ``StartError``.
     """
-    from vetro.http import configure_logging
-
     refuse_file_database(settings, "vetro compute")
-    with explained_errors(settings):
-        configure_logging(settings.server.log_level, settings.server.log_format)
-        check_network(settings)
-        limits = connection_limits(settings.connections)
-        data_directory.prepare(settings.data_dir, settings.shared_dir)
-        with listen(settings.compute.host, settings.compute.port) as listener:
-            asyncio.run(_serve(settings, listener, limits))
-    return 0
+    check_network(settings)
+    return run_alone(settings, settings.compute.host, settings.compute.port, _serve)
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import TYPE_CHECKING
 
 from vetro.engine import library_path
-from vetro.server import data_directory
-from vetro.server.alone import serve_alone
+from vetro.server.alone import run_alone, serve_alone
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
-from vetro.server.listeners import listen, port_of
-from vetro.server.node import connection_limits
+from vetro.server.listeners import port_of
 from vetro.server.settings import Settings
-from vetro.server.starting import explained_errors
 
 if TYPE_CHECKING:
     from vetro.http import ConnectionLimits
@@ -38,15 +34,7 @@ def run_repository(settings: Settings) -> int:
     It uses the database, the identity and the data directory of the installation. Errors:
     ``StartError``.
     """
-    with explained_errors(settings):
-        from vetro.http import configure_logging
-
-        configure_logging(settings.server.log_level, settings.server.log_format)
-        limits = connection_limits(settings.connections)
-        data_directory.prepare(settings.data_dir, settings.shared_dir)
-        with listen(settings.repository.host, settings.repository.port) as listener:
-            asyncio.run(_serve(settings, listener, limits))
-    return 0
+    return run_alone(settings, settings.repository.host, settings.repository.port, _serve)
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

@@ -7,13 +7,14 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from vetro.engine import EnginePool, EngineSettings
 from vetro.identity import place_of
 from vetro.server import data_directory
+from vetro.server.alone import missing
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database
 from vetro.server.listeners import listen
@@ -23,7 +24,6 @@ from vetro.server.notifying import Notifying
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
-from vetro.storage import StorageError
 
 
 def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> EngineSettings:
@@ -143,14 +143,6 @@ async def _work(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told, number)
     async with open_database(settings) as database:
-
-        async def missing() -> Mapping[str, str]:
-            try:
-                await database.check()
-            except StorageError as error:
-                return {"database": str(error)}
-            return {}
-
         run.started(
             workers=settings.engine.workers,
             database=database_of(settings),
@@ -170,7 +162,7 @@ async def _work(
                 # Neither faces nor users: only /metrics, /healthz and /readyz.
                 limits = connection_limits(settings.connections)
                 watched = serve(
-                    assemble([], readiness=missing),
+                    assemble([], readiness=partial(missing, database)),
                     [page],
                     stop,
                     drain_seconds=1,

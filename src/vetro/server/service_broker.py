@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import TYPE_CHECKING
 
 from vetro.server import data_directory
-from vetro.server.alone import serve_alone
+from vetro.server.alone import run_alone, serve_alone
 from vetro.server.errors import StartError
-from vetro.server.listeners import listen, port_of
-from vetro.server.node import connection_limits
+from vetro.server.listeners import port_of
 from vetro.server.settings import Settings
-from vetro.server.starting import explained_errors
 from vetro.storage import Database, DatabaseTooNew, migrate
 
 if TYPE_CHECKING:
@@ -24,15 +21,7 @@ def run_broker(settings: Settings) -> int:
 
     It needs a data directory, its database, and to reach an identity service and a catalog API.
     """
-    with explained_errors(settings):
-        from vetro.http import configure_logging
-
-        configure_logging(settings.server.log_level, settings.server.log_format)
-        limits = connection_limits(settings.connections)
-        data_directory.prepare(settings.data_dir, settings.shared_dir)
-        with listen(settings.cfapi.host, settings.cfapi.port) as listener:
-            asyncio.run(_serve(settings, listener, limits))
-    return 0
+    return run_alone(settings, settings.cfapi.host, settings.cfapi.port, _serve)
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

@@ -68,6 +68,28 @@ GATEWAY_PATIENCE = 30.0
 """Seconds that a router may take to get its gateway from another process."""
 
 
+async def router_with_gateway(
+    name: str,
+    look: Callable[[], Awaitable[tuple[str, bool] | None]],
+    pause: Callable[[float], Awaitable[None]],
+    monotonic: Callable[[], float],
+) -> str | None:
+    """The id of a router once it has its gateway; ``None`` when there is none of the name.
+
+    ``look``: the router's id, and whether it has one. Raises `RouterWithoutGateway`.
+    """
+    deadline = monotonic() + GATEWAY_PATIENCE
+    while (found := await look()) is not None:
+        if found[1]:
+            return found[0]
+        # Another process may be about to set the gateway.
+        wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
+        if monotonic() + wait > deadline:
+            raise RouterWithoutGateway(name)
+        await pause(wait)
+    return None
+
+
 class ComputeNetworkDirectory:
     """`NetworkDirectory` on the compute service (`compute_adapter.port_of(client)`)."""
 
@@ -86,20 +108,15 @@ class ComputeNetworkDirectory:
         self, project_id: str, *, name: str, create: bool, external_network: str
     ) -> str:
         """The router called `name`; see `NetworkDirectory`."""
-        deadline = self._monotonic() + GATEWAY_PATIENCE
-        while True:
+
+        async def look() -> tuple[str, bool] | None:
             router = await self._router(project_id, name)
-            if router is None:
-                if not create:
-                    raise KeyError(f"Router {name} was not found")
-                return await self._make_router(project_id, name, external_network)
-            if router.external_network is not None:
-                return router.uuid
-            # Another process may be about to set the gateway.
-            wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
-            if self._monotonic() + wait > deadline:
-                raise RouterWithoutGateway(name)
-            await self._pause(wait)
+            return None if router is None else (router.uuid, router.external_network is not None)
+
+        found = await router_with_gateway(name, look, self._pause, self._monotonic)
+        if found is None and not create:
+            raise KeyError(f"Router {name} was not found")
+        return found or await self._make_router(project_id, name, external_network)
 
     async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
         """CIDRs in use: the router's, and all others a new network must not overlap."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 import uuid
 from asyncio import sleep
@@ -10,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from vetro.openstack import Session
-from vetro.stacks.directory import GATEWAY_PATIENCE, RouterWithoutGateway
+from vetro.stacks.directory import router_with_gateway
 
 NEUTRON = "network"
 Rows = list[dict[str, Any]]
@@ -34,20 +33,16 @@ class NeutronDirectory:
         self, project_id: str, *, name: str, create: bool, external_network: str
     ) -> str:
         """The router called `name`; see `NetworkDirectory`."""
-        deadline = self._monotonic() + GATEWAY_PATIENCE
-        while True:
-            found = await self._list("routers", name=name, tenant_id=project_id)
-            if not found:
-                if not create:
-                    raise KeyError(f"Router {name} was not found")
-                return await self._make_router(name, external_network)
-            if found[0].get("external_gateway_info"):
-                return str(found[0]["id"])
-            # Another process may be about to set the gateway.
-            wait = random.uniform(1, 10)  # noqa: S311 spreads retries, guards nothing
-            if self._monotonic() + wait > deadline:
-                raise RouterWithoutGateway(name)
-            await self._pause(wait)
+
+        async def look() -> tuple[str, bool] | None:
+            for router in await self._list("routers", name=name, tenant_id=project_id):
+                return str(router["id"]), bool(router.get("external_gateway_info"))
+            return None
+
+        found = await router_with_gateway(name, look, self._pause, self._monotonic)
+        if found is None and not create:
+            raise KeyError(f"Router {name} was not found")
+        return found or await self._make_router(name, external_network)
 
     async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
         """The ranges of the subnets that the router has ports in."""

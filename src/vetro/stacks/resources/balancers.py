@@ -18,6 +18,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    StackOnly,
     as_static,
     entries,
     items,
@@ -44,20 +45,12 @@ _PROTOCOLS = ("TCP", "HTTP", "HTTPS")
 _LONGEST_SECONDS = 86_400
 
 
-class _Said(ResourceType):
+class _Said(StackOnly):
     """A resource that is nothing but what the template says of it."""
 
     needs = LOAD_BALANCERS
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        return
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
 
     async def attribute(

@@ -211,6 +211,18 @@ class ResourceType:
             )
 
 
+class StackOnly(ResourceType):
+    """Base of types that are records of the stack alone: nothing is changed or removed elsewhere."""
+
+    async def update(
+        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
+    ) -> None:
+        return
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        return
+
+
 def text(value: Json, default: str = "") -> str:
     """A property as text."""
     return default if value is None else str(value)

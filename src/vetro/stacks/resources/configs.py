@@ -14,14 +14,14 @@ from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
-    ResourceType,
+    StackOnly,
     entries,
     items,
     text,
 )
 
 
-class _Config(ResourceType):
+class _Config(StackOnly):
     attributes = frozenset({"config"})
 
     async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
@@ -34,9 +34,6 @@ class _Config(ResourceType):
             if key in properties
         }
         await context.save({**more, "config": await self.render(context, properties)})
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str

@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    StackOnly,
     as_static,
     entries,
     flag,
@@ -145,7 +146,7 @@ class StructuredDeployment(SoftwareDeployment):
     }
 
 
-class StructuredConfig(ResourceType):
+class StructuredConfig(StackOnly):
     """`OS::Heat::StructuredConfig`: a map, kept as JSON; `get_input` in it stays as it is."""
 
     name = "OS::Heat::StructuredConfig"
@@ -162,9 +163,6 @@ class StructuredConfig(ResourceType):
         config = msgspec.json.encode(properties.get("config") or {}).decode()
         more = {key: properties.get(key) for key in ("group", "inputs", "outputs", "options")}
         await context.save({"config": config, "structured": True, **more})
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str

@@ -9,7 +9,7 @@ from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
-    ResourceType,
+    StackOnly,
     items,
     text,
 )
@@ -17,7 +17,7 @@ from vetro.stacks.resources.base import (
 _POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 
-class ServerGroup(ResourceType):
+class ServerGroup(StackOnly):
     """`OS::Nova::ServerGroup`: it lives in the stack's rows; placement reads it from there."""
 
     name = "OS::Nova::ServerGroup"
@@ -35,11 +35,3 @@ class ServerGroup(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         policies = items(properties.get("policies")) or ["anti-affinity"]
         await context.save({"policy": text(policies[0])})
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        return
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return

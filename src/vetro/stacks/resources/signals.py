@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    StackOnly,
     as_static,
     text,
 )
@@ -75,7 +76,7 @@ class AwsWaitConditionHandle(WaitConditionHandle):
         return text(context.data.get("address"), context.physical_id)
 
 
-class WaitCondition(ResourceType):
+class WaitCondition(StackOnly):
     """`OS::Heat::WaitCondition`: waits for `count` successes; a failure or the time-out fails it."""
 
     name = "OS::Heat::WaitCondition"
@@ -108,9 +109,6 @@ class WaitCondition(ResourceType):
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
         await self._wait(context, properties)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str

@@ -12,7 +12,7 @@ from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
-    ResourceType,
+    StackOnly,
     entries,
     items,
     text,
@@ -31,7 +31,7 @@ _CLASSES = {
 }
 
 
-class RandomString(ResourceType):
+class RandomString(StackOnly):
     """`OS::Heat::RandomString`: made once; another length or other characters make another one."""
 
     name = "OS::Heat::RandomString"
@@ -57,9 +57,6 @@ class RandomString(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         if "value" not in context.data:
             await context.save({"value": _random(properties)})
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
@@ -96,7 +93,7 @@ def _random(properties: Mapping[str, Json]) -> str:
     return "".join(chosen)
 
 
-class Value(ResourceType):
+class Value(StackOnly):
     """`OS::Heat::Value`: a value under a name of its own."""
 
     name = "OS::Heat::Value"
@@ -112,14 +109,6 @@ class Value(ResourceType):
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.save({})
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        return
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        return
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
