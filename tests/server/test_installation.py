@@ -1,17 +1,14 @@
 """One installation from outside: what it keeps secret, where it says it is, a second service beside it."""
 
 import json
-import os
 import re
-import secrets
 import sqlite3
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from vetro.catalog import Catalog
@@ -23,7 +20,6 @@ from vetro.storage import Database, migrate
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 SECRET = "hunter2-in-a-model"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -104,26 +100,13 @@ def test_the_login_file_has_the_password_and_follows_the_service(
         moved.end()
 
 
-@pytest.fixture
-def database_of_two() -> Iterator[str]:
-    """A PostgreSQL database for services that share it."""
-    if POSTGRES_URL is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    name = f"two{secrets.token_hex(6)}"
-    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
-    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
 @pytest.mark.postgres
 def test_two_services_on_one_database_are_one_installation(
-    database_of_two: str, install: Callable[..., Installation], tmp_path: Path
+    postgres_database: str, install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """Both share packages, images, nodes, logins and secrets."""
     common = {
-        "VETRO_DATABASE_URL": database_of_two,
+        "VETRO_DATABASE_URL": postgres_database,
         "VETRO_SHARED_DIR": str(tmp_path / "shared"),
     }
     first = install("one", driver="process", VETRO_NODE_SERVER_UUID=uuid(1), **common)
@@ -186,12 +169,12 @@ async def test_a_second_service_without_the_shared_directory_is_refused(
 
 @pytest.mark.postgres
 async def test_a_service_with_a_copy_of_the_keys_keeps_them_from_being_rotated(
-    database_of_two: str, tmp_path: Path
+    postgres_database: str, tmp_path: Path
 ) -> None:
     """The command says what to do and changes nothing: that service would seal with the old key."""
     one, two = (
         load_settings(
-            {"server.data_dir": str(tmp_path / name), "server.database_url": database_of_two},
+            {"server.data_dir": str(tmp_path / name), "server.database_url": postgres_database},
             environ={},
         )
         for name in ("one", "two")
@@ -225,19 +208,19 @@ def contents(file: Path) -> dict[str, list[Any]]:
 
 @pytest.mark.postgres
 def test_a_service_goes_on_with_a_copy_of_its_database(
-    database_of_two: str, install: Callable[..., Installation], tmp_path: Path
+    postgres_database: str, install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """On PostgreSQL everything is there and works; a copy back has the rows of the first, value by value."""
     vetro = install("moved", driver="process")
     deploy(vetro, tmp_path / "empty.tar", "web")
-    said = vetro.run("database", "copy", "--to", database_of_two, code=1)
+    said = vetro.run("database", "copy", "--to", postgres_database, code=1)
     assert "is in use by process" in said
     vetro.stop()
     before = contents(vetro.directory / "vetro.db")
     assert len([rows for rows in before.values() if rows]) > 20
-    said = vetro.run("database", "copy", "--to", database_of_two)
+    said = vetro.run("database", "copy", "--to", postgres_database)
     assert "every table completely" in said
-    vetro.environ["VETRO_DATABASE_URL"] = database_of_two
+    vetro.environ["VETRO_DATABASE_URL"] = postgres_database
     vetro.run("database", "copy", "--to", f"sqlite:///{tmp_path}/again.db")
     after = contents(tmp_path / "again.db")
     assert before.keys() == after.keys()
@@ -251,10 +234,10 @@ def test_a_service_goes_on_with_a_copy_of_its_database(
     vetro.run("env", "destroy", "--yes", "web")
     vetro.run("env", "destroy", "--yes", "later")
     vetro.stop()
-    said = vetro.run("database", "copy", "--to", database_of_two, code=1)
+    said = vetro.run("database", "copy", "--to", postgres_database, code=1)
     assert "would be copied to itself" in said
     del vetro.environ["VETRO_DATABASE_URL"]
-    said = vetro.run("database", "copy", "--to", database_of_two, code=1)
+    said = vetro.run("database", "copy", "--to", postgres_database, code=1)
     assert "is not empty: there are rows in" in said
 
 

@@ -1,17 +1,13 @@
 """The parts of an installation as processes of their own, on one PostgreSQL database."""
 
 import json
-import os
-import secrets
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
-import psycopg
 import pytest
 from click.testing import CliRunner
 from tests.server.conftest import Installation, free_port
@@ -21,7 +17,6 @@ from vetro.cli import cli
 
 VETRO = str(Path(sys.executable).with_name("vetro"))
 ROOT = Path(__file__).resolve().parents[2]
-POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
 
 class Parts:
@@ -97,18 +92,11 @@ class Parts:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
+def parts(tmp_path: Path, postgres_database: str) -> Iterator[Parts]:
     """The processes of an installation with a database of its own."""
-    if POSTGRES_URL is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    name = f"parts{secrets.token_hex(6)}"
-    with ExitStack() as stack:
-        admin = stack.enter_context(psycopg.connect(POSTGRES_URL, autocommit=True))
-        admin.execute(f"CREATE DATABASE {name}")
-        stack.callback(admin.execute, f"DROP DATABASE {name} WITH (FORCE)")
-        made = Parts(tmp_path, POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}")
-        stack.callback(made.close)
-        yield made
+    made = Parts(tmp_path, postgres_database)
+    yield made
+    made.close()
 
 
 @pytest.mark.e2e

@@ -14,12 +14,15 @@ from vetro.server.systemd import PARTS, ROOT, Places, unit_of
 OWN = ["--user", "root"]
 
 
-def read(text: str) -> configparser.ConfigParser:
-    """A unit's sections."""
-    parser = configparser.ConfigParser(strict=True, interpolation=None)
-    parser.optionxform = str  # type: ignore[assignment, method-assign]
-    parser.read_string(text)
-    return parser
+class Unit(configparser.ConfigParser):
+    """A unit's sections; names of settings have capitals."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(strict=True, interpolation=None)
+        self.read_string(text)
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
 
 
 def given(root: Path) -> list[str]:
@@ -36,7 +39,7 @@ def given(root: Path) -> list[str]:
 def test_every_unit_runs_a_command_that_exists(part: str, tmp_path: Path) -> None:
     """A unit's command line is one that the command takes; only nodes have root's rights."""
     places = Places(tmp_path / "etc", tmp_path / "data", tmp_path / "units")
-    unit = read(unit_of(part, places, tmp_path / "data" / part))
+    unit = Unit(unit_of(part, places, tmp_path / "data" / part))
     program, *arguments = shlex.split(unit["Service"]["ExecStart"])
     assert Path(program).name == "vetro"
     done = CliRunner().invoke(cli, [*arguments, "--help"])
