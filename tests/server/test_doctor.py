@@ -222,6 +222,7 @@ async def test_certificates_that_expire_are_found(days: int, level: str, tmp_pat
     assert found["tls"].level == level
 
 
+@pytest.mark.programs
 def test_the_command_prints_findings_and_ends_with_one_for_errors(tmp_path: Path) -> None:
     """JSON has every finding; an error in a setting is said at once."""
     given = ["--data-dir", str(tmp_path / "none"), "doctor", "--json"]
