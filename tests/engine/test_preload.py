@@ -13,7 +13,7 @@ def test_a_worker_starts_with_everything_loaded() -> None:
         "assert set(USED_BY_EVERY_TASK) <= set(sys.modules)\n"
         "(package,) = runtime.packages\n"
         "ready = {name for name, type_ in package.types.items() if 'assembly' in vars(type_)}\n"
-        "print(sorted(set(runtime.class_names(package)) - ready))\n"
+        "print(sorted(set(runtime.classes.class_names(package)) - ready))\n"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

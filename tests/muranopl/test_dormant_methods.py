@@ -193,7 +193,7 @@ def test_a_bad_method_is_a_finding(bad, name, text):
     """The load notes it, and a check of the package still reports it as an error with its place."""
     source = f"{HEAD}Name: Main\nMethods:\n  bad: {bad}\n  good: {{Body: {{Return: 1}}}}\n"
     session, _root = session_of(source)
-    noted = [item for item in session.runtime.findings if item.level == "error"]
+    noted = [item for item in session.runtime.classes.findings if item.level == "error"]
     assert [item.position.line for item in noted] == [4]
     assert text in noted[0].message
     runtime = runtime_of(source)

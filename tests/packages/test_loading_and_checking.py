@@ -102,12 +102,12 @@ def errors_of_loading(text: str, classes: dict[str, str]) -> tuple[set[Finding_]
     start = Position("p/Classes/App.yaml", 1, 1)
     for name in classes:
         try:
-            type_ = runtime.own_type(package, name)
+            type_ = runtime.classes.own_type(package, name)
             assert type_ is not None
             _ = type_.assembly
         except MuranoError as error:
             refused.add(facts(Finding.of(error, start)))
-    dormant = {facts(item) for item in runtime.findings if item.level == "error"}
+    dormant = {facts(item) for item in runtime.classes.findings if item.level == "error"}
     return refused, {item for item in dormant if item[2].file == start.file}
 
 

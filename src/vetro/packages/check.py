@@ -315,7 +315,7 @@ def _missing_requirements(
     found: list[Finding] = []
     for name, spec in package.requirements.items():
         try:
-            runtime.find_package(name, version_spec(spec))
+            runtime.shelf.find_package(name, version_spec(spec))
         except NoPackageFound as error:
             node = declared.places.get(f"Require/{name}")
             place = Findings(FILE)

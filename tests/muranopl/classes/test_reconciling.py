@@ -104,7 +104,7 @@ def test_irreconcilable_versions_are_ambiguous_at_use(build):
     when a name is ambiguous."""
     runtime, session, load = build("1", "2")
     root = load("t.Main")
-    assert [f.code for f in runtime.findings if f.code == "W-versions"] == ["W-versions"]
+    assert [f.code for f in runtime.classes.findings if f.code == "W-versions"] == ["W-versions"]
     with pytest.raises(MuranoError) as caught:
         session.call(root, "run")
     assert any(name.endswith("AmbiguousMethodName") for name in caught.value.names)

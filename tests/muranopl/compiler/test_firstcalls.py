@@ -165,7 +165,7 @@ def test_what_is_wrong_with_a_method_is_a_finding_at_load(body, line):
     """What a method cannot mean is known before anybody calls it."""
     text = f"Namespaces: {{=: t}}\nName: Main\nMethods:\n  run:\n    Body:\n      {body}\n"
     runtime, _main, session, root = loaded(text)
-    (finding,) = runtime.findings
+    (finding,) = runtime.classes.findings
     assert finding.position.line == line
     with pytest.raises(MuranoError) as caught:
         session.call(root, "run")
@@ -185,7 +185,7 @@ def test_blocks_nested_too_deep_for_python_are_a_finding_at_load(cached, tmp_pat
     text += "  other: {Body: {Return: 5}}\n"
     for _ in range(2):
         runtime, _main, session, root = loaded(text, code_cache=tmp_path / "c" if cached else None)
-        assert ["nested too deep" in item.message for item in runtime.findings] == [True]
+        assert ["nested too deep" in item.message for item in runtime.classes.findings] == [True]
         with pytest.raises(DslSyntaxError, match="nested too deep") as caught:
             session.call(root, "run")
         assert caught.value.position is not None

@@ -147,7 +147,7 @@ Methods:
 """
     runtime.add_package(package("app", text))
     assert runtime.session().call("app.Main", "run") == "app.Main"
-    assert [f.code for f in runtime.findings] == ["W031"]
+    assert [f.code for f in runtime.classes.findings] == ["W031"]
 
 
 def test_an_unknown_format_is_refused(package):

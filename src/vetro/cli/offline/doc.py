@@ -198,7 +198,11 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
     (made,) = world.packages
     manifest = open_package(package).manifest
     try:
-        names = sorted(world.runtime.class_names(made)) if made.name == CORE else made.class_files
+        names = (
+            sorted(world.runtime.classes.class_names(made))
+            if made.name == CORE
+            else made.class_files
+        )
         types = [made.find_type(name) for name in names]
         found = [describe_class(item) for item in types if tests or not is_test_class(item)]
     except MuranoError as error:

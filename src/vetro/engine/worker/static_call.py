@@ -114,7 +114,7 @@ async def _describe(session: Session, call: EngineCall) -> Any:
 
     def build() -> Any:
         # Resolve it as in a model: the project's own package first, in the version that is meant.
-        type_ = runtime.type_from_model(
+        type_ = runtime.classes.type_from_model(
             call.class_name, call.class_version, call.package_name, None, call.project_id
         )
         return runtime.schema(

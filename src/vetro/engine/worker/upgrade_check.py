@@ -177,7 +177,7 @@ def _compared(
 
 
 def _type(session: Session, move: Mapping[str, Any], version: str) -> MuranoType:
-    return session.runtime.type_from_model(
+    return session.runtime.classes.type_from_model(
         str(move["class"]), f"=={version}", str(move["package"]), None, session.info.project_id
     )
 

@@ -136,7 +136,7 @@ class CallContext:
         """A class as the caller's code sees it. Raises NoClassFound."""
         runtime = self.session.runtime
         package = self.caller_package
-        return runtime.type(name) if package is None else runtime.find_type(package, name)
+        return runtime.type(name) if package is None else package.find_type(name)
 
     def class_config(self, class_name: str | None = None) -> Mapping[str, Json]:
         """The host's configuration of a class (section 6); by default of the object's own."""

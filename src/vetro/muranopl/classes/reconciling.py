@@ -45,7 +45,7 @@ def reconcile(
         left = {item.package for item in _ancestry(made) if item.package.name == name}
         if len(left) > 1:
             listed = ", ".join(sorted(item.version for item in left))
-            package.runtime.findings.append(
+            package.runtime.classes.findings.append(
                 Finding(
                     "W-versions",
                     f"{declaration.name} inherits from {name} in versions {listed}, which are "
@@ -95,7 +95,7 @@ class _Builder:
         """The class to inherit from in place of `parent`, for a class of the package."""
         best = self._chosen.get((package, parent.package.name), parent.package)
         if best is not parent.package:
-            parent = package.runtime.own_type(best, parent.name) or parent
+            parent = package.runtime.classes.own_type(best, parent.name) or parent
         return self._with_parents(parent)
 
     def _with_parents(self, type_: MuranoType) -> MuranoType:

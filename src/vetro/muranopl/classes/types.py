@@ -91,7 +91,7 @@ class MuranoPackage:
 
     def find_type(self, name: str, spec: VersionSpec | None = None) -> MuranoType:
         """A class visible from this package (section 3). Raises NoClassFound."""
-        return self.runtime.find_type(self, name, spec)
+        return self.runtime.classes.find_type(self, name, spec)
 
     def requirement_for(self, package: MuranoPackage) -> VersionSpec:
         """The versions of another package that this package's code accepts (section 5)."""
@@ -246,7 +246,7 @@ class MuranoType:
         }
         self.native: NativeClass | None = None
         self.runtime = package.runtime
-        self.index = package.runtime.next_index()
+        self.index = package.runtime.classes.next_index()
         """A unique number for the names of private slots."""
         self.named_types: dict[str, Any] = {}
         self.extensions: dict[str, list[Any]] = {}

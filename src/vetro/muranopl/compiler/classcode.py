@@ -161,10 +161,10 @@ class ClassCode:
         runtime = self.type.runtime
         error.position = error.position or method.position
         method.error = error
-        runtime.findings.append(Finding.of(error, method.position))
+        runtime.classes.findings.append(Finding.of(error, method.position))
         if not isinstance(error, DslSyntaxError):
             # A package that is added later may supply the missing name.
-            runtime.lacks_names = True
+            runtime.shelf.lacks_names = True
 
     def _method(self, method: Method) -> str:
         """Write the function of a method; returns its name in the generated module."""

@@ -7,9 +7,10 @@ looked up.
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from vetro.muranopl.classes.builtin import CORE
 from vetro.muranopl.classes.native import NativeClass, inspect_class
@@ -20,7 +21,7 @@ from vetro.muranopl.syntax.declarations import ClassDeclaration
 from vetro.muranopl.syntax.expressions import parse_expression
 from vetro.muranopl.syntax.findings import Finding, Sink, did_you_mean
 from vetro.muranopl.syntax.names import Namespaces
-from vetro.muranopl.syntax.sources import PackageResolver, PackageSource
+from vetro.muranopl.syntax.sources import PackageSource
 from vetro.muranopl.syntax.versions import Version, VersionSpec, version_spec
 from vetro.muranopl.syntax.yamltree import Mistakes, load_documents
 from vetro.muranopl.threads.scheduler import current_thread, in_green_thread
@@ -43,17 +44,13 @@ if TYPE_CHECKING:
 _EXTENSIONS = "io.murano.extensions."
 
 
-class ClassCatalogue(PackageShelf):
-    """The packages of a runtime and their classes. Used as a base of `Runtime`."""
+class ClassCatalogue:
+    """The classes of the packages on a shelf."""
 
     def __init__(
-        self,
-        *,
-        resolver: PackageResolver | None,
-        yaml_limits: YamlLimits | None,
-        code_cache: CodeCache | None,
-        formats: Collection[str] | None,
+        self, shelf: PackageShelf, yaml_limits: YamlLimits | None, code_cache: CodeCache | None
     ) -> None:
+        self.shelf = shelf
         self.yaml_limits = yaml_limits or YamlLimits()
         self.code_cache = code_cache
         self.findings: list[Finding] = []
@@ -63,10 +60,16 @@ class ClassCatalogue(PackageShelf):
         self._natives: dict[str, _NativeRegistration] = {}
         self._parse_expression = functools.lru_cache(4096)(parse_expression)
         """A cache: half of a package's expressions occur more than once, in it or in others."""
-        super().__init__(resolver, formats)
+        self._reset()
 
-    def forget_classes(self) -> None:
-        super().forget_classes()
+    def for_world(self, shelf: PackageShelf) -> Self:
+        """A catalogue of another shelf, with the same native classes."""
+        made = copy.copy(self)
+        made.shelf = shelf
+        made._reset()
+        return made
+
+    def _reset(self) -> None:
         self._index = 0
         self._building: dict[object, list[tuple[MuranoPackage, str]]] = {}
         """Classes being linked, by green thread: one may wait for a package meanwhile."""
@@ -93,7 +96,7 @@ class ClassCatalogue(PackageShelf):
         """Every class of a package: those of its files, those of the language, native ones."""
         names = dict.fromkeys(package.class_files)
         if package.name == CORE:
-            names |= dict.fromkeys(self._builtin.classes)
+            names |= dict.fromkeys(self.shelf.builtin.classes)
         names |= {
             name: None for name, item in self._natives.items() if item.package == package.name
         }
@@ -164,12 +167,12 @@ class ClassCatalogue(PackageShelf):
         requirements.setdefault(CORE, version_spec(None))
         for name, spec in requirements.items():
             if name != package.name:
-                visible.append(self.find_package(name, spec))
+                visible.append(self.shelf.find_package(name, spec))
         return visible
 
     def own_type(self, package: MuranoPackage, name: str) -> MuranoType | None:
         """A class that the package itself declares; built on first use."""
-        self._used.add(package)
+        self.shelf.used.add(package)
         known = package.types.get(name)
         if known is not None:
             return known
@@ -183,8 +186,8 @@ class ClassCatalogue(PackageShelf):
         source = package.source
         file = package.class_files.get(name)
         if file is None and package.name == CORE:
-            file = self._builtin.classes.get(name)
-            source = self._builtin
+            file = self.shelf.builtin.classes.get(name)
+            source = self.shelf.builtin
         if file is None:
             native = self._natives.get(name)
             if native is not None and native.package == package.name:
@@ -308,7 +311,7 @@ class ClassCatalogue(PackageShelf):
     def _type_in_any_package(
         self, name: str, spec: VersionSpec, project_id: str | None
     ) -> MuranoType | None:
-        core = self.core
+        core = self.shelf.core
         query = ("class", name, spec.text, project_id)
         if not self._is_added(name, spec):
             if core.semantic_version in spec:
@@ -316,17 +319,17 @@ class ClassCatalogue(PackageShelf):
                 if found is not None:
                     return found
             native = self._natives.get(name)
-            if native is not None and native.package in self._packages:
-                package = self.find_package(native.package, VersionSpec("*"))
+            if native is not None and native.package in self.shelf.versions:
+                package = self.shelf.find_package(native.package, VersionSpec("*"))
                 return self.own_type(package, name)
-        home = self._decided(query)
+        home = self.shelf.decided(query)
         return None if home is None else self.own_type(home, name)
 
     def _is_added(self, name: str, spec: VersionSpec) -> bool:
         """Whether a known package declares the class, in a version that the spec admits."""
         return any(
-            version in spec and self._declares(package, name)
-            for versions in self._packages.values()
+            version in spec and self.shelf.declares(package, name)
+            for versions in self.shelf.versions.values()
             for version, package in versions.items()
         )
 
@@ -345,7 +348,7 @@ class ClassCatalogue(PackageShelf):
                 return scope.find_type(name)
             return self.find_type(scope.package, name, spec)
         if package is not None:
-            found = self.own_type(self.find_package(package, spec, project_id), name)
+            found = self.own_type(self.shelf.find_package(package, spec, project_id), name)
         else:
             found = self._type_in_any_package(name, spec, project_id)
         if found is None:
@@ -361,14 +364,14 @@ class ClassCatalogue(PackageShelf):
         """A hint for a class that exists, but not in a wanted version."""
         homes = {
             (item.name, item.semantic_version): None
-            for item in self.packages
+            for item in self.shelf.packages
             if name in item.class_files and package in (None, item.name)
         }
-        if not homes and self.resolver is not None:
+        if not homes and self.shelf.resolver is not None:
             source = (
-                self.resolver.find_class(name, "*", project_id)
+                self.shelf.resolver.find_class(name, "*", project_id)
                 if package is None
-                else self.resolver.find_package(package, "*", project_id)
+                else self.shelf.resolver.find_package(package, "*", project_id)
             )
             if source is not None and name in source.classes:
                 homes[source.full_name, Version.parse(source.version)] = None
@@ -383,7 +386,7 @@ class ClassCatalogue(PackageShelf):
 
     def _not_required(self, package: MuranoPackage, name: str) -> str | None:
         """A hint for a class of an existing package that is not required."""
-        homes = [item for item in self.packages if name in item.class_files]
+        homes = [item for item in self.shelf.packages if name in item.class_files]
         if not homes:
             return None
         home = homes[-1]
@@ -396,7 +399,7 @@ class ClassCatalogue(PackageShelf):
         """A hint with the nearest class name."""
         known = [
             item
-            for versions in self._packages.values()
+            for versions in self.shelf.versions.values()
             for package in versions.values()
             for item in package.class_files
         ]

@@ -47,7 +47,7 @@ def scope_of(runtime: Runtime, this: MuranoObject | MuranoType | None) -> Murano
     """The class in whose scope a text is compiled."""
     if isinstance(this, MuranoType):
         return this
-    return runtime.find_type(runtime.core, "io.murano.Object") if this is None else this.type
+    return runtime.shelf.core.find_type("io.murano.Object") if this is None else this.type
 
 
 def _expression(text: str) -> Scalar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from vetro.documents import DocumentError, read_json, read_yaml, write_yaml
 from vetro.muranopl.classes import lock_policy
+from vetro.muranopl.classes.builtin import CORE
 from vetro.muranopl.classes.lock_policy import LockPolicy
 from vetro.muranopl.classes.native import inspect_function
 from vetro.muranopl.classes.objects import CastView
@@ -22,7 +24,7 @@ from vetro.muranopl.runtime.nativecalls import NativeCall
 from vetro.muranopl.syntax import class_reader
 from vetro.muranopl.syntax.declarations import MetaDeclaration
 from vetro.muranopl.syntax.names import Namespaces
-from vetro.muranopl.syntax.sources import PackageResolver
+from vetro.muranopl.syntax.sources import PackageResolver, PackageSource
 from vetro.muranopl.syntax.versions import VersionSpec
 from vetro.muranopl.syntax.versions import version_spec as parse_spec
 from vetro.muranopl.syntax.yamltree import load_documents
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Runtime(ClassCatalogue):
+class Runtime:
     """Compiles classes once and keeps them; any number of sessions can use it.
 
     The classes `io.murano.Object`, `Exception`, `StackTrace`, `system.GC`, `system.Logger` and
@@ -76,9 +78,9 @@ class Runtime(ClassCatalogue):
             )
 
             code_cache = CodeCache(code_cache)
-        super().__init__(
-            resolver=resolver, yaml_limits=yaml_limits, code_cache=code_cache, formats=formats
-        )
+        self.shelf = PackageShelf(self, resolver, formats)
+        self.classes = ClassCatalogue(self.shelf, yaml_limits, code_cache)
+        self.code_cache = code_cache
         self.class_configs = class_configs
         self.coverage: Probes | None = None
         """Classes compiled after it is set record here which statements run."""
@@ -105,16 +107,58 @@ class Runtime(ClassCatalogue):
         self.add_native_class("io.murano.Exception", TracedException)
         self.add_native_class("io.murano.StackTrace", Trace)
 
-    def forget_classes(self) -> None:
-        super().forget_classes()
-        self.__dict__.pop("exception_class", None)
+    def make_world(self) -> Runtime:
+        """Another world: the same packages, functions and native classes, no classes yet."""
+        world = copy.copy(self)
+        world.__dict__.pop("exception_class", None)
+        world.shelf = self.shelf.for_world(world)
+        world.classes = self.classes.for_world(world.shelf)
+        world.catch_up()
+        return world
 
-    def catch_up(self, main: PackageShelf) -> None:
-        super().catch_up(main)
-        assert isinstance(main, Runtime)
-        self.class_configs, self.coverage = main.class_configs, main.coverage
+    def catch_up(self) -> None:
+        """Adopt what the host has changed in the main runtime since this world was made."""
+        main = self.main
+        if self is not main:
+            self.shelf.catch_up(main.shelf)
+            self.class_configs, self.coverage = main.class_configs, main.coverage
 
-    # -- registration --------------------------------------------------------------------------
+    # -- packages and classes ------------------------------------------------------------------
+
+    @property
+    def resolver(self) -> PackageResolver | None:
+        """Finds the packages that were not added."""
+        return self.shelf.resolver
+
+    @resolver.setter
+    def resolver(self, resolver: PackageResolver | None) -> None:
+        self.shelf.resolver = resolver
+
+    @property
+    def packages(self) -> list[MuranoPackage]:
+        """Every known package, in the order they were added, versions of one name together."""
+        return self.shelf.packages
+
+    def add_package(self, source: PackageSource) -> MuranoPackage:
+        """Make a package known. Classes compile when first used. Raises PackageFormatError."""
+        return self.shelf.add_package(source)
+
+    def add_native_class(
+        self,
+        name: str,
+        python_class: type[Any],
+        *,
+        package: str = CORE,
+        extends: str | Sequence[str] = "io.murano.Object",
+    ) -> None:
+        """Make a Python class a MuranoPL class (`ClassCatalogue.add_native_class`)."""
+        self.classes.add_native_class(name, python_class, package=package, extends=extends)
+
+    def type(self, name: str, version_spec_text: str | None = None) -> MuranoType:
+        """A class by name, in any version unless a spec is given. Raises NoClassFound."""
+        return self.classes.type(name, version_spec_text)
+
+    # -- extending -----------------------------------------------------------------------------
 
     def add_function(
         self,
@@ -188,7 +232,7 @@ class Runtime(ClassCatalogue):
     @property
     def exception_type(self) -> MuranoType:
         """`io.murano.Exception`"""
-        return self.find_type(self.core, "io.murano.Exception")
+        return self.shelf.core.find_type("io.murano.Exception")
 
     @functools.cached_property
     def exception_class(self) -> type[CaughtException]:
@@ -202,12 +246,12 @@ class Runtime(ClassCatalogue):
     @property
     def stack_trace_type(self) -> MuranoType:
         """`io.murano.StackTrace`"""
-        return self.find_type(self.core, "io.murano.StackTrace")
+        return self.shelf.core.find_type("io.murano.StackTrace")
 
     @property
     def logger_type(self) -> MuranoType:
         """`io.murano.system.Logger`"""
-        return self.find_type(self.core, "io.murano.system.Logger")
+        return self.shelf.core.find_type("io.murano.system.Logger")
 
     def is_static(self, class_name: str, method: str) -> bool:
         """True when a class has a static method of the name. Raises NoClassFound."""
@@ -237,7 +281,7 @@ class Runtime(ClassCatalogue):
         """
         with collector_paused():
             for package in self.packages:
-                for name in self.class_names(package):
+                for name in self.classes.class_names(package):
                     _ = package.find_type(name).assembly
                 if methods:
                     for type_ in list(package.types.values()):
@@ -336,7 +380,7 @@ class Runtime(ClassCatalogue):
         type_: MuranoType | None = None
         if package is not None:
             wanted = VersionSpec("*") if version_spec is None else parse_spec(version_spec)
-            type_ = self.own_type(self.find_package(package, wanted), class_name)
+            type_ = self.classes.own_type(self.shelf.find_package(package, wanted), class_name)
         return class_schemas(type_ or self.type(class_name, version_spec), methods)
 
     def session(

@@ -154,7 +154,7 @@ class Session:
         if not self.run.objects:
             self._enter()
         else:  # the classes of its objects stay
-            self.runtime.fixed_packages = dict(self.fixed)
+            self.runtime.shelf.fixed_packages = dict(self.fixed)
 
     def _enter(self) -> None:
         """Choose the classes to run on; runs in a green thread because it may call a resolver."""
@@ -170,15 +170,15 @@ class Session:
         """The session's form of a class that the host looked up in its runtime."""
         if type_.runtime is self.runtime:
             return type_
-        package = self.runtime.find_package(
+        package = self.runtime.shelf.find_package(
             type_.package.name, version_spec(f"=={type_.package.version}")
         )
-        return self.runtime.own_type(package, type_.name) or type_
+        return self.runtime.classes.own_type(package, type_.name) or type_
 
     def class_in_model(self, name: str, version: str | None, package: str | None) -> MuranoType:
         """The class that a model names. Raises NoPackageForClassFound, NoPackageFound."""
         project = self.info.project_id
-        return self.runtime.type_from_model(name, version, package, None, project)
+        return self.runtime.classes.type_from_model(name, version, package, None, project)
 
     def class_of(self, item: Mapping[str, Json]) -> MuranoType | None:
         """The class of an object in a model; ``None`` when it is not found."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections.abc import Collection
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self
 
 from vetro.muranopl.classes.builtin import CORE, BuiltinCore
 from vetro.muranopl.classes.types import MuranoPackage
@@ -22,31 +23,42 @@ if TYPE_CHECKING:
 class PackageShelf:
     """The packages of a runtime, and the decisions about their versions."""
 
-    def __init__(self, resolver: PackageResolver | None, formats: Collection[str] | None) -> None:
+    def __init__(
+        self, runtime: Runtime, resolver: PackageResolver | None, formats: Collection[str] | None
+    ) -> None:
+        self.runtime = runtime
         self.formats = None if formats is None else {parse_format(item) for item in formats}
         self.resolver = resolver
-        self._builtin = BuiltinCore()
-        self.forget_classes()
+        self.builtin = BuiltinCore()
+        self._reset()
 
-    def forget_classes(self) -> None:
-        """Reset to no packages and no classes: the initial state of a world (`worlds`)."""
+    def for_world(self, runtime: Runtime) -> Self:
+        """A shelf without packages for another world of the runtime (`worlds`)."""
+        made = copy.copy(self)
+        made.runtime = runtime
+        made._reset()
+        return made
+
+    def _reset(self) -> None:
         self.fixed_packages: Fixations = {}
         """Versions this environment already uses (section 5); they are preferred."""
         self.decisions: dict[Query, Answer] = {}
         """The packages that names were resolved to; entries never change."""
         self.residents: weakref.WeakSet[Session] = weakref.WeakSet()
         """Sessions that run on these classes."""
-        self._packages: dict[str, dict[Version, MuranoPackage]] = {}
+        self.versions: dict[str, dict[Version, MuranoPackage]] = {}
+        """Every known package, by name and version."""
         self._given: dict[tuple[str, Version], PackageSource] = {}
         """Packages added by the host; the resolver found the others."""
-        self._used: set[MuranoPackage] = set()
+        self.used: set[MuranoPackage] = set()
+        """The packages that sessions have used since the last `begin`."""
         self.lacks_names = False
         """True when methods were refused because a class was missing then."""
 
     def begin(self, fixed: Fixations) -> None:
         """Start serving a session with these fixations, after all earlier sessions have ended."""
         self.fixed_packages = fixed
-        self._used = set()
+        self.used = set()
 
     def catch_up(self, main: PackageShelf) -> None:
         """Add the packages that the host has added to the main runtime meanwhile."""
@@ -54,7 +66,7 @@ class PackageShelf:
             return
         self.resolver = main.resolver
         for (name, version), source in main._given.items():
-            known = self._packages.get(name, {}).get(version)
+            known = self.versions.get(name, {}).get(version)
             if known is None or (known.source is not source and not known.types):
                 self.add_package(source)
 
@@ -64,7 +76,7 @@ class PackageShelf:
         return all(
             self.fresh_answer(("package", package.name, "*", None), self.fixed_packages)
             == (package.name, package.version)
-            for package in self._used
+            for package in self.used
         )
 
     def is_fixed_alike(self, fixed: Fixations) -> bool:
@@ -72,7 +84,7 @@ class PackageShelf:
         return all(
             self.fixed_packages.get(name) == fixed.get(name)
             for name in {*self.fixed_packages, *fixed}
-            if self.resolver is not None or len(self._packages.get(name, ())) > 1
+            if self.resolver is not None or len(self.versions.get(name, ())) > 1
         )
 
     # -- registration --------------------------------------------------------------------------
@@ -97,8 +109,8 @@ class PackageShelf:
                 f"package {source.full_name} has format {format_[0]}.{format_[1]}",
                 hint=f"accepted here: {accepted}",
             )
-        package = MuranoPackage(cast("Runtime", self), source, version, format_, requirements)
-        versions = self._packages.setdefault(source.full_name, {})
+        package = MuranoPackage(self.runtime, source, version, format_, requirements)
+        versions = self.versions.setdefault(source.full_name, {})
         old = versions.get(version)
         if old is not None and old.types:
             raise MuranoError(
@@ -113,7 +125,7 @@ class PackageShelf:
     @property
     def packages(self) -> list[MuranoPackage]:
         """Every known package, in the order they were added, versions of one name together."""
-        return [item for versions in self._packages.values() for item in versions.values()]
+        return [item for versions in self.versions.values() for item in versions.values()]
 
     @property
     def core(self) -> MuranoPackage:
@@ -127,9 +139,9 @@ class PackageShelf:
 
         Raises NoPackageFound.
         """
-        if name == CORE and CORE not in self._packages:
-            self.add_package(self._builtin)
-        found = self._decided(("package", name, spec.text, project_id))
+        if name == CORE and CORE not in self.versions:
+            self.add_package(self.builtin)
+        found = self.decided(("package", name, spec.text, project_id))
         if found is None:
             raise NoPackageFound(
                 f'Package "{name}" ({spec}) is not found',
@@ -137,18 +149,18 @@ class PackageShelf:
             )
         return found
 
-    def _decided(self, query: Query) -> MuranoPackage | None:
+    def decided(self, query: Query) -> MuranoPackage | None:
         """The package that a name means in this world: decided once, so that all classes agree."""
         known = self.decisions.get(query)
         if known is not None:
-            package = self._packages[known[0]][Version.parse(known[1])]
+            package = self.versions[known[0]][Version.parse(known[1])]
         else:
-            found = self._decide(query, self.fixed_packages, self._used)
+            found = self._decide(query, self.fixed_packages, self.used)
             if found is None:
                 return None
             package = found
             self.decisions[query] = (package.name, package.version)
-        self._used.add(package)
+        self.used.add(package)
         return package
 
     def fresh_answer(self, query: Query, fixed: Fixations) -> Answer | None:
@@ -164,10 +176,10 @@ class PackageShelf:
         spec = version_spec(text)
         candidates = [
             package
-            for home in ([name] if kind == "package" else list(self._packages))
-            for version, package in self._packages.get(home, {}).items()
+            for home in ([name] if kind == "package" else list(self.versions))
+            for version, package in self.versions.get(home, {}).items()
             if version in spec
-            and (kind == "package" or self._declares(package, name))
+            and (kind == "package" or self.declares(package, name))
             and ((home, version) in self._given or package in used)
         ]
         best = max(
@@ -215,7 +227,7 @@ class PackageShelf:
 
     def _package_versions(self, name: str, project_id: str | None) -> str | None:
         """A hint for a package that exists, but not in a wanted version."""
-        versions = [str(version) for version in self._packages.get(name, {})]
+        versions = [str(version) for version in self.versions.get(name, {})]
         if not versions and self.resolver is not None:
             source = self.resolver.find_package(name, "*", project_id)
             if source is not None:
@@ -223,8 +235,10 @@ class PackageShelf:
         return f"it is there in version {', '.join(versions)}" if versions else None
 
     def _added(self, source: PackageSource) -> MuranoPackage:
-        known = self._packages.get(source.full_name, {}).get(Version.parse(source.version))
+        known = self.versions.get(source.full_name, {}).get(Version.parse(source.version))
         return known if known is not None else self._register_package(source)
 
-    def _declares(self, package: MuranoPackage, name: str) -> bool:
+    @staticmethod
+    def declares(package: MuranoPackage, name: str) -> bool:
+        """Whether the package has a file of the class, or has already read its declaration."""
         return name in package.class_files or name in package.declared

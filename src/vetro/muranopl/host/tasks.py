@@ -131,7 +131,7 @@ def static_action(
     """A function that calls a static action of a class, selected by version or package."""
 
     def call() -> Any:
-        type_ = session.runtime.type_from_model(
+        type_ = session.runtime.classes.type_from_model(
             class_name, class_version, package, None, session.info.project_id
         )
         found = type_.find_method(name)

@@ -9,7 +9,6 @@ newly compiled classes. Usually there is one version of each package, and the fi
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -46,41 +45,36 @@ class Worlds:
     def enter(self, main: Runtime, session: Session, fixed: Fixations) -> Runtime:
         """The world in which a session with these fixations runs."""
         before = session.runtime
-        before.residents.discard(session)
+        before.shelf.residents.discard(session)
         for world in [main, *self._others]:
-            if self._accepts(main, world, fixed):
+            if _accepts(world, fixed):
                 break
         else:
-            world = _made(main)
+            world = main.make_world()
             self._others.add(world)
             self._kept.append(world)
         if not _is_inhabited(world):
-            world.begin(fixed)
-        world.residents.add(session)
+            world.shelf.begin(fixed)
+        world.shelf.residents.add(session)
         return world
 
-    def _accepts(self, main: Runtime, world: Runtime, fixed: Fixations) -> bool:
-        world.catch_up(main)
-        if world.lacks_names:
-            return False
-        if _is_inhabited(world) and not (world.is_fixed_alike(fixed) and world.uses_the_best):
-            return False
-        return all(
-            world.fresh_answer(query, fixed) == answer
-            for query, answer in list(world.decisions.items())
-        )
+
+def _accepts(world: Runtime, fixed: Fixations) -> bool:
+    """Whether a session with these fixations would get the same classes as those in this world."""
+    world.catch_up()
+    shelf = world.shelf
+    if shelf.lacks_names:
+        return False
+    if _is_inhabited(world) and not (shelf.is_fixed_alike(fixed) and shelf.uses_the_best):
+        return False
+    return all(
+        shelf.fresh_answer(query, fixed) == answer
+        for query, answer in list(shelf.decisions.items())
+    )
 
 
 def _is_inhabited(world: Runtime) -> bool:
-    return any(not session.closed for session in world.residents)
-
-
-def _made(main: Runtime) -> Runtime:
-    """A new world of a runtime: the same packages, functions and native classes, no classes yet."""
-    world = copy.copy(main)
-    world.forget_classes()
-    world.catch_up(main)
-    return world
+    return any(not session.closed for session in world.shelf.residents)
 
 
 def packages_of(types: Iterable[MuranoType]) -> dict[str, list[str]]:

@@ -277,7 +277,7 @@ class Run(Evaluation):
         self, name: str, version: str | None, package: str | None, scope: MuranoType | None
     ) -> MuranoType:
         """The class a model names."""
-        return self.session.runtime.type_from_model(
+        return self.session.runtime.classes.type_from_model(
             name, version, package, scope, self.session.info.project_id
         )
 

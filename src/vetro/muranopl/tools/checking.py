@@ -38,21 +38,21 @@ _NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
 def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
     """Findings of every class of a package, in order of file and place."""
     findings: list[Finding] = []
-    before = len(runtime.findings)
-    errors = runtime.collected = []
+    before = len(runtime.classes.findings)
+    errors = runtime.classes.collected = []
     types: list[MuranoType] = []
     refused: list[Finding] = []
     try:
         for name in package.class_files:
             try:
-                type_ = runtime.own_type(package, name)
+                type_ = runtime.classes.own_type(package, name)
             except MuranoError as error:
                 refused.append(_finding(error, package, name))
                 continue
             if type_ is not None:
                 types.append(type_)
     finally:
-        runtime.collected = None
+        runtime.classes.collected = None
     own = [error for error in errors if _is_in(error.position, package)]
     findings.extend(_finding(error, package, "") for error in own)
     broken = {error.position.file for error in errors if error.position is not None}
@@ -63,7 +63,7 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
     for type_ in types:
         findings.extend(check_type(type_))
     findings.extend(_names(types))
-    findings.extend(runtime.findings[before:])
+    findings.extend(runtime.classes.findings[before:])
     _forget(package, broken)
     return _sorted([item for item in findings if _is_in(item.position, package)])
 

@@ -135,7 +135,7 @@ def discover_tests(
     found: list[MuranoTest] = []
     for name in package.class_files:
         try:
-            type_ = runtime.own_type(package, name)
+            type_ = runtime.classes.own_type(package, name)
             if type_ is None:
                 continue
             _ = type_.assembly
@@ -268,7 +268,7 @@ def _compile_everything(runtime: Runtime) -> None:
             if name in package.types:
                 continue
             try:
-                type_ = runtime.own_type(package, name)
+                type_ = runtime.classes.own_type(package, name)
                 if type_ is not None:
                     _ = type_.assembly
             except MuranoError:
