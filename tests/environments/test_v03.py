@@ -1,6 +1,7 @@
 """The v0.3 dialect: environments with flat services, without ``/v1`` (catalog-api.md §7)."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from vetro.environments.flat import TYPES
 from .conftest import Api
 
 UNITS = [{}]
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 GOOD: dict[str, dict[str, Any]] = {
     "activeDirectory": {
         "name": "ad",
@@ -104,6 +106,74 @@ async def test_environments_say_their_kind(old: Old) -> None:
     assert (await old.call("POST", "/environments", {"name": "prod"})).status == 409
     for body in (None, {}, {"name": " "}, {"name": 1}, []):
         assert (await old.call("POST", "/environments", body)).status == 400
+    said = await old.ok("PUT", "", {"description_text": "ours"}, status=201)
+    assert (said["description_text"], said["name"], "services" in said) == ("ours", "prod", False)
+    path = f"/environments/{old.environment}"
+    for body in (None, {}, {"id": "x"}, {"name": ""}, {"description_text": 1}):
+        assert (await old.call("PUT", path, body)).status == 400, body
+
+
+async def test_times_end_in_z(old: Old) -> None:
+    """Times of this dialect end in Z, those of ``/v1`` in nothing."""
+    made = await old.add()
+    session = await old.ok("GET", f"/sessions/{old.session}")
+    environment = await old.ok("GET", "")
+    for row in (made, session, environment, environment["services"][0]):
+        assert re.fullmatch(TIME, row["created"])
+        assert re.fullmatch(TIME, row["updated"])
+    row = (await old.api.call("GET", f"/environments/{old.environment}")).json()
+    assert row["created"] == environment["created"].removesuffix("Z")
+
+
+async def test_an_environment_that_was_never_deployed_goes_at_once(old: Old) -> None:
+    """Deleting what was only composed removes it, its sessions and its services, without an engine."""
+    await old.add()
+    path = f"/environments/{old.environment}"
+    assert (await old.call("DELETE", path, user="eve")).status == 401
+    assert await old.ok("DELETE", "") is None
+    for place in (path, f"{path}/services", f"{path}/sessions/{old.session}"):
+        assert (await old.call("GET", place)).status == 404
+    assert (await old.call("DELETE", path)).status == 404
+    assert (await old.call("GET", "/environments")).json() == {"environments": []}
+    assert await old.api.rooms.tasks.claim("engine", 60) is None
+
+
+async def test_reports_name_what_they_are_about(old: Old) -> None:
+    """Reports have the kind and the id of their entity; those of a service's units are its own."""
+    web, other = await old.add(), await old.add(name="other")
+    unit = web["units"][0]["id"]
+    await old.ok("POST", f"/sessions/{old.session}/deploy")
+    _, task = await old.api.take()
+    for entity, id_, text in (
+        ("environment", old.environment, "begun"),
+        ("service", web["id"], "building"),
+        ("unit", unit, "installed"),
+        ("service", other["id"], "waits"),
+    ):
+        await old.api.rooms.tasks.reports.add(task.id, id_, "info", text, entity=entity)
+    path = f"/deployments/{task.id}"
+    reports = (await old.ok("GET", path))["reports"][1:]
+    assert [(one["entity"], one["text"]) for one in reports] == [
+        ("environment", "begun"),
+        ("service", "building"),
+        ("unit", "installed"),
+        ("service", "waits"),
+    ]
+    assert re.fullmatch(TIME, reports[0]["created"])
+    for wanted, texts in (
+        (f"service_id={web['id']}", ["building", "installed"]),
+        (f"service_id={other['id']}", ["waits"]),
+        (f"service_id={web['id']}&service_id={other['id']}", ["building", "installed", "waits"]),
+        ("service_id=none", []),
+    ):
+        found = (await old.ok("GET", f"{path}?{wanted}"))["reports"]
+        assert [one["text"] for one in found] == texts, wanted
+    newest = (await old.ok("GET", "/lastStatus"))["lastStatuses"]
+    assert {id_: one["text"] for id_, one in newest.items()} == {
+        web["id"]: "installed",
+        other["id"]: "waits",
+    }
+    assert newest[web["id"]]["deployment_id"] == task.id
 
 
 async def test_statuses_of_sessions(old: Old) -> None:
@@ -209,6 +279,13 @@ async def test_attributes_are_read_and_changed(old: Old) -> None:
     assert "recoveryPassword" not in added
     shown = await old.ok("GET", service)
     assert [one["name"] for one in shown["units"]] == ["ad_instance_0", "new_instance_1"]
+    replaced = await old.ok("PUT", unit, {"isMaster": True}, status=201)
+    assert replaced == {
+        "isMaster": True,
+        "id": made["units"][0]["id"],
+        "name": "new_instance_0",
+    }
+    assert (await secrets(old))["units"][0]["recoveryPassword"] == "p2"
     await old.ok("DELETE", f"{service}/domain")
     await old.ok("DELETE", f"{service}/units/{added['id']}")
     shown = await old.ok("GET", service)
@@ -221,6 +298,7 @@ async def test_attributes_are_read_and_changed(old: Old) -> None:
         ("DELETE", f"{service}/created", None),
         ("DELETE", f"{unit}/id", None),
         ("PUT", f"{unit}/isMaster", "true"),
+        ("PUT", unit, {"id": "other"}),
         ("PUT", f"{service}/units", 5),
         ("PUT", service, []),
     ):

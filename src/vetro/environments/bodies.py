@@ -45,6 +45,7 @@ CREATE = Body(
     )
 )
 RENAME = Body(an_object({"name": _NAME}, ["name"]))
+CHANGE = Body(an_object({"name": _NAME, "description_text": _TEXT}))
 REMOVE = query(STRING, "abandon")
 ADD_SERVICES = Body({"oneOf": [_SERVICE, {"type": "array", "items": _SERVICE}]})
 PUBLIC = (*query(STRING, "is_public"), *PAGE)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from vetro.environments.model import get_path, new_id
+from vetro.environments.model import get_path, new_id, with_status
 from vetro.http import BadRequest, NotFound
 
 Json = Any
@@ -244,16 +244,23 @@ def kept(old: Mapping[str, Json], new: dict[str, Json]) -> None:
 
 def keep_units(old: Json, new: Json, known: ServiceType | None) -> None:
     """The same for units that replace others of their id."""
-    if known is None or not isinstance(old, list) or not isinstance(new, list):
+    if not isinstance(old, list) or not isinstance(new, list):
         return
     there = {str(one.get("id")): one for one in _objects(cast("list[Json]", old))}
-    for unit in cast("list[Json]", new):
-        if isinstance(unit, dict):
-            node = cast("dict[str, Json]", unit)
-            for name in sorted(known.hidden_of_unit):
-                was = there.get(str(node.get("id")), {})
-                if name in was and name not in node:
-                    node[name] = was[name]
+    for unit in _objects(cast("list[Json]", new)):
+        keep_unit(there.get(str(unit.get("id"))), unit, known)
+
+
+def keep_unit(old: Json, new: Json, known: ServiceType | None) -> None:
+    """The same for one unit: its id, and what is only written of it. Errors: 400."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return
+    was, node = cast("dict[str, Json]", old), cast("dict[str, Json]", new)
+    if node.get("id", was.get("id")) != was.get("id"):
+        raise BadRequest(f"The id of a unit cannot change: it is {was.get('id')}")
+    for name in ("id", *(sorted(known.hidden_of_unit) if known else ())):
+        if name in was and name not in node:
+            node[name] = was[name]
 
 
 # What is read
@@ -279,6 +286,13 @@ def _shown(service: Json, status: str, *, secrets: bool) -> Json:
                 for name in known.hidden_of_unit:
                     cast("dict[str, Json]", unit).pop(name, None)
     return {**node, "status": status}
+
+
+def shown_services(model: Mapping[str, Json], status: str) -> Json:
+    """The services of a model as they are read."""
+    objects: dict[str, Json] = model.get("Objects") or {}
+    services = objects.get("services", [])
+    return shown(services, status) if is_workflow(model) else with_status(services, status)
 
 
 def ids_of(service: Json) -> set[str]:

@@ -135,6 +135,20 @@ def ids_below(value: Json) -> set[str]:
     return {str(object_id(node)) for node in walk(value)}
 
 
+def with_status(services: Any, status: str) -> Any:
+    """Services with the computed ``?.status``; the stored ones are not changed."""
+    if not isinstance(services, list):
+        return services
+    result: list[Any] = []
+    for service in cast("list[Any]", services):
+        if isinstance(service, dict) and isinstance(service.get("?"), dict):  # pyright: ignore[reportUnknownMemberType]
+            node = cast("dict[str, Any]", service)
+            result.append({**node, "?": {**node["?"], "status": status}})
+        else:
+            result.append(service)
+    return result
+
+
 def segments(path: str) -> list[str]:
     """The parts of a tree path; empty ones are dropped."""
     return [part for part in path.split("/") if part]

@@ -9,10 +9,16 @@ from typing import Any, cast
 from vetro.catalog import api_time
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
-from vetro.environments.flat import check_new, is_flat, is_workflow
-from vetro.environments.model import check_services, delete_path, get_path, put_path, segments
+from vetro.environments.flat import check_new, is_flat, is_workflow, shown_services
+from vetro.environments.model import (
+    check_services,
+    delete_path,
+    get_path,
+    put_path,
+    segments,
+    with_status,
+)
 from vetro.environments.modelpatch import patch_model
-from vetro.environments.store import shown_services, with_status
 from vetro.http import IF_MATCH, BadRequest, NotFound
 from vetro.http.endpoint import EMPTY
 

@@ -22,7 +22,7 @@ from vetro.environments.flat import (
     complete,
     initial_flat_model,
     is_workflow,
-    shown,
+    shown_services,
 )
 from vetro.environments.model import (
     check_model,
@@ -439,15 +439,31 @@ class EnvironmentStore:
                 condition.check(await self.shown(tx, row, session_id))
             if not isinstance(body, dict) or "name" not in body:
                 raise BadRequest("Environment name is required")
-            name = checked_name(cast("dict[str, Any]", body)["name"])
-            if name != row.name:
-                await self._refuse_name(tx, name, row.tenant_id)
-            await tx.execute(
-                update(environments)
-                .where(environments.c.id == id_)
-                .values(name=name, updated=self.database.clock.now())
-            )
-            return self.view(await self.environment(tx, principal, id_, with_model=False))
+            given = cast("dict[str, Any]", body)
+            return await self._changed(tx, principal, row, {"name": given["name"]})
+
+    async def change(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
+        """Change the name, the description or both (§7). Errors: 400, 403, 404, 409."""
+        given = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+        wanted = {name: given[name] for name in ("name", "description_text") if name in given}
+        async with self.database.transaction() as tx:
+            await self.lock(tx, id_)
+            row = await self.environment(tx, principal, id_, with_model=False)
+            if not wanted:
+                raise BadRequest("The body must have name, description_text or both")
+            return await self._changed(tx, principal, row, wanted)
+
+    async def _changed(
+        self, tx: Transaction, principal: Principal, row: Row[Any], wanted: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The environment after columns of it are changed. Errors: 400, 409."""
+        if "name" in wanted and checked_name(wanted["name"]) != row.name:
+            await self._refuse_name(tx, wanted["name"], row.tenant_id)
+        if not isinstance(wanted.get("description_text", ""), str):
+            raise BadRequest("description_text must be text")
+        values = {**wanted, "updated": self.database.clock.now()}
+        await tx.execute(update(environments).where(environments.c.id == row.id).values(**values))
+        return self.view(await self.environment(tx, principal, row.id, with_model=False))
 
     async def remove(self, tx: Transaction, id_: str) -> None:
         """Delete the rows of an environment in any state.
@@ -610,7 +626,8 @@ class EnvironmentStore:
             before = copy.deepcopy(objects.get("services"))
             result = change(model)
             if is_workflow(model):
-                complete(model["Objects"], before, api_time(self.database.clock.now()))
+                # The times of flat services end in Z, as all of their dialect (§3).
+                complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
                 check_model(objects)
             await self.refuse_large(objects)
@@ -620,24 +637,3 @@ class EnvironmentStore:
                 .values(model=model, updated=self.database.clock.now())
             )
             return result
-
-
-def shown_services(model: dict[str, Any], status: str) -> Any:
-    """The services of a model as they are read."""
-    objects: dict[str, Any] = model.get("Objects") or {}
-    services = objects.get("services", [])
-    return shown(services, status) if is_workflow(model) else with_status(services, status)
-
-
-def with_status(services: Any, status: str) -> Any:
-    """Services with the computed ``?.status``; the stored ones are not changed."""
-    if not isinstance(services, list):
-        return services
-    result: list[Any] = []
-    for service in cast("list[Any]", services):
-        if isinstance(service, dict) and isinstance(service.get("?"), dict):  # pyright: ignore[reportUnknownMemberType]
-            node = cast("dict[str, Any]", service)
-            result.append({**node, "?": {**node["?"], "status": status}})
-        else:
-            result.append(service)
-    return result

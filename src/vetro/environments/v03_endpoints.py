@@ -21,6 +21,7 @@ from vetro.http.endpoint import EMPTY, Answer
 
 Run = Callable[[Call], Awaitable[Json]]
 E = "/environments/{environment_id}"
+TIMES = ("created", "updated", "started", "finished", "environment_gone")
 SESSION_STATES = {
     states.OPENED: "open",
     states.DEPLOYING: "deploying",
@@ -63,16 +64,26 @@ def _put(call: Call, value: Json) -> Answer:
     return Answer(call.service.api.v03_put_status, value)
 
 
+def zoned(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose times end in ``Z``, as those of this dialect do (§3)."""
+    times = {name: f"{row[name]}Z" for name in TIMES if row.get(name)}
+    return {**row, **times}
+
+
 def environment_view(row: dict[str, Any]) -> dict[str, Any]:
     """An environment with the states of this dialect."""
     status = row["status"]
-    return {**row, "status": STATUSES.get(status, states.READY), "status_detail": status}
+    return {**zoned(row), "status": STATUSES.get(status, states.READY), "status_detail": status}
 
 
 def session_view(row: dict[str, Any]) -> dict[str, Any]:
     """A session with the states of this dialect."""
     state = row["state"]
-    return {**row, "state": SESSION_STATES.get(state, states.DEPLOYED), "state_detail": state}
+    return {
+        **zoned(row),
+        "state": SESSION_STATES.get(state, states.DEPLOYED),
+        "state_detail": state,
+    }
 
 
 # Environments and sessions
@@ -96,14 +107,14 @@ async def show(call: Call) -> Json:
     found = await call.service.store.show(call.principal, call.environment, call.session)
     view = environment_view(found)
     if found["model_kind"] == flat.WORKFLOW:
-        view["services"] = [{**one, "status": view["status"]} for one in found["services"]]
+        view["services"] = await _read(call, [])
     return await model_response(view)
 
 
-async def rename(call: Call) -> Json:
-    """Rename an environment."""
+async def change(call: Call) -> Json:
+    """Change the name of an environment, its description, or both."""
     body = await call.json()
-    row = await call.service.store.rename(call.principal, call.environment, body)
+    row = await call.service.store.change(call.principal, call.environment, body)
     async with call.service.database.read() as tx:
         status = await call.service.store.status(tx, call.environment)
     return _put(call, environment_view({**row, "status": status}))
@@ -174,19 +185,24 @@ def _visible(call: Call, service: Json) -> Json:
 
 async def read(call: Call) -> Json:
     """The services, one of them, or a part of one."""
+    if await _kind(call) != flat.WORKFLOW:
+        return await model_endpoints.read(call)
+    return await model_response(await _read(call, segments(call.path.get("path", ""))))
+
+
+async def _read(call: Call, parts: list[str]) -> Json:
+    """What is at a path of the flat services."""
     store = call.service.store
     async with call.service.database.read() as tx:
         row = await store.environment(tx, call.principal, call.environment)
         model = await store.model_to_read(tx, row, call.session)
         status = await store.status(tx, call.environment)
-    if not flat.is_workflow(model):
-        return await model_endpoints.read(call)
     services = flat.shown(
         (model.get("Objects") or {}).get("services", []),
         STATUSES.get(status, states.READY),
         secrets=call.service.api.v03_expose_secrets,
     )
-    return await model_response(get_path(services, segments(call.path.get("path", ""))))
+    return get_path(services, parts)
 
 
 async def append(call: Call) -> Json:
@@ -268,8 +284,11 @@ async def replace(call: Call) -> Json:
             return given
         _refuse_fixed(services, parts)
         value = copy.deepcopy(cast("Json", body))
+        known = flat.TYPES.get(str(service.get("type")))
         if parts[1:] == ["units"]:
-            flat.keep_units(service.get("units"), value, flat.TYPES.get(str(service.get("type"))))
+            flat.keep_units(service.get("units"), value, known)
+        elif parts[1] == "units" and len(parts) == 3:
+            flat.keep_unit(get_path(services, parts), value, known)
         put_path(services, parts, value)
         return value
 
@@ -352,12 +371,13 @@ async def drop(call: Call) -> Json:
 
 def _of_deployment(view: dict[str, Any]) -> dict[str, Any]:
     """A report with ``deployment_id`` in place of ``task_id``."""
-    return {("deployment_id" if key == "task_id" else key): one for key, one in view.items()}
+    return {("deployment_id" if key == "task_id" else key): one for key, one in zoned(view).items()}
 
 
 async def deployments(call: Call) -> Json:
     """Deployments of an environment, newest first."""
-    return await deployment_endpoints.deployments(call)
+    found = await deployment_endpoints.deployments(call)
+    return {**found, "deployments": [zoned(one) for one in found["deployments"]]}
 
 
 async def reports(call: Call) -> Json:
@@ -392,7 +412,7 @@ ENDPOINTS = [
     _endpoint("list_environments", "GET", "/environments", listing),
     _endpoint("create_environment", "POST", "/environments", create, (), bodies.RENAME),
     _endpoint("show_environment", "GET", E, show, bodies.SESSION),
-    _endpoint("change_environment", "PUT", E, rename, (), bodies.RENAME),
+    _endpoint("change_environment", "PUT", E, change, (), bodies.CHANGE),
     _endpoint("delete_environment", "DELETE", E, remove),
     _endpoint("open_session", "POST", E + "/configure", configure),
     _endpoint("show_session", "GET", _SESSION, show_session),
