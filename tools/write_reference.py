@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import api_page
 import click
 import metrics_page
 import rooms_page
@@ -38,6 +39,7 @@ def main() -> int:
     (target / "cli.md").write_text("\n".join(parts), encoding="utf-8")
     docs = Path(__file__).parent.parent / "docs"
     pages = {
+        docs / "api.md": api_page.page(),
         docs / "settings.md": settings_page.page(),
         docs / "metrics.md": metrics_page.page(),
         docs / "rooms.md": rooms_page.page(),

@@ -405,9 +405,9 @@ def test_errors_are_shown_as_their_reason(clients: Clients) -> None:
 
 
 def test_the_examples_of_the_api_page_work(clients: Clients) -> None:
-    """The lines of docs/api.md, as they are, by curl: none fails, and the environment is gone after."""
+    """The lines of docs/api.md, as they are, by curl: none fails, and what they made is gone after."""
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    script = "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
     environ = {
         **os.environ,
         **read_openrc(clients.directory / "data" / "admin-openrc"),
@@ -416,11 +416,13 @@ def test_the_examples_of_the_api_page_work(clients: Clients) -> None:
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         env=environ,
+        cwd=clients.directory,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "event: end" in done.stdout
     assert '"name":"renamed"' in done.stdout
     assert "by-curl" not in clients.murano("environment-list")

@@ -1,4 +1,4 @@
-"""The answers of the calls about versions of packages, for the OpenAPI document (docs/api.md)."""
+"""The answers of the calls about versions of packages, for the OpenAPI document (docs/api-guide.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of upgrades: newer versions of packages, previews, moves (docs/api.md)."""
+"""The calls of upgrades: newer versions of packages, previews, moves (docs/api-guide.md)."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class ServerSection:
     """Web origins whose pages may use the API; `*`: any."""
     policy_file: str = ""
     """Rules of who may make which call of the catalog API, as oslo.policy writes them in YAML
-    ([api.md](api.md)); they override the built-in ones. Read again when it changes.
+    ([api-guide.md](api-guide.md)); they override the built-in ones. Read again when it changes.
     """
     trust_proxy: bool = False
     """Believe `Forwarded` and `X-Forwarded-*`; only for a service that is reached through its
