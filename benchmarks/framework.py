@@ -27,7 +27,7 @@ CHANGES = (
     ("unchanged", 100, 1.0, (0, 0)),
     ("scale", 100, 0.0, (1, 1)),
     ("template", 250, 0.0, (1, 0)),
-    ("template", 1000, 0.0, (1, 0)),
+    ("template", 1000, 1.0, (1, 0)),
 )
 """What is done to how many servers that are there, the limit in seconds of processor time (0: only
 printed), and how many servers and guests it may touch."""

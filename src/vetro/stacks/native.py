@@ -177,10 +177,9 @@ class StackEngine:
             "environment": environment,
         }
         former = {key: getattr(found, key) for key in given}
-        hold = await self._take(
+        row, hold = await self._taken(
             found, {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": list(tags), **given}
         )
-        row = await self._reread(project_id, name)
         async with self._work(hold, row, "UPDATE", progress) as work:
             outputs = await self._converge(work, parsed, timeout)
             failure = work.operation.failure
@@ -202,8 +201,7 @@ class StackEngine:
         found = await self._store.find(project_id, name)
         if found is None:
             return None
-        hold = await self._take(found, {"status": StackStatus.DELETE_IN_PROGRESS})
-        row = await self._reread(project_id, name)
+        row, hold = await self._taken(found, {"status": StackStatus.DELETE_IN_PROGRESS})
         async with self._work(hold, row, "DELETE", progress) as work:
             await work.operation.remove_all()
             failure = work.operation.failure
@@ -336,20 +334,21 @@ class StackEngine:
             now=self._now,
         )
 
-    async def _take(self, found: StackRow, values: Mapping[str, object]) -> Hold:
-        return await self._store.take(
-            found.id,
-            found.name,
-            {"reason": "", **values},
-            process_owner(),
-            self._settings.hold_seconds,
+    async def _taken(self, found: StackRow, values: Mapping[str, object]) -> tuple[StackRow, Hold]:
+        """Hold and change a stack; the stack as it is then."""
+        changes = {"reason": "", **values}
+        hold = await self._store.take(
+            found.id, found.name, changes, process_owner(), self._settings.hold_seconds
         )
-
-    async def _reread(self, project_id: str, name: str) -> StackRow:
-        row = await self._store.find(project_id, name)
+        if found.owner is None and hold.fence == found.fence + 1:
+            # Nobody held it when it was read, nor until now: its resources are still as read.
+            for key, value in changes.items():
+                setattr(found, key, value)
+            return found, hold
+        row = await self._store.find(found.project_id, found.name)
         if row is None:
-            raise StackNotFound(name)
-        return row
+            raise StackNotFound(found.name)
+        return row, hold
 
     async def _snapshot(self, row: StackRow, failure: Failure | None) -> Stack:
         """The stack after an operation on `row`, which knows all that the operation has changed."""

@@ -76,22 +76,17 @@ def changed_properties(
 
 def _same(old: object, new: object) -> bool:
     """Equality in which true is not 1 and an unknown value never equals another."""
-    if isinstance(new, Unknown):
-        return False
-    left, right = _map_of(old), _map_of(new)
-    if left is not None and right is not None:
+    if isinstance(new, dict) and isinstance(old, dict):
+        left: dict[Any, Any] = _any(old)
+        right: dict[Any, Any] = _any(new)
         return left.keys() == right.keys() and all(
             _same(value, right[key]) for key, value in left.items()
         )
-    if isinstance(old, list) and isinstance(new, list):
-        first: list[Any] = [*old]
-        second: list[Any] = [*new]
+    if isinstance(new, list) and isinstance(old, list):
+        first: list[Any] = _any(old)
+        second: list[Any] = _any(new)
         return len(first) == len(second) and all(map(_same, first, second))
     return isinstance(old, bool) is isinstance(new, bool) and bool(old == new)
-
-
-def _map_of(value: Any) -> dict[Any, Any] | None:
-    return dict(_any(value)) if isinstance(value, Mapping) else None
 
 
 def _any(value: Any) -> Any:

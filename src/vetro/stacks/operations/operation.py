@@ -29,12 +29,14 @@ from vetro.stacks.resources.base import PlacementGroup, ResourceContext, Resourc
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
-from vetro.stacks.template.templates import OutputDefinition, ResourceDefinition, Template
+from vetro.stacks.template.templates import ResourceDefinition, Template
 
 Json = Any
 _log = structlog.get_logger(__name__)
 _AT_ONCE = 64
 _OUTPUTS_AT_ONCE = 8
+_BEFORE_OTHERS = 200
+"""Resources that are compared before other tasks of the process have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,9 @@ class Operation:
         """
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
+        kept = await self._keep(template, evaluation)
         await self._each(
-            template.requires,
+            {name: one.requires for name, one in template.resources.items() if name not in kept},
             lambda name: self._bring(template.resources[name], evaluation),
             lambda name: resource_type(template.resources[name].type, name).waits,
         )
@@ -124,6 +127,32 @@ class Operation:
             attribute=self._attribute,
         )
 
+    async def _keep(self, template: Template, evaluation: Evaluation) -> set[str]:
+        """The resources that stay as they are, as do all that they require.
+
+        Most of a large stack does. These are found one after another: a task for each takes longer
+        than the comparison. What uses attributes is left to the tasks, since those ask the service.
+        """
+        kept: set[str] = set()
+        for count, name in enumerate(template.order):
+            if count % _BEFORE_OTHERS == 0:
+                await asyncio.sleep(0)
+            wanted, row = template.resources[name], self._rows.get(name)
+            if row is None or wanted.needs_attributes or not wanted.requires <= kept:
+                continue
+            try:
+                properties = evaluation.known(wanted.properties)
+            except StackError:
+                continue  # its task will say so
+            kind = resource_type(wanted.type, name)
+            if decide(row, wanted.type, kind, properties).kind is ChangeKind.KEEP:
+                await self._note_dependencies(row, self._requires(wanted), wanted.retain)
+                kept.add(name)
+        return kept
+
+    def _requires(self, wanted: ResourceDefinition) -> list[int]:
+        return sorted(self._rows[name].id for name in wanted.requires)
+
     async def _bring(self, wanted: ResourceDefinition, evaluation: Evaluation) -> None:
         """Change one resource to match the template; everything it requires is done."""
         kind = resource_type(wanted.type, wanted.name)
@@ -131,7 +160,7 @@ class Operation:
         kind.check(wanted.name, properties)
         if kind.wants(properties):
             kind.check_needs(wanted.name, properties, await self._doors.offered(self._compute))
-        requires = sorted(self._rows[name].id for name in wanted.requires)
+        requires = self._requires(wanted)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
         if decision.kind is ChangeKind.KEEP and row is not None:
@@ -378,7 +407,7 @@ class Operation:
 
     def _reference(self, name: str) -> Json:
         row = self._rows[name]
-        return resource_type(row.type, name).reference(self._context(row))
+        return resource_type(row.type, name).reference(row.physical_id, row.data)
 
     async def _attribute(self, name: str, attribute: str) -> Json:
         row = self._rows[name]
@@ -387,20 +416,20 @@ class Operation:
 
     async def _outputs(self, template: Template, evaluation: Evaluation) -> dict[str, Json]:
         self._compute = snapshot_of(self._compute, self._stack.project_id)
-        turns = asyncio.Semaphore(_OUTPUTS_AT_ONCE)
+        values: dict[str, Json] = dict.fromkeys(template.outputs)
+        left = iter(template.outputs.items())
 
-        async def value(name: str, output: OutputDefinition) -> Json:
-            async with turns:
+        async def evaluate() -> None:
+            for name, output in left:
                 try:
-                    return await evaluation.value(output.value, output.references)
+                    values[name] = await evaluation.value(output.value, output.references)
                 except StackError as error:
                     _log.warning(
                         "output_failed", stack=self._stack.name, output=name, error=str(error)
                     )
-                    return None
 
-        values = await asyncio.gather(*(value(*item) for item in template.outputs.items()))
-        return dict(zip(template.outputs, values, strict=True))
+        await asyncio.gather(*(evaluate() for _ in range(_OUTPUTS_AT_ONCE)))
+        return values
 
     # --- progress ----------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ class Planner:
         if name in self._new:
             return Unknown(name)
         row = self._rows[name]
-        return resource_type(row.type, name).reference(self._context(row))
+        return resource_type(row.type, name).reference(row.physical_id, row.data)
 
     async def _attribute(self, name: str, attribute: str) -> Json:
         if name in self._new:

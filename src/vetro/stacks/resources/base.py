@@ -166,9 +166,9 @@ class ResourceType:
         """The id of a resource about to be made; by default the uuid chosen for it."""
         return context.physical_id
 
-    def reference(self, context: ResourceContext) -> Json:
-        """What `get_resource` gives."""
-        return context.physical_id
+    def reference(self, physical_id: str, data: Mapping[str, Json]) -> Json:
+        """What `get_resource` gives; `data` is what the type keeps about the resource."""
+        return physical_id
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Make the resource, or finish making it. Raises `ResourceFailure`."""

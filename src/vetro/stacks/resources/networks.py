@@ -253,9 +253,6 @@ class RouterInterface(ResourceType):
         router, subnet = _interface(properties)
         await context.compute.remove_router_interface(router, subnet)
 
-    def reference(self, context: ResourceContext) -> Json:
-        return context.physical_id
-
 
 def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:
     return (

@@ -72,8 +72,8 @@ class AwsWaitConditionHandle(WaitConditionHandle):
     properties = {}
     attributes = frozenset()
 
-    def reference(self, context: ResourceContext) -> Json:
-        return text(context.data.get("address"), context.physical_id)
+    def reference(self, physical_id: str, data: Mapping[str, Json]) -> Json:
+        return text(data.get("address"), physical_id)
 
 
 class WaitCondition(StackOnly):

@@ -10,7 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from vetro.stacks.errors import TemplateError
-from vetro.stacks.template.functions import PSEUDO_PARAMETERS, Reference, Unknown, resolve
+from vetro.stacks.template.functions import (
+    PSEUDO_PARAMETERS,
+    Reference,
+    Unknown,
+    function_of,
+    resolve,
+)
 from vetro.stacks.template.spelling import without_nulls
 from vetro.stacks.template.templates import Template
 
@@ -48,7 +54,28 @@ class Evaluation:
             if reference.kind == "attribute":
                 key = (reference.name, str(reference.path[0]))
                 self._fetched[key] = await self._attribute(*key)
-        return without_nulls(resolve(value, self))
+        return self.known(value)
+
+    def known(self, value: Json) -> Json:
+        """`value` likewise, when it uses no attributes that are not fetched.
+
+        Templates hold no nulls: only functions give some.
+        """
+        if function_of(value) is not None:
+            return without_nulls(resolve(value, self))
+        if isinstance(value, dict):
+            entries: dict[str, Json] = _any(value)
+            kept = {
+                key: one if isinstance(one, str) else self.known(one)
+                for key, one in entries.items()
+            }
+            if None in kept.values():
+                return {key: one for key, one in kept.items() if one is not None}
+            return kept
+        if isinstance(value, list):
+            items = [self.known(one) for one in list[Json](_any(value))]
+            return [one for one in items if one is not None]
+        return value
 
     # --- the Context protocol ----------------------------------------------------------
 
@@ -73,3 +100,7 @@ class Evaluation:
             return self._template.mappings[name][first][second]
         except (KeyError, TypeError):
             raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
+
+
+def _any(value: Any) -> Any:
+    return value

@@ -93,11 +93,13 @@ def references(value: Json, names: Names) -> Iterator[Reference]:
     """Everything the value refers to. Raises `UnresolvedReference` or `TemplateError`."""
     call = function_of(value)
     if call is None:
+        inner: list[Json] = []
         if isinstance(value, dict):
-            for _, item in _entries(value):
-                yield from references(item, names)
+            inner = [item for _, item in _entries(value)]
         elif isinstance(value, list):
-            for item in _list(value):
+            inner = _list(value)
+        for item in inner:
+            if not isinstance(item, str):  # most are texts
                 yield from references(item, names)
         return
     name, argument = call

@@ -32,12 +32,13 @@ class ResourceDefinition:
     retain: bool = False
     """The deletion policy is `Retain`: forgotten, not removed."""
     references: tuple[Reference, ...] = ()
+    requires: frozenset[str] = frozenset()
+    """Resources that must exist first."""
 
     @property
-    def requires(self) -> frozenset[str]:
-        """Resources that must exist first."""
-        used = {ref.name for ref in self.references if ref.kind in ("resource", "attribute")}
-        return frozenset(used.union(self.depends_on))
+    def needs_attributes(self) -> bool:
+        """Whether properties are evaluated with what the compute service tells of resources."""
+        return any(one.kind == "attribute" for one in self.references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,8 @@ class Template:
     files: dict[str, str] = field(default_factory=dict[str, str])
     mappings: dict[str, Json] = field(default_factory=dict[str, Json])
 
-    @property
-    def order(self) -> list[str]:
-        """Resource names so that each comes after what it requires."""
-        return graph.order(self.requires)
+    order: list[str] = field(default_factory=list[str])
+    """Resource names so that each comes after what it requires."""
 
     @property
     def requires(self) -> dict[str, frozenset[str]]:
@@ -109,15 +108,14 @@ def parse(
         name: _resource(name, body, names, aliases) for name, body in document["resources"].items()
     }
     outputs = {name: _output(name, body, names) for name, body in document["outputs"].items()}
-    parsed = Template(
+    return Template(
         resources=resources,
         outputs=outputs,
         parameters=values,
         files=dict(files or {}),
         mappings=dict(names.mappings),
+        order=graph.order({name: one.requires for name, one in resources.items()}),
     )
-    graph.order(parsed.requires)
-    return parsed
 
 
 def _prepared(
@@ -133,7 +131,8 @@ def _prepared(
     document = normalise(template)
     version = document.get("heat_template_version")
     known = functions_of(None if version is None else str(version))
-    if known or document.get("conditions"):
+    has_calls = bool(known or document.get("conditions"))
+    if has_calls:
         marked: dict[str, Json] = {key: document.get(key) or {} for key in _WITH_CALLS}
         document = {**document, **mark(marked, known)}
     declared: dict[str, dict[str, Json]] = document["parameters"]
@@ -142,17 +141,23 @@ def _prepared(
         raise TemplateError(f"The template has no parameter {strange[0]!r}")
     now = {name: one for name, one in declared.items() if name not in late}
     values = parameter_values(now, given)
-    return _decided(document, values, files), values
+    return _decided(document, values, files, has_calls), values
 
 
 _WITH_CALLS = ("resources", "outputs", "conditions")
 
 
 def _decided(
-    document: dict[str, Json], parameters: Mapping[str, Json], files: frozenset[str]
+    document: dict[str, Json],
+    parameters: Mapping[str, Json],
+    files: frozenset[str],
+    has_calls: bool,
 ) -> dict[str, Json]:
-    """The document without the resources and outputs whose conditions do not hold."""
-    if not _is_conditional(document):
+    """The document without the resources and outputs whose conditions do not hold.
+
+    With `has_calls`, functions of later versions are marked in it: `if` may be among them.
+    """
+    if not _is_conditional(document, has_calls):
         return document
     section: Json = document.get("conditions") or {}
     if not isinstance(section, dict):
@@ -192,13 +197,13 @@ def _decided(
     return result
 
 
-def _is_conditional(document: Mapping[str, Json]) -> bool:
+def _is_conditional(document: Mapping[str, Json], has_calls: bool) -> bool:
     """Whether anything in the document depends on a condition: most documents do not."""
     bodies: list[dict[str, Json]] = [*document["resources"].values(), *document["outputs"].values()]
     return (
         bool(document.get("conditions"))
         or any("condition" in body for body in bodies)
-        or any(_chooses(body) for body in bodies)
+        or (has_calls and any(_chooses(body) for body in bodies))
     )
 
 
@@ -288,6 +293,7 @@ def _resource(
         )
     except TemplateError as error:
         raise type(error)(str(error), resource=name) from error
+    used = {one.name for one in found if one.kind in ("resource", "attribute")}
     return ResourceDefinition(
         name=name,
         type=aliases.get(kind, kind),
@@ -296,6 +302,7 @@ def _resource(
         metadata=body.get("metadata"),
         retain=str(body.get("deletion_policy", "")).lower() == "retain",
         references=found,
+        requires=frozenset(used.union(depends_on)),
     )
 
 
