@@ -38,8 +38,8 @@ test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest
 	@tools/stock-clients.sh $(PYTHON) .venv-stock
 	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py $(TESTS)
 
-fresh: ## the demo and the tests that use programs, in a newly bootstrapped Debian
-	@tools/fresh.sh 'make demo' 'make test TESTS=machine'
+fresh: ## the demo and the tests that use programs or an OpenStack, in a newly bootstrapped Debian
+	@tools/fresh.sh 'make demo' 'make test TESTS=machine' 'make openstack'
 
 # Installs the packages of Keystone, Heat, Neutron, Nova, Glance and Cinder: `tools/fresh.sh 'make openstack'`
 # does it in a new Debian. VETRO_OPENSTACK_KIT: the directory of its install.sh, else ../shared/openstack.

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 import structlog
 from hypothesis import settings
+from tests.migrating import repeat_migrations
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
@@ -31,6 +32,8 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 # No example has a deadline anywhere: a busy machine is no reason to fail.
 settings.register_profile("developer", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
+
+repeat_migrations()
 
 # As services log: an exception as plain text. The renderer's own way takes seconds for a deep one.
 structlog.configure(

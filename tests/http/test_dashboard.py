@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from litestar import Request, get
 
-from vetro.http import Assembly, Face, assemble, dashboard_face, make_face, principal_of
+from vetro.http import Assembly, assemble, dashboard_face, make_face, principal_of
 from vetro.http.client import HttpClient, Response
 from vetro.http.dashboard.sessions import Link, Sealer, Session
-from vetro.identity import MIGRATIONS, Identity
+from vetro.identity import MIGRATIONS, Identity, forwarding_face
 from vetro.storage import Database, migrate
 
 ORIGIN = "http://vetro"
@@ -72,8 +72,10 @@ async def identity(tmp_path: Path) -> AsyncGenerator[Identity, None]:
     await database.close()
 
 
-def assembly_of(identity: Identity, files: Path, key: str = "key") -> Assembly:
-    """The faces of one process, with the dashboard's."""
+def assembly_of(
+    identity: Identity, files: Path, key: str = "key", keystone: HttpClient | None = None
+) -> Assembly:
+    """The faces of one process, with the dashboard's, for which identity may be a Keystone elsewhere."""
     face = make_face(
         name="catalog",
         prefix="",
@@ -81,16 +83,24 @@ def assembly_of(identity: Identity, files: Path, key: str = "key") -> Assembly:
         title="T",
         authenticator=identity.authenticator(),
     )
-    faces: list[Face] = [face, identity.face([])]
-    return assemble([*faces, dashboard_face(faces, files, key)])
+    faces = [face, identity.face([])]
+    if keystone is None:
+        return assemble([*faces, dashboard_face(faces, files, key)])
+    shown = [face, forwarding_face("http://keystone/identity", keystone)]
+    return assemble([face, dashboard_face(shown, files, key)])
 
 
-@pytest.fixture
-async def browser(identity: Identity, tmp_path: Path) -> AsyncGenerator[Browser, None]:
-    """A browser that is not signed in."""
-    assembly = assembly_of(identity, tmp_path / "built")
-    async with assembly.running(), HttpClient(app=assembly, base_url=ORIGIN) as http:
-        yield Browser(http)
+@pytest.fixture(params=["built-in", "keystone"])
+async def browser(
+    request: pytest.FixtureRequest, identity: Identity, tmp_path: Path
+) -> AsyncGenerator[Browser, None]:
+    """A browser that is not signed in; identity is of the same process, or a Keystone elsewhere."""
+    there = assemble([identity.face([])])
+    async with there.running(), HttpClient(app=there, base_url="http://keystone") as keystone:
+        given = keystone if request.param == "keystone" else None
+        assembly = assembly_of(identity, tmp_path / "built", keystone=given)
+        async with assembly.running(), HttpClient(app=assembly, base_url=ORIGIN) as http:
+            yield Browser(http)
 
 
 @pytest.fixture

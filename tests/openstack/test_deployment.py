@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Installation
 
+from vetro.http.client import HttpClient
 from vetro.openstack import Session
 
 from .conftest import Cloud
@@ -75,6 +76,23 @@ async def test_a_deployment_is_a_stack_of_its_user(vetro: Installation, cloud: C
         ]
         vetro.run("env", "destroy", "--yes", "net")
         assert await _stacks(session, environment) == []
+
+
+async def test_the_dashboard_signs_in_at_keystone(vetro: Installation, cloud: Cloud) -> None:
+    """A session has Keystone's user and projects; its token is revoked there when it ends."""
+    marks = {"X-Vetro-Dashboard": "1"}
+    given = {"user": "demo", "password": cloud.openrc("demo")["OS_PASSWORD"]}
+    async with HttpClient(base_url=f"http://127.0.0.1:{vetro.port}/dashboard/api") as browser:
+        wrong = {**given, "password": "wrong"}
+        refused = await browser.request("POST", "/session", json=wrong, headers=marks)
+        assert refused.status == 401
+        begun = await browser.request("POST", "/session", json=given, headers=marks)
+        assert (begun.status, begun.json()["project"]["name"]) == (200, "demo"), begun.text
+        marks["Cookie"] = begun.headers["set-cookie"].partition(";")[0]
+        assert (await browser.request("GET", "/v1/environments", headers=marks)).status == 200
+        assert (await browser.request("DELETE", "/session", headers=marks)).status == 204
+        over = await browser.request("GET", "/session", headers=marks)
+        assert over.status == 401
 
 
 async def _stacks(session: Session, environment: str) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.http.accept import ANY_ACCEPT
-    from vetro.http.assembly import Assembly, assemble
+    from vetro.http.assembly import Assembly, assemble, respond
     from vetro.http.audit import Audit
     from vetro.http.bodies import (
         Part,
@@ -93,7 +93,7 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.http.accept": "ANY_ACCEPT",
-        "vetro.http.assembly": "Assembly assemble",
+        "vetro.http.assembly": "Assembly assemble respond",
         "vetro.http.audit": "Audit",
         "vetro.http.bodies": (
             "Part content_type discard_abandoned_uploads read_body read_json"
@@ -224,6 +224,7 @@ __all__ = [
     "receive_multipart",
     "receive_upload",
     "refuse_larger",
+    "respond",
     "serve",
     "serve_application",
     "shape",

@@ -13,6 +13,7 @@ from vetro.lazy_names import import_when_used
 if TYPE_CHECKING:
     from vetro.identity.keystone import delegations_of, place_of, service_session
     from vetro.identity.keystone.delegation import end_delegation
+    from vetro.identity.keystone.forwarding import forwarding_face
     from vetro.identity.leaving import Names, ProjectHoldings, ProjectRemoval
     from vetro.identity.login import CatalogEndpoint
     from vetro.identity.service import AdminCredentials, Identity
@@ -24,6 +25,7 @@ __getattr__ = import_when_used(
     {
         "vetro.identity.keystone": "delegations_of place_of service_session",
         "vetro.identity.keystone.delegation": "end_delegation",
+        "vetro.identity.keystone.forwarding": "forwarding_face",
         "vetro.identity.leaving": "Names ProjectHoldings ProjectRemoval",
         "vetro.identity.login": "CatalogEndpoint",
         "vetro.identity.service": "AdminCredentials Identity",
@@ -43,6 +45,7 @@ __all__ = [
     "ProjectRemoval",
     "delegations_of",
     "end_delegation",
+    "forwarding_face",
     "place_of",
     "service_session",
 ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         RequestRefused,
         ServiceAway,
     )
-    from vetro.openstack.session import Session
+    from vetro.openstack.session import Session, keystone_url
     from vetro.openstack.settings import KeystonePlace, OpenstackSection
 
 __getattr__ = import_when_used(
@@ -38,7 +38,7 @@ __getattr__ = import_when_used(
         "vetro.openstack.errors": (
             "LoginRefused NotInCatalog OpenStackError RequestRefused ServiceAway"
         ),
-        "vetro.openstack.session": "Session",
+        "vetro.openstack.session": "Session keystone_url",
         "vetro.openstack.settings": "KeystonePlace OpenstackSection",
     },
 )
@@ -56,4 +56,5 @@ __all__ = [
     "ServiceAway",
     "Session",
     "TokenCredential",
+    "keystone_url",
 ]

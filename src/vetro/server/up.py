@@ -161,6 +161,7 @@ class _Up:
         metrics: socket.socket | None = None,
     ) -> None:
         """Assemble, serve, and run until a signal."""
+        from vetro import identity
         from vetro.http import (
             Cors,
             admission,
@@ -169,6 +170,7 @@ class _Up:
             raise_descriptor_limit,
             serve,
         )
+        from vetro.http.client import HttpClient
 
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -188,7 +190,12 @@ class _Up:
             self._database = database
             origins = self.settings.server.allowed_origins
             key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
-            dashboard = dashboard_face(faces, Path(vetro.__file__).parent / "_dashboard", key)
+            shown = [*faces]
+            if known := self.settings.identity.url:
+                seconds = self.settings.identity.answer_seconds
+                client = await stack.enter_async_context(HttpClient(timeout_seconds=seconds))
+                shown.append(identity.forwarding_face(known, client))
+            dashboard = dashboard_face(shown, Path(vetro.__file__).parent / "_dashboard", key)
             serving = asyncio.create_task(
                 serve(
                     assemble(

@@ -25,7 +25,8 @@ _INERT: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-_REPLACED = {name for name, _ in _INERT} | {b"www-authenticate"}
+#: A token that a call makes is none for the page that asked.
+_REPLACED = {name for name, _ in _INERT} | {b"www-authenticate", b"x-subject-token"}
 
 
 @dataclass(frozen=True)
