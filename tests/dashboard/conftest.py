@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
+import tarfile
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -83,6 +83,11 @@ class Service:
             text = answer.read()
         return json.loads(text) if text else None
 
+    def wait_for(self, environment: str) -> None:
+        """Wait until an environment is deployed."""
+        at = f"/v1/environments/{environment}"
+        until(lambda: self.api("GET", at)["status"] == "ready", "the environment is deployed")
+
     def link(self) -> str:
         """A link that signs a browser in."""
         return str(self.api("POST", "/dashboard/api/links", X_Vetro_Dashboard="test")["url"])
@@ -112,6 +117,23 @@ def image(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
     return "debian-12-apache"
 
 
+@pytest.fixture
+def instance(service: Service, tmp_path: Path) -> Iterator[str]:
+    """A running instance with an address, made without an environment."""
+    (tmp_path / "text").write_text("x" * 2000)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "text", "etc/hostname")
+    service.run("image", "import", "plain", str(tmp_path / "a.tar"))
+    service.run("network", "create", "lan")
+    service.run("subnet", "create", "lan", "10.77.0.0/24")
+    service.run("vm", "create", "box", "--image", "plain", "--network", "lan", "--size", "m1.tiny")
+    yield "box"
+    if '"box"' in service.run("vm", "list", "--json"):
+        service.run("vm", "destroy", "--yes", "box")
+    service.run("network", "delete", "--yes", "lan")
+    service.run("image", "delete", "--yes", "plain")
+
+
 @pytest.fixture(scope="session")
 def hostile(service: Service, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A package whose every text would run a script where it could; its id."""
@@ -127,9 +149,16 @@ Author: '{HOSTILE}'
 Version: 1.0.0
 Tags: ['{HOSTILE[:30]}']
 UI: ui.yaml
+Supplier:
+  Name: '{HOSTILE}'
+  Summary: '{HOSTILE}'
+  CompanyUrl: {{Text: '{HOSTILE}', Link: 'javascript:window.hurt=1'}}
 Classes:
   {name}: App.yaml
 """,
+        "README.md": f"# {HOSTILE}\n\n[run](javascript:window.hurt=1) <svg onload=window.hurt=1>",
+        # Named and begun as a picture, and a page to whoever guesses what it is.
+        "logo.png": f"GIF89a<html>{HOSTILE}<svg xmlns='http://www.w3.org/2000/svg' onload='window.hurt=1'/>",
         "Classes/App.yaml": f"""
 Name: {name}
 Extends: io.murano.Application
@@ -153,8 +182,8 @@ Forms:
     }
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as made:
-        for path, text in files.items():
-            made.writestr(path, text)
+        for file, text in files.items():
+            made.writestr(file, text)
     path: Path = tmp_path_factory.mktemp("hostile") / "hostile.zip"
     path.write_bytes(archive.getvalue())
     service.run("package", "import", "--public", str(path))
@@ -216,7 +245,8 @@ class Person:
             ".forEach((one) => one.finish())"
         )
         found = self.page.evaluate(
-            "(source) => { if (!window.axe) (0, eval)(source); return window.axe.run(); }",
+            "(source) => { if (!window.axe) (0, eval)(source);"
+            " return window.axe.run({ resultTypes: ['violations'] }); }",
             AXE.read_text(encoding="utf-8"),
         )
         return [

@@ -1,34 +1,15 @@
 """The page of machines: what runs where, and changing an instance."""
 
 import json
-import tarfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person, Service
+from .conftest import Person
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
-
-
-@pytest.fixture
-def instance(service: Service, tmp_path: Path) -> Iterator[str]:
-    """A running instance with an address, made without an environment."""
-    (tmp_path / "text").write_text("x" * 2000)
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        tar.add(tmp_path / "text", "etc/hostname")
-    service.run("image", "import", "plain", str(tmp_path / "a.tar"))
-    service.run("network", "create", "lan")
-    service.run("subnet", "create", "lan", "10.77.0.0/24")
-    service.run("vm", "create", "box", "--image", "plain", "--network", "lan", "--size", "m1.tiny")
-    yield "box"
-    if '"box"' in service.run("vm", "list", "--json"):
-        service.run("vm", "destroy", "--yes", "box")
-    service.run("network", "delete", "--yes", "lan")
-    service.run("image", "delete", "--yes", "plain")
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)
@@ -61,27 +42,6 @@ def test_an_instance_is_stopped_started_and_destroyed(visit: Visit, instance: st
     page.get_by_role("dialog").get_by_role("textbox").fill(instance)
     button.click()
     expect(row).to_have_count(0)
-
-
-@pytest.mark.parametrize("visit", [True], indirect=True)
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_the_tables_of_machines_are_accessible(
-    visit: Visit, instance: str, theme: str, width: int
-) -> None:
-    """Each tab lists what there is; axe finds nothing, also on a phone."""
-    person = visit(theme=theme, width=width)
-    page = person.sign_in()
-    for tab, text in (
-        ("instances", instance),
-        ("nodes", "free"),
-        ("images", "plain"),
-        ("networks", "10.77.0.0/24"),
-        ("tickets", "Nothing waits"),
-        ("placement", "Nothing is made"),
-    ):
-        person.open(f"/machines?tab={tab}")
-        expect(page.get_by_role("main")).to_contain_text(text)
-        assert person.violations() == [], tab
 
 
 def test_a_console_shows_what_a_machine_prints(visit: Visit, instance: str) -> None:

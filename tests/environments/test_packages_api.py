@@ -28,6 +28,7 @@ async def test_a_package_is_uploaded_shown_and_downloaded(api: Api, package_zip:
     assert ui.text.startswith("Version: 2\n")
     assert label == "text/plain; charset=utf-8"
     assert (await api.call("GET", f"{path}/logo")).content == b""
+    assert (await api.call("GET", f"{path}/readme")).content == b""
     assert (await api.call("DELETE", path)).status == 200
     assert (await api.call("GET", path)).status == 404
 
@@ -172,7 +173,7 @@ async def test_packages_are_checked_beside_the_event_loop(
 
         monkeypatch.setattr(store, name, beside)
     row = (await api.upload(package_zip())).json()
-    for part in ("ui", "logo", "download"):
+    for part in ("ui", "logo", "readme", "download"):
         answer = await api.call("GET", f"/catalog/packages/{row['id']}/{part}")
         assert answer.status == 200
 

@@ -315,3 +315,11 @@ def test_a_manifest_has_no_nul(key: str) -> None:
     value = '["a\\0b"]' if key == "Tags" else '"a\\0b"'
     with pytest.raises(PackageFormatError, match=r"manifest\.yaml:6.*NUL"):
         open_package(archive({**good(), "manifest.yaml": MANIFEST + f"{key}: {value}\n"}))
+
+
+def test_a_readme_is_found_and_cut() -> None:
+    """Markdown comes before other kinds; what is no text, or longer than the limit, breaks nothing."""
+    assert open_package(archive(good())).readme is None
+    files = {**good(), "README.rst": "old", "README.md": b"\xff" + b"a" * 300_000}
+    file, text = open_package(archive(files)).readme or ("", "")
+    assert (file, len(text), text[:2]) == ("README.md", 256 * 1024, "\ufffda")

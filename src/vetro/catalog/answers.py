@@ -94,7 +94,7 @@ REPLIES = {
     ),
     f"GET {_ONE}/{{part}}": Reply(
         _BYTES,
-        media=("text/plain", "application/octet-stream"),
+        media=("text/plain", "text/markdown", "application/octet-stream"),
         others={304: None},
         name="show_package_part",
     ),

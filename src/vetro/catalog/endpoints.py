@@ -198,12 +198,16 @@ async def archive(call: Call) -> Json:
 
 
 async def part_of(call: Call) -> Json:
-    """``ui``, ``logo`` or ``supplier_logo``; empty when the package has none."""
-    if call.path["part"] not in ("ui", "logo", "supplier_logo"):
+    """``ui``, ``logo``, ``supplier_logo`` or ``readme``; empty when the package has none."""
+    if call.path["part"] not in ("ui", "logo", "supplier_logo", "readme"):
         raise NotFound("There is nothing at this path")
     package = await call.service.catalog.open_for(call.principal, call.path["package_id"])
     if call.path["part"] == "ui":
         return known_content(call.request, (package.ui or "").encode(), "text/plain")
+    if call.path["part"] == "readme":
+        file, text = package.readme or ("", "")
+        kind = "text/markdown" if file.endswith(".md") else "text/plain"
+        return known_content(call.request, text.encode(), kind)
     content = package.logo if call.path["part"] == "logo" else package.supplier_logo
     return known_content(call.request, content or b"")
 

@@ -37,6 +37,8 @@ from vetro.packages.members import (
 
 LOGO_BYTES = 500 * 1024
 LOGO_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+READMES = ("README.md", "README.rst", "README.txt", "README")
+README_BYTES = 256 * 1024
 # Fixed, so that the same directory always makes the same archive.
 ARCHIVE_TIME = (2026, 1, 1, 0, 0, 0)
 
@@ -184,6 +186,17 @@ class Package:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise PackageLoadError(f"{name} is not UTF-8 text", file=name) from error
+
+    @property
+    def readme(self) -> tuple[str, str] | None:
+        """The file and the text of what its author tells about it; ``None`` without `READMES`.
+
+        Longer ones are cut at `README_BYTES`; what is not UTF-8 is replaced.
+        """
+        found = next((name for name in READMES if self.members.has(name)), None)
+        if found is None:
+            return None
+        return found, self.members.read(found)[:README_BYTES].decode("utf-8-sig", "replace")
 
     def check_classes(self) -> None:
         """Read every class file once as YAML. Errors: with the position of the first mistake."""

@@ -1,7 +1,7 @@
 import { Anchor, Badge, Card, Grid, Group, List, Loader, Stack, Table, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
-import Markdown from 'react-markdown';
+import Markdown, { type Components } from 'react-markdown';
 import { ApiError } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { Page, PageError, PageMissing } from '~/ui/page';
@@ -10,7 +10,7 @@ import { AddButton } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { Needs } from './needs';
-import { packageQuery, versionsQuery, type Package } from './queries';
+import { packageQuery, readmeQuery, versionsQuery, type Package } from './queries';
 import { Reference } from './reference';
 import classes from './package.module.css';
 
@@ -47,13 +47,9 @@ export function PackagePage() {
               <Title order={2} mb="sm">
                 {t('about')}
               </Title>
-              <div className={classes.text}>
-                {/* Elements are made of the text; HTML in it stays text, pictures of other places are not loaded. */}
-                <Markdown skipHtml={false} disallowedElements={['img']} unwrapDisallowed components={{ a: ({ href, children }) => <External href={href}>{children}</External> }}>
-                  {one.description || t('noDescription')}
-                </Markdown>
-              </div>
+              <Told text={one.description || t('noDescription')} />
             </Card>
+            <Readme packageId={one.id} />
             <Card>
               <Title order={2} mb="sm">
                 {t('classes')}
@@ -104,6 +100,46 @@ export function PackagePage() {
         </Grid.Col>
       </Grid>
     </Page>
+  );
+}
+
+/** A text with Markdown. Elements are made of it; HTML in it stays text, pictures of other places are not loaded. */
+function Told({ text }: { text: string }) {
+  return (
+    <div className={classes.text}>
+      <Markdown skipHtml={false} disallowedElements={['img']} unwrapDisallowed components={PARTS}>
+        {text}
+      </Markdown>
+    </div>
+  );
+}
+
+// The page has its own title: the headings of a text are below it.
+const PARTS: Components = {
+  a: ({ href, children }) => <External href={href}>{children}</External>,
+  h1: 'h3',
+  h2: 'h3',
+  h3: 'h4',
+  pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
+};
+
+function Readme({ packageId }: { packageId: string }) {
+  const t = useTexts(messages);
+  const { data: readme } = useQuery(readmeQuery(packageId));
+  if (!readme?.text.trim()) return null;
+  return (
+    <Card component="section" aria-label={t('readme')}>
+      <Title order={2} mb="sm">
+        {t('readme')}
+      </Title>
+      {readme.markdown ? (
+        <Told text={readme.text} />
+      ) : (
+        <pre className={classes.plain} tabIndex={0}>
+          {readme.text}
+        </pre>
+      )}
+    </Card>
   );
 }
 

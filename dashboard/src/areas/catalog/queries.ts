@@ -1,5 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { API, catalogApi, data, type Catalog } from '~/api/client';
+import { API, catalogApi, data, errorOf, type Catalog } from '~/api/client';
 
 export type Package = Catalog['Package'];
 
@@ -33,6 +33,18 @@ export const categoriesQuery = queryOptions({
 });
 
 export const logoOf = (id: string) => `${API}/v1/catalog/packages/${id}/logo`;
+
+/** What the author tells about a package; `markdown`: its marks mean something. Empty without such a file. */
+export const readmeQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['package', id, 'readme'],
+    queryFn: async () => {
+      const answer = await fetch(`${API}/v1/catalog/packages/${id}/readme`);
+      if (!answer.ok) throw await errorOf(answer);
+      return { text: await answer.text(), markdown: (answer.headers.get('content-type') ?? '').startsWith('text/markdown') };
+    },
+    staleTime: 60_000,
+  });
 
 export const packageQuery = (id: string) =>
   queryOptions({

@@ -18,7 +18,7 @@ export function ComponentPage() {
     <Stack>
       <Title order={2}>{nameOf(component)}</Title>
       <Card padding="md">
-        <Table.ScrollContainer minWidth={400}>
+        <Table.ScrollContainer type="native" minWidth={400} tabIndex={0} role="region" aria-label={nameOf(component)}>
           <Table verticalSpacing="xs" layout="auto">
             <Table.Tbody>
               <Row name={t('type')} value={component['?'].type} />

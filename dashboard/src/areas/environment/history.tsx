@@ -1,10 +1,12 @@
-import { Badge, Table, Text } from '@mantine/core';
+import { Badge, Text } from '@mantine/core';
 import { IconHistory } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
 import { useTexts } from '~/i18n';
 import { duration, moment } from '~/i18n/times';
 import { Empty } from '~/ui/page';
+import { Rows } from '~/ui/rows';
 import { When } from '~/ui/when';
 import { messages, type EnvironmentText } from './messages';
 import { deploymentsQuery, type Deployment } from './queries';
@@ -32,6 +34,18 @@ export function History() {
   const { environmentId } = useParams({ from: '/shell/environments/$environmentId/history' });
   const { data: deployments } = useQuery(deploymentsQuery(environmentId));
   if (!deployments) return null;
+  const cellsOf = (one: Deployment): ReactNode[] => {
+    const method = (one.action as { method?: unknown } | null)?.method;
+    return [
+      <Link key="started" to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId, deploymentId: one.id }}>
+        <When at={one.started} />
+      </Link>,
+      typeof method === 'string' && method !== 'deploy' ? method : t('deployment'),
+      <DeploymentState key="state" state={one.state} />,
+      <Took key="took" deployment={one} />,
+      one.user_name,
+    ];
+  };
   if (deployments.length === 0) {
     return (
       <Empty icon={IconHistory} title={t('noHistory')}>
@@ -40,53 +54,22 @@ export function History() {
     );
   }
   return (
-    <Table.ScrollContainer minWidth={560}>
-      <Table verticalSpacing="sm" highlightOnHover>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>{t('started')}</Table.Th>
-            <Table.Th>{t('what')}</Table.Th>
-            <Table.Th>{t('status')}</Table.Th>
-            <Table.Th>{t('took')}</Table.Th>
-            <Table.Th>{t('by')}</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {deployments.map((one) => (
-            <Row key={one.id} deployment={one} environmentId={environmentId} />
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
+    <Rows
+      label={t('history')}
+      heads={[t('started'), t('what'), t('status'), t('took'), t('by')]}
+      rows={deployments.map((one) => ({ key: one.id, cells: cellsOf(one) }))}
+    />
   );
 }
 
-function Row({ deployment, environmentId }: { deployment: Deployment; environmentId: string }) {
+function Took({ deployment }: { deployment: Deployment }) {
   const t = useTexts(messages);
   const began = moment(deployment.started);
   const ended = moment(deployment.finished);
-  const method = (deployment.action as { method?: unknown } | null)?.method;
+  if (began && ended) return duration((ended.getTime() - began.getTime()) / 1000);
   return (
-    <Table.Tr>
-      <Table.Td>
-        <Link to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId, deploymentId: deployment.id }}>
-          <When at={deployment.started} />
-        </Link>
-      </Table.Td>
-      <Table.Td>{typeof method === 'string' && method !== 'deploy' ? method : t('deployment')}</Table.Td>
-      <Table.Td>
-        <DeploymentState state={deployment.state} />
-      </Table.Td>
-      <Table.Td>
-        {began && ended ? (
-          duration((ended.getTime() - began.getTime()) / 1000)
-        ) : (
-          <Text span size="sm" c="dimmed">
-            {deployment.waiting_on ? t('waitingOn', { what: deployment.waiting_on }) : '…'}
-          </Text>
-        )}
-      </Table.Td>
-      <Table.Td>{deployment.user_name}</Table.Td>
-    </Table.Tr>
+    <Text span size="sm" c="dimmed">
+      {deployment.waiting_on ? t('waitingOn', { what: deployment.waiting_on }) : '…'}
+    </Text>
   );
 }
