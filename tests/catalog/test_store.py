@@ -273,3 +273,27 @@ async def test_a_bad_archive_leaves_nothing(shelf: Shelf, user: Any, content: An
     assert not file.exists()
     assert shelf.kept() == 0
     assert await names(shelf, user("p")) == []
+
+
+async def test_a_refusal_names_every_mistake(shelf: Shelf, user: Any) -> None:
+    """The manifest, the logo, a class file and the form: all in one answer, with their places."""
+    file = shelf.directory / "bad.zip"
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr(
+            "manifest.yaml",
+            "FullName: p.App\nType: Thing\nDescription: d\nTags: 5\nClasses: {p.App: App.yaml}\n",
+        )
+        made.writestr("logo.png", "no image")
+        made.writestr("Classes/App.yaml", "Name: [\n")
+        made.writestr("UI/ui.yaml", "Version: 2\n")
+        made.writestr("LICENSE", "free")
+    with pytest.raises(BadRequest) as caught:
+        await shelf.add("p", file=file)
+    lines = caught.value.message.splitlines()
+    assert "manifest.yaml:2:7: Incorrect package format: Invalid package Type" in lines[0]
+    assert [line.partition(": ")[0] for line in lines[1:]] == [
+        "Classes/App.yaml:2:1",
+        "UI/ui.yaml:1:1",
+        "manifest.yaml",
+        "manifest.yaml:4:7",
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,20 @@ from vetro.engine.services import library_path
 from vetro.engine.system import system_runtime
 from vetro.engine.system.memory import MemoryCloud
 from vetro.engine.worker.deployment import keep_what_is_left, stored_model
-from vetro.muranopl import DirectEffects, MemoryPackage, Runtime, Session, SessionInfo, TaskReply
+from vetro.muranopl import (
+    DirectEffects,
+    MemoryPackage,
+    Runtime,
+    Session,
+    SessionInfo,
+    TaskReply,
+    check_package,
+)
 from vetro.packages import open_package
 
 Model = dict[str, Any]
+#: Findings about names that nothing has: of a package that works they are wrong.
+NAMES = ("W206", "W208", "W209")
 LINUX = "io.murano.resources.LinuxMuranoInstance"
 APP = """
 Namespaces:
@@ -68,6 +78,8 @@ class Laboratory:
         """Classes beside the probe's."""
         self.libraries: list[Any] = []
         """Packages beside it, which it requires."""
+        self.deployed: dict[int, Any] = {}
+        """Packages of tasks that succeeded."""
 
     def add_class(self, text: str, resources: dict[str, str | bytes] | None = None) -> None:
         """A package `test` with these classes (the namespaces of `APP` come before them)."""
@@ -109,7 +121,20 @@ class Laboratory:
             keep_what_is_left(reply, session.services.left)
         # As it comes back from the database: nothing in it is shared.
         reply.model = json.loads(json.dumps(stored_model(reply, model)))
+        if not reply.is_exception:
+            self.deployed |= {id(one): one for one in self.packages}
         return reply
+
+    def false_alarms(self) -> list[str]:
+        """What the lint has against the classes of packages that work."""
+        found: list[str] = []
+        for package in self.deployed.values():
+            runtime = self.make()
+            for one in self.libraries:
+                runtime.add_package(one)
+            listed = check_package(runtime, runtime.add_package(package))
+            found += [str(item) for item in listed if item.level == "error" or item.code in NAMES]
+        return found
 
     async def deploy(self, model: Model, *, fails: bool = False) -> Model:
         """Deploy an environment; the model after it. A failure is an error unless `fails`."""
@@ -238,12 +263,14 @@ class Laboratory:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Laboratory:
-    """The core library on an empty cloud."""
+def lab(tmp_path: Path) -> Iterator[Laboratory]:
+    """The core library on an empty cloud. The lint has nothing against what a test has deployed."""
 
     def make() -> Runtime:
         runtime = system_runtime()
         runtime.add_package(open_package(library_path() / "io.murano"))
         return runtime
 
-    return Laboratory(MemoryCloud(tmp_path), make)
+    made = Laboratory(MemoryCloud(tmp_path), make)
+    yield made
+    assert made.false_alarms() == []

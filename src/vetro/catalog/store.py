@@ -42,10 +42,14 @@ from vetro.packages import (
     PackageError,
     check_upload,
     open_package,
+    other_errors,
 )
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger("vetro.catalog")
+
+SHOWN_ERRORS = 20
+"""Mistakes that the refusal of an upload names beside the first."""
 
 
 class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
@@ -151,8 +155,13 @@ class Catalog:
             package = open_package(file)
             check_upload(package)
         except PackageError as error:
+            # Whoever mends a package wants to do so once.
+            more = other_errors(file, error)
+            listed = "".join(f"\n{text}" for text in more[:SHOWN_ERRORS])
+            if more[SHOWN_ERRORS:]:
+                listed += f"\nand {len(more) - SHOWN_ERRORS} more"
             raise BadRequest(
-                f"Couldn't load package from file: {error}", type_=type(error).__name__
+                f"Couldn't load package from file: {error}{listed}", type_=type(error).__name__
             ) from error
         manifest = package.manifest
         for value, name, limit in (

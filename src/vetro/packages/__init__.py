@@ -19,7 +19,7 @@ from vetro.packages.errors import (
     PackageLimitError,
     PackageLoadError,
 )
-from vetro.packages.examine import examine
+from vetro.packages.examine import examine, other_errors
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
@@ -91,6 +91,7 @@ __all__ = [
     "load_form",
     "missing_arguments",
     "open_package",
+    "other_errors",
     "parse_bundle",
     "parse_images",
     "parse_index",

@@ -132,6 +132,15 @@ def _has(members: Members, name: str) -> bool:
         return False
 
 
+def _missing(folder: str, name: str, purpose: str = "") -> str:
+    """In words, why there is no file that the manifest names."""
+    try:
+        safe_name(name)
+    except PackageError as error:
+        return error.message.removeprefix("Incorrect package format: ")
+    return f"there is no file {folder}{name}{purpose}"
+
+
 def _files(members: Members, declared: Manifest, findings: Findings) -> None:
     add = findings.add
     is_hot = declared.format == "HOT"
@@ -140,13 +149,13 @@ def _files(members: Members, declared: Manifest, findings: Findings) -> None:
         if not _has(members, f"Classes/{file}"):
             add(
                 "E050",
-                f"there is no file Classes/{file} for class {name}",
+                _missing("Classes/", file, f" for class {name}"),
                 places[f"Classes/{name}"],
             )
     if is_hot and not members.has("template.yaml"):
         add("E050", "a Heat package has a template.yaml")
     if "UI" in places and not _has(members, f"UI/{declared.ui}"):
-        add("E050", f"there is no file UI/{declared.ui}", places["UI"])
+        add("E050", _missing("UI/", declared.ui), places["UI"])
     _logo(members, declared.logo, places.get("Logo"), findings)
     _logo(members, declared.supplier_logo, places.get("Supplier/Logo"), findings)
     if declared.type == "Application":
@@ -177,7 +186,7 @@ def _files(members: Members, declared: Manifest, findings: Findings) -> None:
 def _logo(members: Members, name: str, node: object, findings: Findings) -> None:
     if not _has(members, name):
         if node is not None:
-            findings.add("E075", f"there is no file {name}", node)
+            findings.add("E075", _missing("", name), node)
         return
     try:
         content = members.read(safe_name(name))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vetro.packages.check import NotAPackage, check
+from vetro.packages.check_codes import LOADS
 from vetro.packages.check_yaml import Finding
 from vetro.packages.errors import PackageError, PackageLimitError
 from vetro.packages.members import ArchiveLimits, ArchiveMembers
@@ -43,6 +44,23 @@ def examine(archive: Path) -> list[dict[str, Any]]:
         }
         for one in found
     ]
+
+
+def other_errors(archive: Path, first: PackageError) -> list[str]:
+    """What else is wrong with an archive that was refused for ``first``: a line for each error.
+
+    Takes seconds for a large package: do not call it in an event loop.
+    """
+    lines: dict[str, None] = {}
+    for one in _findings(archive):
+        place = (one.file, one.line, one.column)
+        if one.level != "error" or one.code in LOADS or first.message.endswith(one.message):
+            continue
+        if place == (first.file, first.line, first.column) and one.line:
+            continue
+        where = ":".join(str(part) for part in place if part is not None)
+        lines[f"{where}: {one.message}" if where else one.message] = None
+    return list(lines)
 
 
 def _findings(archive: Path) -> list[Finding]:

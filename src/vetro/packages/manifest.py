@@ -13,7 +13,7 @@ from typing import Any
 
 from vetro.digits import is_number
 from vetro.documents import DocumentError, DocumentLimits, yaml_value
-from vetro.muranopl import Version, version_spec
+from vetro.muranopl import Version, version_spec, yaml_hint
 from vetro.packages.check_yaml import (
     Finding,
     Findings,
@@ -84,6 +84,13 @@ class Manifest:
     places: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Nodes that name a file or a package, by key: `UI`, `Logo`, `Classes/<name>`, ..."""
 
+    def place(self, key: str) -> dict[str, Any]:
+        """Where the manifest has a value of ``places``, for errors about it."""
+        mark = getattr(self.places.get(key), "start_mark", None)
+        if mark is None:
+            return {"file": FILE}
+        return {"file": FILE, "line": mark.line + 1, "column": mark.column + 1}
+
 
 def parse_manifest(content: bytes) -> Manifest:
     """Read ``manifest.yaml``. Errors: ``PackageLoadError``, ``PackageFormatError`` with position."""
@@ -117,7 +124,9 @@ def read_manifest(content: bytes, findings: Findings) -> Manifest | None:
     try:
         values = yaml_value(root)
     except DocumentError as error:
-        findings.refuse_document(error)
+        # A tag that nobody knows: `!=1.0` without quotes.
+        text = content.decode("utf-8-sig", errors="replace")
+        findings.refuse_document(error, yaml_hint(text, error.line - 1) if error.line else None)
         return None
     unknown_keys(root, KEYS, "a manifest", findings, "W010")
     return _Reader(root, values, findings).manifest()
@@ -156,7 +165,7 @@ class _Reader:
             logo=self.file("Logo", "E074") or "logo.png",
             supplier_logo=self.supplier_logo(),
             supplier=self.supplier(),
-            meta=self.values.get("Meta"),
+            meta=self.meta(),
             isolation=self.isolation(),
             places=self.places,
         )
@@ -231,6 +240,12 @@ class _Reader:
         else:
             self.findings.refuse("E071", message, self.nodes["Type"])
         return ""
+
+    def meta(self) -> Any:
+        node = self.nodes.get("Meta")
+        if not (is_null(node) or is_map(node) or is_list(node)):
+            self.findings.refuse("E004", "Meta is a map or a list of metadata", node)
+        return self.values.get("Meta")
 
     def isolation(self) -> str:
         text = self.text("Isolation", "E071") or "required"

@@ -12,10 +12,7 @@ from typing import Any
 
 from vetro import documents
 from vetro.documents import DocumentError, measure_yaml
-from vetro.packages.errors import (
-    PackageClassError,
-    PackageLoadError,
-)
+from vetro.packages.errors import PackageClassError, PackageFormatError, PackageLoadError
 from vetro.packages.hot import (
     CLASS_FILE,
     ENVIRONMENTS,
@@ -68,19 +65,30 @@ class Package:
             classes = {self.full_name: CLASS_FILE}
             self.manifest = replace(self.manifest, classes=classes, requirements={})
         for name, file in () if self.hot else self.manifest.classes.items():
-            if not members.has(f"Classes/{safe_name(file)}"):
+            key = f"Classes/{name}"
+            if not self._has("Classes/", file, key):
                 raise PackageClassError(
                     self.full_name,
                     name,
                     f"File with class definition not found: Classes/{file}",
-                    file=FILE,
+                    **self.manifest.place(key),
                 )
-        if "UI" in self.manifest.places and not members.has(f"UI/{safe_name(self.manifest.ui)}"):
-            raise PackageLoadError(f"Unable to find UI definition UI/{self.manifest.ui}", file=FILE)
+        if "UI" in self.manifest.places and not self._has("UI/", self.manifest.ui, "UI"):
+            raise PackageLoadError(
+                f"Unable to find UI definition UI/{self.manifest.ui}", **self.manifest.place("UI")
+            )
         self.logo = self._image(self.manifest.logo, "Logo", "logo")
         self.supplier_logo = self._image(
             self.manifest.supplier_logo, "Supplier/Logo", "supplier logo"
         )
+
+    def _has(self, folder: str, name: str, key: str) -> bool:
+        """Whether there is a file that the manifest names. Errors: ``PackageFormatError``."""
+        try:
+            return self.members.has(folder + safe_name(name))
+        except PackageFormatError as error:
+            message = error.message.removeprefix("Incorrect package format: ")
+            raise PackageFormatError(message, **self.manifest.place(key)) from error
 
     def _template(self) -> HotTemplate:
         if not self.members.has(TEMPLATE):
@@ -95,17 +103,20 @@ class Package:
         return read_template(self.members.read(TEMPLATE), resources)
 
     def _image(self, name: str, key: str, what: str) -> bytes | None:
-        if not self.members.has(name):
+        place = self.manifest.place(key)
+        if not self._has("", name, key):
             if key in self.manifest.places:
-                raise PackageLoadError(f"Unable to load {what}: there is no file {name}", file=FILE)
+                raise PackageLoadError(f"Unable to load {what}: there is no file {name}", **place)
             return None
         content = self.members.read(name)
         if len(content) > LOGO_BYTES:
             raise PackageLoadError(
-                f"Unable to load {what}: {name} is larger than {LOGO_BYTES // 1024} KiB"
+                f"Unable to load {what}: {name} is larger than {LOGO_BYTES // 1024} KiB", **place
             )
         if not content.startswith(LOGO_STARTS):
-            raise PackageLoadError(f"Unable to load {what}: {name} is not a PNG, JPEG or GIF image")
+            raise PackageLoadError(
+                f"Unable to load {what}: {name} is not a PNG, JPEG or GIF image", **place
+            )
         return content
 
     @property

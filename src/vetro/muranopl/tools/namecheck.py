@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _MOCKS = frozenset(("inject", "withOriginal", "originalMethod"))
 _BINDING = frozenset(("let", "with", "as"))
 _CALLS = (ast.Call, ast.MethodCall)
+_ANYTHING = frozenset(("io.murano.Object", "io.murano.Application"))
+"""Contracts that say no more than that it is an object: which methods it has, nobody can tell."""
 
 
 @record
@@ -322,7 +324,7 @@ class _Walker:
         found = list(dict.fromkeys(found))
         if found:
             self._check_arguments(found, node, "E313" if exact else "W209")
-        elif not self._is_general(node.name):
+        elif not self._is_general(node.name) and (exact or type_.name not in _ANYTHING):
             near = _near(node.name, _methods(type_, False))
             what = f"{type_.name} has no method {node.name}{near}"
             self._add("W206", what, node)
