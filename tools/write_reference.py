@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import api_page
+import class_tables
 import click
 import metrics_page
 import rooms_page
@@ -43,6 +44,7 @@ def main() -> int:
         docs / "settings.md": settings_page.page(),
         docs / "metrics.md": metrics_page.page(),
         docs / "rooms.md": rooms_page.page(),
+        **class_tables.pages(),
     }
     for path, text in pages.items():
         path.write_text(text, encoding="utf-8")

@@ -23,6 +23,7 @@ from vetro.muranopl import (
     SessionInfo,
     TaskReply,
     check_package,
+    enable_testing,
 )
 from vetro.packages import open_package
 
@@ -78,8 +79,8 @@ class Laboratory:
         """Classes beside the probe's."""
         self.libraries: list[Any] = []
         """Packages beside it, which it requires."""
-        self.deployed: dict[int, Any] = {}
-        """Packages of tasks that succeeded."""
+        self.deployed: dict[int, list[Any]] = {}
+        """Packages of tasks that succeeded, each last in a list of those beside it."""
 
     def add_class(self, text: str, resources: dict[str, str | bytes] | None = None) -> None:
         """A package `test` with these classes (the namespaces of `APP` come before them)."""
@@ -122,17 +123,19 @@ class Laboratory:
         # As it comes back from the database: nothing in it is shared.
         reply.model = json.loads(json.dumps(stored_model(reply, model)))
         if not reply.is_exception:
-            self.deployed |= {id(one): one for one in self.packages}
+            around = [*self.libraries, *self.packages]
+            for one in self.packages:
+                self.deployed[id(one)] = [*(item for item in around if item is not one), one]
         return reply
 
     def false_alarms(self) -> list[str]:
         """What the lint has against the classes of packages that work."""
         found: list[str] = []
-        for package in self.deployed.values():
+        for packages in self.deployed.values():
             runtime = self.make()
-            for one in self.libraries:
-                runtime.add_package(one)
-            listed = check_package(runtime, runtime.add_package(package))
+            enable_testing(runtime)
+            added = [runtime.add_package(one) for one in packages]
+            listed = check_package(runtime, added[-1])
             found += [str(item) for item in listed if item.level == "error" or item.code in NAMES]
         return found
 

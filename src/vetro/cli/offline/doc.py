@@ -161,6 +161,30 @@ def package_page(manifest: Manifest, classes: Sequence[ClassDescription], *, lin
     return "\n".join([*lines, *table(("Class", "Description"), rows)]).rstrip() + "\n"
 
 
+def described(
+    package: Path, libraries: Sequence[Path] = (), *, tests: bool = False
+) -> tuple[Manifest, list[ClassDescription]]:
+    """A package's manifest and classes; with ``tests`` its test classes, too. Ends the command when
+    it cannot be loaded."""
+    from vetro.cli.offline.world import open_world_or_fail
+    from vetro.muranopl import MuranoError, describe_class, is_test_class
+    from vetro.packages import open_package
+
+    world = open_world_or_fail([package], libraries=libraries, testing=True)
+    (made,) = world.packages
+    try:
+        names = (
+            sorted(world.runtime.classes.class_names(made))
+            if made.name == CORE
+            else made.class_files
+        )
+        types = [made.find_type(name) for name in names]
+        found = [describe_class(item) for item in types if tests or not is_test_class(item)]
+    except MuranoError as error:
+        fail(error.format(), error.hint or "'vetro check' lists everything that is wrong.")
+    return open_package(package).manifest, found
+
+
 @click.command("doc")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option(
@@ -185,28 +209,14 @@ def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, 
     A package that ships with Vetro may be named: 'vetro doc io.murano'. Classes written in Python
     are in it, described by their docstrings.
     """
-    from vetro.cli.offline.world import library_directory, open_world_or_fail
-    from vetro.muranopl import MuranoError, describe_class, is_test_class
-    from vetro.packages import open_package
+    from vetro.cli.offline.world import library_directory
 
     shipped = library_directory() / package.name
     if not package.exists() and package.name == str(package) and shipped.is_dir():
         package = shipped
-    world = open_world_or_fail([package], libraries=libraries, testing=True)
+    manifest, found = described(package, libraries, tests=tests)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
-    (made,) = world.packages
-    manifest = open_package(package).manifest
-    try:
-        names = (
-            sorted(world.runtime.classes.class_names(made))
-            if made.name == CORE
-            else made.class_files
-        )
-        types = [made.find_type(name) for name in names]
-        found = [describe_class(item) for item in types if tests or not is_test_class(item)]
-    except MuranoError as error:
-        fail(error.format(), error.hint or "'vetro check' lists everything that is wrong.")
     if wants_json() and output is None:
         emit_json([item.as_json() for item in found])
         return

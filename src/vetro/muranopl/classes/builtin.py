@@ -11,6 +11,7 @@ from typing import Any
 CORE = "io.murano"
 
 _OBJECT = """
+# What every class extends.
 Name: io.murano.Object
 """
 
@@ -39,24 +40,28 @@ Properties:
 
 _METADATA = """
 Namespaces: {=: io.murano.metadata}
+# The name of a class, property, method or argument that people see.
 Name: Title
 Usage: Meta
 Inherited: true
 Properties:
   text: {Contract: $.string().notNull()}
 ---
+# What it is, in a sentence for people.
 Name: Description
 Usage: Meta
 Inherited: true
 Properties:
   text: {Contract: $.string().notNull()}
 ---
+# What to do with it, for whoever fills it in.
 Name: HelpText
 Usage: Meta
 Inherited: true
 Properties:
   text: {Contract: $.string().notNull()}
 ---
+# A static method that makes an object model out of its arguments.
 Name: ModelBuilder
 Usage: Meta
 Applies: Method
@@ -65,6 +70,7 @@ Properties:
   enabled: {Contract: $.bool().notNull(), Default: true}
 ---
 Namespaces: {=: io.murano.metadata.engine}
+# How a property is written in a result: as a copy of the object or a reference to it.
 Name: Serialize
 Usage: Meta
 Applies: Property
@@ -72,6 +78,7 @@ Inherited: true
 Properties:
   as: {Contract: "$.string().notNull().check($ in list(reference, copy))", Default: copy}
 ---
+# Which calls of a method wait for each other: by object, by arguments.
 Name: Synchronize
 Usage: Meta
 Applies: Method
@@ -81,6 +88,7 @@ Properties:
   onArgs: {Contract: [$.string().notNull()], Default: []}
 ---
 Namespaces: {=: io.murano.metadata.forms}
+# Whether a form shows a property or argument.
 Name: Hidden
 Usage: Meta
 Applies: [Property, Argument]
@@ -88,6 +96,7 @@ Inherited: true
 Properties:
   visible: {Contract: $.bool().notNull(), Default: false}
 ---
+# Where a form shows a property or argument.
 Name: Position
 Usage: Meta
 Applies: [Property, Argument]
@@ -96,6 +105,7 @@ Properties:
   section: {Contract: $.string()}
   index: {Contract: $.int()}
 ---
+# A part of a form.
 Name: Section
 Usage: Meta
 Cardinality: Many

@@ -23,7 +23,7 @@ def _target(item: MuranoObject | CastView) -> MuranoObject:
 
 
 class GarbageCollector:
-    """`io.murano.system.GC` (muranopl.md section 21)."""
+    """Which objects are about to be destroyed, and who wants to know (muranopl.md section 21)."""
 
     @staticmethod
     def subscribe_destruction(
@@ -59,7 +59,7 @@ class GarbageCollector:
 
 
 class SystemLogger:
-    """`io.murano.system.Logger`: messages go to the Python logger `applications.NAME`."""
+    """Messages for the log of the service: they go to the Python logger `applications.NAME`."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"applications.{name}")
@@ -108,7 +108,7 @@ class SystemLogger:
 
 
 class TracedException:
-    """The native part of `io.murano.Exception`."""
+    """An error of a program: name, message, extra values, cause. `Catch` binds it."""
 
     @native(lock=False)
     def to_string(self, ctx: CallContext) -> str:
@@ -116,7 +116,7 @@ class TracedException:
 
 
 class Trace:
-    """The native part of `io.murano.StackTrace`."""
+    """Where a program was when an error was thrown."""
 
     def __init__(self, ctx: CallContext, include_native_frames: bool = True) -> None:
         from vetro.muranopl.values.containers import freeze

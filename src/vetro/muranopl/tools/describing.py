@@ -10,6 +10,7 @@ class or method.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import re
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from vetro.muranopl.classes.builtin import BuiltinCore
 from vetro.muranopl.classes.native import NativeMethod
 from vetro.muranopl.classes.types import Argument, Method, MuranoType, Property
 from vetro.muranopl.runtime.metadata import constant_values
@@ -228,10 +230,11 @@ class _Comments:
     def __init__(self, type_: MuranoType) -> None:
         file = type_.declaration.position.file
         name = file.partition("/Classes/")[2]
-        try:
-            text = type_.package.source.read_class(name) if name else ""
-        except (FileNotFoundError, KeyError):
-            text = ""  # a class of the language itself, or a native one
+        text = ""
+        # A class of the language itself is in none of the package's files, a native one in no file.
+        for source in (type_.package.source, BuiltinCore()) if name else ():
+            with contextlib.suppress(FileNotFoundError, KeyError):
+                text = text or source.read_class(name)
         self.lines = text.splitlines()
 
     def of_class(self, line: int) -> str:
