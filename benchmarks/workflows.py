@@ -38,13 +38,16 @@ def case(units: int) -> dict[str, Any]:
 
 
 def seconds(units: int) -> tuple[float, bool]:
-    """The best of three runs, and whether all flags are set."""
+    """The best of three runs, and whether all flags are set.
+
+    Time of the processor: the loop waits for nothing, and what else the machine does is not its growth.
+    """
     best, right = float("inf"), True
     for _ in range(3):
         document = case(units)
-        began = time.perf_counter()
+        began = time.process_time()
         result = run_case(document, read_yaml)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
         right &= all(
             len(unit["state"]) == RULES for unit in result["model"]["services"][0]["units"]
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -109,3 +111,46 @@ def test_a_model_that_lacks_what_a_path_needs_ends_with_an_outcome(path: str) ->
         error = result["error"]
         assert error is None or "Gap.xml:" in error, (gap, error)
         assert "token" not in result["model"]
+
+
+DOUBLED = (
+    '<set path="#a"><list><item>1</item></list></set>'
+    + '<set path="#a"><list><select path="#a"/><select path="#a"/></list></set>' * 45
+)
+DOUBLED_TEXT = (
+    '<set path="#a">x</set>' + '<set path="#a"><select path="#a"/><select path="#a"/></set>' * 45
+)
+DEEPER = '<rule match="$"><unmute/><set path="a"><list><select path="a"/></list></set></rule>'
+USES = {
+    "model": '<set path="x"><select path="#a"/></set>',
+    "text": '<set path="x"><text><select path="#a"/></text></set>',
+    "report": '<report entity="unit" id="u"><parameter name="text"><select path="#a"/></parameter></report>',
+    "mapping": '<update-cf-stack template="A"><parameter name="mappings"><map><item name="k">'
+    '<select path="#a"/></item></map></parameter></update-cf-stack>',
+    "error": '<set path="x"><format-error error="a"/></set>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", [*(DOUBLED + use for use in USES.values()), DOUBLED_TEXT, DEEPER])
+def test_a_value_that_would_fill_the_memory_is_an_error(rules: str) -> None:
+    """What grows by references, by joining texts or by nesting ends the task before it is written out."""
+    files = {"workflows/A.xml": f"<workflow>{rules}</workflow>", "templates/cf/A.template": "{}"}
+    result = run_case({"model": {"id": "e1"}, "files": files}, read_yaml)
+    assert re.search("at most|nests deeper", result["error"])
+    assert len(json.dumps(result)) < 5000
+
+
+def test_a_model_that_aliases_make_too_large_is_cut() -> None:
+    """Growth that no single change shows is found between rounds, and the outcome can still be stored."""
+    doubled = "".join(
+        f'<set path="k{n}"><list><select path="k{n - 1}"/><select path="k{n - 1}"/></list></set>'
+        for n in range(1, 18)
+    )
+    filled = '<map><item name="m"><select path="fill"/></item></map>'
+    rules = f'<set path="k0"><list/></set>{doubled}<set path="k1.0">{filled}</set>'
+    model = {"id": "e1", "fill": list(range(60))}
+    case = {"model": model, "files": {"workflows/A.xml": f"<workflow>{rules}</workflow>"}}
+    result = run_case(case, read_yaml)
+    assert "values; at most 2000000 are allowed" in result["error"]
+    assert result["model"]["fill"] == list(range(60))
+    assert len(json.dumps(result)) < 100_000

@@ -49,13 +49,13 @@ def run_case(
     """
     document = _map(case, "the case")
     model = plain_copy(_map(document.get("model"), "model"))
-    port = RecordedPort(_map(document.get("replies", {}), "replies"))
+    port = RecordedPort(_map(document.get("replies") or {}, "replies"))
     task = Task(
         model,
-        Files(_files(document.get("files", {})), read_document, shipped),
+        Files(_files(document.get("files") or {}), read_document, shipped),
         port,
-        _settings(_map(document.get("config", {}), "config")),
-        _limits(_map(document.get("limits", {}), "limits")),
+        _settings(_map(document.get("config") or {}, "config")),
+        _limits(_map(document.get("limits") or {}, "limits")),
         trace,
     )
     port.task = task
@@ -83,11 +83,8 @@ class RecordedPort:
         self._network = replies.get("network", "net-9")
         self._cidrs = _list(replies.get("cidr", ["10.0.1.0/24"]), "replies.cidr") or [None]
         self._existing_cidr = replies.get("existing_cidr", "10.9.0.0/24")
-        self._stack = iter(_list(replies.get("stack", []), "replies.stack"))
-        self._agent = [
-            _map(one, f"replies.agent[{index}]")
-            for index, one in enumerate(_list(replies.get("agent", []), "replies.agent"))
-        ]
+        self._stack = iter(_maps(replies, "stack"))
+        self._agent = _maps(replies, "agent")
         self._asked_cidrs = itertools.count()
         self._ids = itertools.count(1)
 
@@ -145,15 +142,14 @@ class RecordedPort:
                 "arguments": arguments,
             },
         )
-        reply = next(self._stack, None)
-        if reply is None:
-            outputs = template.get("Outputs", template.get("outputs"))
-            names = cast("dict[str, Json]", outputs) if isinstance(outputs, dict) else {}
-            return {name: f"OUT-{name}" for name in names}
-        known = _map(reply, "replies.stack[]")
-        if known.get("error") is not None:
-            raise PortError(str(known["error"]))
-        return _map(known.get("outputs", {}), "replies.stack[].outputs")
+        reply = next(self._stack, None) or {}
+        if reply.get("error") is not None:
+            raise PortError(str(reply["error"]))
+        if reply.get("outputs") is not None:
+            return _map(reply["outputs"], "replies.stack[].outputs")
+        outputs = template.get("Outputs", template.get("outputs"))
+        names = cast("dict[str, Json]", outputs) if isinstance(outputs, dict) else {}
+        return {name: f"OUT-{name}" for name in names}
 
     def delete_stack(self) -> None:
         """Always done."""
@@ -185,7 +181,7 @@ class RecordedPort:
                     self._agent = [one for one in self._agent if one is not reply]
                 if reply.get("timeout"):
                     return AgentAnswer(timed_out=request.timeout or DEFAULT_TIMEOUT)
-                return AgentAnswer(result=plain_copy(reply.get("result")))
+                return AgentAnswer(result=plain_copy(reply.get("result", DEFAULT_RESULT)))
         return AgentAnswer(result=plain_copy(DEFAULT_RESULT))
 
     def guest_marks(self, queue: str) -> dict[str, str]:
@@ -215,6 +211,12 @@ def _list(value: Json, where: str) -> list[Json]:
     if not isinstance(value, list):
         raise CaseError(f"{where} is not a list")
     return cast("list[Json]", value)
+
+
+def _maps(replies: dict[str, Json], key: str) -> list[dict[str, Json]]:
+    """The recorded answers of one kind, checked before the task begins."""
+    found = enumerate(_list(replies.get(key) or [], f"replies.{key}"))
+    return [_map(one, f"replies.{key}[{index}]") for index, one in found]
 
 
 def _files(value: Json) -> dict[str, bytes]:

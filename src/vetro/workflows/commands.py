@@ -19,7 +19,7 @@ from vetro.workflows.scopes import Frame, Scope
 from vetro.workflows.source import Element
 from vetro.workflows.templates import substitute
 from vetro.workflows.userdata import queue_of
-from vetro.workflows.values import equal, plain_copy, text
+from vetro.workflows.values import bounded, equal, plain_copy, text
 
 Json = Any
 
@@ -108,6 +108,7 @@ def _map_argument(values: dict[str, Json], name: str, function: str) -> dict[str
         return {}
     if not isinstance(value, dict):
         raise EvaluationError(f"{function}: {name!r} is not a map")
+    bounded(value, f"{function}: {name!r}")
     return cast("dict[str, Json]", plain_copy(value))
 
 

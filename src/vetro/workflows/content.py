@@ -20,7 +20,7 @@ from vetro.workflows.errors import (
 )
 from vetro.workflows.scopes import Frame, Scope
 from vetro.workflows.source import Element
-from vetro.workflows.values import CONTAINERS, scalar_text
+from vetro.workflows.values import CONTAINERS, TEXT, scalar_text
 
 Json = Any
 Closure = Callable[[Frame, Scope], Json]
@@ -183,6 +183,11 @@ def join_parts(parts: list[str | Closure], join: Join) -> Closure:
             (isinstance(part, str), scalar_text(value))
             for part, value in zip(parts, values, strict=True)
         ]
+        length = sum([len(text) for _, text in pieces])
+        if length > TEXT:
+            raise EvaluationError(
+                f"the text would have {length} characters; at most {TEXT} are allowed"
+            )
         return join(pieces).strip()
 
     return several

@@ -20,7 +20,7 @@ from vetro.workflows.hostnames import generate_hostname
 from vetro.workflows.scopes import Frame, Scope
 from vetro.workflows.source import Element
 from vetro.workflows.userdata import prepare_user_data
-from vetro.workflows.values import text, type_name
+from vetro.workflows.values import bounded, text, type_name
 
 Json = Any
 ENTITIES = {"environment", "service", "unit"}
@@ -144,7 +144,8 @@ def report(compiler: Compiler, element: Element) -> Closure:
             entity,
             None if values["id"] is None else text(values["id"]),
             level if level in LEVELS else "info",
-            text_argument(values, "text", "report").strip(),
+            # A report must not end the task because it has nothing to say.
+            ("" if values["text"] is None else text(values["text"])).strip(),
             None if details is None else text(details),
         )
 
@@ -159,7 +160,9 @@ def format_error(compiler: Compiler, element: Element) -> Closure:
     def call(frame: Frame, scope: Scope) -> Json:
         own = Scope(scope)
         key = text_argument(arguments.evaluate(frame, own), "error", "format-error")
-        return json.dumps(scope.get(key), ensure_ascii=False)
+        value = scope.get(key.removeprefix("#"))
+        bounded(value, "format-error: the value")
+        return json.dumps(value, ensure_ascii=False)
 
     return call
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from vetro.workflows.values import NODES
+
 Json = Any
 
 
@@ -175,4 +177,4 @@ class Limits:
 
     rounds: int = 500
     passes: int = 1000
-    nodes: int = 2_000_000
+    nodes: int = NODES

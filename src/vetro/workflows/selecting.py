@@ -135,6 +135,8 @@ def set_function(compiler: Compiler, element: Element) -> Closure:
             raise EvaluationError(f"set: the variable {name!r} of 'target' holds no object")
         if path.kind != "model":
             raise EvaluationError(f"set: {path.text!r} is no path inside a variable")
+        if isinstance(value, CONTAINERS):
+            frame.run.task.admit(value)
         if write(target, path.steps, value, path.text):
             frame.run.task.mark_changed(frame, path, value)
 
@@ -152,6 +154,8 @@ def put(frame: Frame, scope: Scope, path: Path, value: Json) -> None:
         scope.above(path.up).put(path.name, value)
         return
     steps = (*base_of(frame.cursor, path.up), *path.steps)
+    if isinstance(value, CONTAINERS):
+        task.admit(value)
     if write(task.model, steps, value, path.text):
         task.mark_changed(frame, path, value)
 

@@ -30,7 +30,7 @@ from vetro.workflows.secrets import scrubbed, secret_texts
 from vetro.workflows.selecting import SELECTING
 from vetro.workflows.source import parse_xml
 from vetro.workflows.trace import Trace
-from vetro.workflows.values import size
+from vetro.workflows.values import bounded, cut
 
 Json = Any
 FUNCTIONS: Mapping[str, Compile] = {**PLAIN, **SELECTING, **RULES, **COMMANDS}
@@ -111,6 +111,8 @@ class Task:
         self._last_change: RuleMark | None = None
         self._secrets: set[str] = set()
         self._mutes: dict[str, Mutes] = {}
+        # Values that may still be added before the model is measured again.
+        self._room = 0
         self.round_began = port.now()
         """The time that names of this round are made of."""
 
@@ -137,11 +139,17 @@ class Task:
             error = str(problem)
         except RecursionError:
             error = "a value is nested too deep"
+        clean_up(self.model)
+        try:
+            bounded(self.model, "the model", self.limits.nodes)
+        except EvaluationError as problem:
+            # Whoever stores or prints it must be able to.
+            self.model = cut(self.model)
+            error = error or problem.message
         if error is not None:
             error = self._scrub(error)
             text, details = (error, None) if cancelled else ("Unexpected error has occurred", error)
             self.port.report(Report(None, None, "error", text, details))
-        clean_up(self.model)
         return Outcome(self.model, self.round, self._stopped, error)
 
     def _prepare(self) -> None:
@@ -258,13 +266,21 @@ class Task:
         return error
 
     def _measure(self) -> None:
-        nodes = size(self.model)
-        if nodes > self.limits.nodes:
-            raise EvaluationError(
-                f"the model has {nodes} values; at most {self.limits.nodes} are allowed"
-            )
+        self._room = self.limits.nodes - bounded(self.model, "the model", self.limits.nodes)
 
     # what functions use
+
+    def admit(self, value: Json) -> None:
+        """A list or map is about to be written. Raises: EvaluationError when the model gets too large."""
+        nodes = bounded(value, "the value that is set", self.limits.nodes)
+        if nodes > self._room:
+            self._measure()
+            if nodes > self._room:
+                total = self.limits.nodes - self._room + nodes
+                raise EvaluationError(
+                    f"the model would have {total} values; at most {self.limits.nodes} are allowed"
+                )
+        self._room -= nodes
 
     def mark_changed(self, frame: Frame, path: Path, value: Json) -> None:
         """The model changed: the file runs again."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, cast
 
 from vetro.workflows.errors import EvaluationError
-from vetro.workflows.values import CONTAINERS, equal, text, type_name
+from vetro.workflows.values import CONTAINERS, identity, text, type_name
 
 Json = Any
 _WORD = re.compile(r"\{([A-Za-z0-9_]+)\}")
@@ -67,11 +68,11 @@ def merge(one: Json, other: Json, way: str = "") -> Json:
             result[key] = merge(result[key], value, f"{way}/{key}") if key in result else value
         return result
     if isinstance(one, list) and isinstance(other, list):
-        joined: list[Json] = []
+        # By identity: a group of a thousand units has thousands of rules.
+        joined: dict[Hashable, Json] = {}
         for item in [*cast("list[Json]", one), *cast("list[Json]", other)]:
-            if not any(equal(item, earlier) for earlier in joined):
-                joined.append(item)
-        return joined
+            joined.setdefault(identity(item), item)
+        return list(joined.values())
     if one is None or other is None:
         return cast("Json", other if one is None else one)
     if _kind(one) != _kind(other):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, cast
+
+from vetro.workflows.errors import EvaluationError
 
 Json = Any
 CONTAINERS = (dict, list)
+NODES = 2_000_000
+"""Values that a model, or anything that is written out, may have."""
+TEXT = 16 * 1024 * 1024
+"""Characters that one text may have."""
+DEPTH = 400
+"""How deep they may nest."""
 
 
 def equal(left: Json, right: Json) -> bool:
@@ -43,6 +51,7 @@ def text(value: Json) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, CONTAINERS):
+        bounded(cast("Json", value), "a value that becomes text")
         return json.dumps(value, ensure_ascii=False)
     return str(value)
 
@@ -91,16 +100,72 @@ def plain_copy(value: Json) -> Json:
     return value
 
 
-def size(value: Json) -> int:
-    """How many nodes the value has when it is written out; shared parts count each time."""
-    known: dict[int, int] = {}
+def extent(value: Json) -> tuple[int, int]:
+    """How many nodes the value has when it is written out, and how deep it nests.
 
-    def count(one: Json) -> int:
+    Shared parts count each time, 64 characters of a text as a node. Raises: RecursionError.
+    """
+    known: dict[int, tuple[int, int]] = {}
+
+    def count(one: Json) -> tuple[int, int]:
+        if isinstance(one, str):
+            return 1 + len(one) // 64, 0
         if not isinstance(one, CONTAINERS):
-            return 1
+            return 1, 0
         key = id(cast("Json", one))
         if key not in known:
-            known[key] = 1 + sum(map(count, children_of(one)))
+            nodes, depth = 1, 0
+            for child in children_of(one):
+                more, below = count(child)
+                nodes, depth = nodes + more, max(depth, below)
+            known[key] = nodes, depth + 1
         return known[key]
 
     return count(value)
+
+
+def bounded(value: Json, what: str, most: int = NODES) -> int:
+    """The nodes of a value that may be written out. Raises: EvaluationError.
+
+    References let a few functions make a value that would fill the memory.
+    """
+    try:
+        nodes, depth = extent(value)
+    except RecursionError:
+        nodes, depth = 0, DEPTH + 1
+    if nodes > most:
+        raise EvaluationError(f"{what} has {nodes} values; at most {most} are allowed")
+    if depth > DEPTH:
+        raise EvaluationError(f"{what} nests deeper than {DEPTH}")
+    return nodes
+
+
+def cut(value: Json) -> Json:
+    """A copy that can be written out, of a value that is too large: what occurs again, or nests deeper
+    than ``DEPTH``, becomes ``None``.
+    """
+    seen: set[int] = set()
+
+    def copy(one: Json, depth: int) -> Json:
+        if not isinstance(one, CONTAINERS):
+            return one
+        key = id(cast("Json", one))
+        if key in seen or depth > DEPTH:
+            return None
+        seen.add(key)
+        if isinstance(one, list):
+            return [copy(item, depth + 1) for item in cast("list[Json]", one)]
+        known = cast("dict[str, Json]", one)
+        return {name: copy(item, depth + 1) for name, item in known.items()}
+
+    return copy(value, 1)
+
+
+def identity(value: Json) -> Hashable:
+    """A key that values have in common when they are ``equal``."""
+    if isinstance(value, dict):
+        known = cast("dict[str, Json]", value)
+        return frozenset((key, identity(item)) for key, item in known.items())
+    if isinstance(value, list):
+        return tuple(map(identity, cast("list[Json]", value)))
+    return (True, value) if isinstance(value, bool) else (False, value)
