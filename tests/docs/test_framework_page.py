@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import click
 import pytest
 
+from vetro.cli import cli
 from vetro.cli.client.connection import Connection
 from vetro.cli.environments.objects import Checker
 from vetro.cli.terminal.output import CommandError
@@ -38,14 +40,35 @@ def write(directory: Path) -> str:
 
 
 def test_the_pages_package_passes_its_tests(tmp_path: Path) -> None:
-    """Every listing is a file of the package or a command, and every command succeeds."""
+    """Every listing is a file of the package or a command; those that need no service succeed."""
     lines = write(tmp_path).splitlines()
-    assert [line.split()[1] for line in lines] == ["check", "test"]
-    for line in lines:
+    assert [line.split()[1] for line in lines[:2]] == ["check", "test"]
+    for line in lines[:2]:
         done = subprocess.run(
             [str(BIN / "vetro"), *line.split()[1:]], cwd=tmp_path, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pages_commands_for_a_service_are_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each names a command and gives it what it takes; tests of the samples run the like for real."""
+    lines = write(tmp_path).splitlines()[2:]
+    (tmp_path / "my.Cluster/cluster.json").rename(tmp_path / "cluster.json")
+    monkeypatch.chdir(tmp_path)
+    assert [" ".join(line.split()[1:3]) for line in lines] == [
+        *("image build", "package import", "env create", "env add", "env deploy", "action call")
+    ]
+    for line in lines:
+        found: click.Command | None = cli
+        words = line.split()[1:]
+        context = click.Context(cli, info_name="vetro")
+        while isinstance(found, click.Group):
+            found = found.get_command(context, words.pop(0))
+        assert found is not None, line
+        with found.make_context(found.name, words, parent=context) as understood:
+            assert understood.params
 
 
 def page_runtime(tmp_path: Path) -> tuple[Runtime, dict[str, Any]]:

@@ -645,6 +645,35 @@ def test_packages_that_work_have_no_findings(package):
     assert [str(item) for item in listed if item.code not in bare] == []
 
 
+def test_a_misspelt_handler_is_named():
+    """Nothing would call it; one that the class calls itself, and an unlike name, are nobody's mistake."""
+    text = HEAD + (
+        "Extends: Base\n"
+        "Methods:\n"
+        "  onInstalServer: {}\n"
+        "  onInstallServer: {}\n"
+        "  onInstallServers: {}\n"
+        "  onFire: {}\n"
+        "  m: {Body: [$.onInstallServers()]}\n"
+        "---\nName: Base\nMethods: {onInstallServer: {}, onServerInstalled: {}}\n"
+    )
+    files = {"manifest.yaml": manifest("  p.Base: App.yaml"), "Classes/App.yaml": text}
+    assert found(files) == ["W210 Classes/App.yaml:5:3"]
+
+
+def test_what_a_class_of_the_framework_needs_is_said():
+    """A class of it without `Require`, and a required package of nearly its name."""
+    (finding,) = check(
+        archive({"Classes/App.yaml": HEAD + "Extends: io.murano.applications.Event\n"})
+    )
+    assert finding.message.endswith(
+        "it needs 'Require: {io.murano.applications: }' in manifest.yaml"
+    )
+    text = manifest("Require: {io.murano.application: }")
+    (finding,) = check(archive({"manifest.yaml": text}))
+    assert finding.message.endswith("did you mean io.murano.applications?")
+
+
 def test_contracts_and_metadata_are_looked_at_too():
     """A quoted contract, a function as text in a contract, an expression by accident in `Meta`."""
     text = HEAD + (

@@ -22,7 +22,7 @@ from vetro.muranopl import (
 from vetro.packages.check_codes import CODES
 from vetro.packages.check_forms import check_form
 from vetro.packages.check_template import check_template
-from vetro.packages.check_yaml import Finding, Findings
+from vetro.packages.check_yaml import Finding, Findings, suggestion
 from vetro.packages.data import read_json, read_yaml
 from vetro.packages.errors import PackageError
 from vetro.packages.manifest import FILE, Manifest, read_manifest
@@ -41,6 +41,8 @@ _ROOT_FILES = frozenset(
 )
 CORE = "io.murano"
 """The class library: a part of its classes and functions is native."""
+FRAMEWORK = "io.murano.applications"
+"""The library that comes with the engine, and that packages have to require."""
 _FOLDERS = ("Classes/", "Resources/", "UI/")
 
 
@@ -48,7 +50,7 @@ class NotAPackage(PackageError):
     """There is nothing to check: the file, archive or manifest is missing."""
 
 
-_OF_HOSTS = frozenset(("E301", "E311", "E312", "E313", "W206", "W208", "W209"))
+_OF_HOSTS = frozenset(("E301", "E311", "E312", "E313", "W206", "W208", "W209", "W210"))
 """Findings about names that a host may supply: native classes, their members and functions."""
 
 
@@ -283,11 +285,20 @@ def _classes(
         if item.code not in CODES or file in broken:
             continue
         message = item.message.removeprefix(f"{place.file} is not YAML: ")
+        if item.code == "E301" and f'"{FRAMEWORK}.' in message:
+            message += _unrequired(package)
         if item.code == "E051":
             found.append(Finding(item.level, item.code, message, file))
         else:
             found.append(Finding(item.level, item.code, message, file, place.line, place.column))
     return found
+
+
+def _unrequired(package: Package | MemoryPackage) -> str:
+    """What is missing for the framework's classes to be found; nothing when it is required."""
+    if FRAMEWORK in package.requirements:
+        return ""
+    return f"; it needs 'Require: {{{FRAMEWORK}: }}' in {FILE}"
 
 
 def _unreadable(members: Members, declared: Manifest) -> list[Finding]:
@@ -328,7 +339,8 @@ def _missing_requirements(
         except NoPackageFound as error:
             node = declared.places.get(f"Require/{name}")
             place = Findings(FILE)
-            place.add("E307", error.message, node)
+            near = suggestion(name, [FRAMEWORK, CORE])
+            place.add("E307", f"{error.message}{near}", node)
             found += place.found
     return found
 

@@ -96,6 +96,7 @@ CODES: dict[str, str] = {
     "W207": "a `Catch` whose name refers to an exception of the class's own namespace that nothing throws",
     "W208": "a property of `$` that nothing declares or assigns",
     "W209": "arguments that no method of this name accepts in the class that a contract names",
+    "W210": "a method that nothing calls, named nearly like a handler of a class that is extended",
 }
 """Code to meaning."""
 

@@ -26,7 +26,14 @@ from vetro.yaql import ast
 
 from .codecheck import check_code
 from .known_classes import classes_of_arguments
-from .namecheck import Surroundings, Values, own_exceptions, thrown_names, unknown_names
+from .namecheck import (
+    Surroundings,
+    Values,
+    misspelt_handlers,
+    own_exceptions,
+    thrown_names,
+    unknown_names,
+)
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.runtime import Runtime
@@ -129,7 +136,9 @@ def _names(types: list[MuranoType]) -> list[Finding]:
             for node in ast.walk(item.target.expression)
             if isinstance(node, ast.Property)
         )
-        findings.extend(unknown_names(type_, _groups(type_), assigned, around))
+        groups = _groups(type_)
+        findings.extend(unknown_names(type_, groups, assigned, around))
+        findings.extend(misspelt_handlers(type_, groups))
         findings.extend(own_exceptions(type_, body, around))
     return findings
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.types import Argument, Method, MuranoType
@@ -113,6 +115,41 @@ def _way_to(host: str) -> str:
     if "." in host:
         return f"the error of the language is {host}"
     return f"for Python's exception, write `py: ''` in Namespaces and `With: 'py:{host}'`"
+
+
+# -- handlers ------------------------------------------------------------------------------------
+
+_HANDLER = re.compile(r"on[A-Z]")
+
+
+def misspelt_handlers(type_: MuranoType, groups: Iterable[Values]) -> Iterator[Finding]:
+    """Methods such as `onInstalServer`, which nobody calls: nearly the name of an inherited handler."""
+    own = [item for name, item in type_.methods.items() if _HANDLER.match(name)]
+    if not own:
+        return
+    inherited = {
+        name
+        for holder in type_.ancestors
+        if holder is not type_
+        for name in holder.methods
+        if _HANDLER.match(name)
+    }
+    used = {
+        getattr(node, "name", None)
+        for values in groups
+        for scalar in values.nodes
+        if scalar.is_expression
+        for node in ast.walk(scalar.expression)
+    }
+    for item in own:
+        if item.name in inherited or item.name in used:
+            continue
+        # onUninstallServer and onInstallServer are 0.94 alike: one is no misspelling of the other.
+        for near in get_close_matches(item.name, inherited, 1, 0.95):
+            message = (
+                f"nothing calls {item.name}; did you mean {near}, which {type_.name} inherits?"
+            )
+            yield Finding("W210", message, item.position)
 
 
 # -- names in expressions ------------------------------------------------------------------------
