@@ -39,7 +39,7 @@ All faces share a port (8082), unless they are served alone. Each describes itse
 A token goes into `X-Auth-Token` (`vetro token` prints one). In *takes* a name with `*` is required, `?name`
 is a query parameter; what is neither this nor a header is a property of the body. *Answers* names the
 successful answer and the errors that are the call's own. These every call can have: {common};
-with a body also 413, 415 and 507; a GET also 304.
+with a body also 413, 415 and 507; a GET also 304; of the catalog 429.
 
 The examples of this page are one script, in its order; the tests run it. It needs an `openrc` sourced.
 It begins:
@@ -142,7 +142,7 @@ def _table(paths: Iterable[tuple[str, Json]], prefix: str) -> str:
             if verb in item:
                 call = item[verb]
                 about = " ".join((call.get("description") or "").split("\n\n")[0].split())
-                cells = (about.replace("``", "`"), _taken(call), _answers(call))
+                cells = (about.replace("``", "`"), _taken(call), _answers(call, prefix))
                 escaped = " | ".join(one.replace("|", "\\|") for one in cells)
                 lines.append(f"| {verb.upper()} `{prefix}{path}` | {escaped} |\n")
     return "".join(lines)
@@ -168,9 +168,10 @@ def _taken(call: Json) -> str:
     return ", ".join(one for one in names if one)
 
 
-def _answers(call: Json) -> str:
+def _answers(call: Json, prefix: str) -> str:
     said: list[str] = []
     usual = {304, *COMMON, *(WITH_BODY if "requestBody" in call else ())}
+    usual |= set() if prefix else {429}
     for code, one in sorted(call["responses"].items()):
         if int(code) in usual:
             continue

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ApiSection:
-    """The catalog API (docs/v03.md)."""
+    """The catalog API ([api-guide.md](api-guide.md), [v03.md](v03.md))."""
 
     v03_put_status: int = 201
     """Status of a successful PUT without `/v1`: 201 as the guide says, or 200 as its servers did."""
     v03_expose_secrets: bool = False
     """Whether services of v0.3 are read with the passwords that they were created with."""
+    project_requests: int = 32
+    """Requests of one project that a process handles at a time; 0: any number."""
+    project_waiting: int = 256
+    """Further requests of one project that wait for their turn; above it they are answered with 429."""
 
 
 @dataclass(frozen=True)

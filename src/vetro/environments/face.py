@@ -44,6 +44,7 @@ from vetro.http import (
     NotFound,
     Policy,
     RequestCounts,
+    Turns,
     denied,
     make_face,
     with_tag,
@@ -215,6 +216,7 @@ def environments_face(
                 # They stay until the next model is stored.
                 log.warning("unused_packages_not_removed", error=str(error))
 
+    chosen = api or ApiSection()
     counts = RequestCounts()
     statistics = RequestStatistics(work.database, counts, (stats or StatsSection()).period)
     offers = WizardOffers(work.store, catalog, platform or NoPlatform(), flavors)
@@ -226,7 +228,7 @@ def environments_face(
         Wizards(work.store, catalog, calls, offers),
         flavors,
         statistics,
-        api or ApiSection(),
+        chosen,
         service_types,
     )
     return make_face(
@@ -247,6 +249,7 @@ def environments_face(
         lifespan=[forgotten, statistics.stored],
         counts=counts,
         audit=audit,
+        turns=Turns(chosen.project_requests, chosen.project_waiting),
         replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
         conditional=True,

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from vetro.http.request_counts import RequestCounts
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
+    from vetro.http.turns import Turns
     from vetro.http.unread import Unread
 
 __getattr__ = import_when_used(
@@ -129,6 +130,7 @@ __getattr__ = import_when_used(
         "vetro.http.policy": "Policy PolicyError denied",
         "vetro.http.principal": "Authenticator Principal",
         "vetro.http.request_counts": "RequestCounts",
+        "vetro.http.turns": "Turns",
         "vetro.http.serving": "serve",
         "vetro.http.tls": "MutualTls TlsError",
         "vetro.http.unread": "Unread",
@@ -192,6 +194,7 @@ __all__ = [
     "ServiceUnavailable",
     "TlsError",
     "TooManyRequests",
+    "Turns",
     "Unauthorized",
     "Unread",
     "UnsupportedMediaType",

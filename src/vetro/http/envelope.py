@@ -2,7 +2,8 @@
 
 From outside in: every response gets a request id; headers that only a token filter may set are
 removed from the client's; a single trailing slash is tolerated; the token is checked before
-anything else in the request is read; faults become bodies in the face's style; the request is
+anything else in the request is read, and the request waits for its project's turn
+(`vetro.http.turns`); faults become bodies in the face's style; the request is
 counted, timed and logged. Where the face says so, answers are compressed (`vetro.http.compression`).
 """
 
@@ -33,6 +34,7 @@ from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.principal import Authenticator
 from vetro.http.request_counts import RequestCounts
 from vetro.http.translation import to_fault
+from vetro.http.turns import Turn, Turns
 
 log = structlog.get_logger("vetro.http")
 
@@ -64,11 +66,13 @@ class Envelope:
         compresses: bool = False,
         counts: RequestCounts | None = None,
         audit: Audit | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.app = app
         self.compresses = compresses
         self.counts = counts
         self.audit = audit
+        self.turns = turns
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
@@ -115,10 +119,13 @@ class Envelope:
                 await self._authenticate(method, path, headers, context, given)
                 if "\0" in path or b"%00" in given.get("query_string", b""):
                     raise BadRequest("There is a NUL character in the address; remove it")
+                if self.turns is not None and context.principal is not None:
+                    exchange.turn = await self.turns.take(context.principal.project_id)
                 await self.app(cast("Scope", inner), exchange.receive, exchange.send)
             except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
                 await self._failed(error, exchange, path, headers, context)
             finally:
+                exchange.end_turn()
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
@@ -249,6 +256,12 @@ class _Exchange:
         self.status = 0
         self.began = False
         self.client_gone = False
+        self.turn: Turn | None = None
+
+    def end_turn(self) -> None:
+        """Let the project's next request begin: what follows is only sent."""
+        if self.turn is not None:
+            self.turn.end()
 
     async def receive(self) -> Any:
         """The next message of the request."""
@@ -265,6 +278,7 @@ class _Exchange:
             return
         if message["type"] == "http.response.start":
             self.began = True
+            self.end_turn()
             self.status = message["status"]
             extra = self._extra_headers()
             own = {name for name, _ in extra}

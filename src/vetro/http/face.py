@@ -23,6 +23,7 @@ from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
 from vetro.http.request_counts import RequestCounts
+from vetro.http.turns import Turns
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
@@ -73,6 +74,7 @@ def make_face(
     conditional: bool = False,
     counts: RequestCounts | None = None,
     audit: Audit | None = None,
+    turns: Turns | None = None,
 ) -> Face:
     """Make a face.
 
@@ -84,7 +86,7 @@ def make_face(
     /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     ``conditional``: whether its answers have entity tags, for the document.
-    ``counts``: counts its requests. ``audit``: writes its events.
+    ``counts``: counts its requests. ``audit``: writes its events. ``turns``: the share of each project.
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -100,6 +102,7 @@ def make_face(
             html=faults.html,
             text=faults.text,
             conditional=conditional,
+            turns=turns is not None,
         )
     )
     app = Litestar(
@@ -131,6 +134,7 @@ def make_face(
         compresses=compresses,
         counts=counts,
         audit=audit,
+        turns=turns,
     )
     envelope.document = finished
     envelope.replies = replies or {}

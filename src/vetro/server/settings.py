@@ -197,6 +197,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.total": (0, 2**20),
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
+    "api.project_requests": (0, 2**20),
+    "api.project_waiting": (0, 2**20),
     "cfapi.credentials_seconds": (0.1, 600),
     "stats.period": (0.01, 1440),
     "identity.cache_seconds": (0, 300),

@@ -1,0 +1,90 @@
+"""A share of the process for each project: a project that floods waits for itself, not others for it.
+
+All requests of a process are handled by one event loop. When one project sends hundreds at once, a
+request of another would be handled among them, and take hundreds of times as long. So of one project
+only some are handled at a time, from reading the body until the answer begins; further ones wait in
+a queue of their project, and above its length they are refused, which costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+from vetro.http.faults import TooManyRequests
+
+#: What a refused client is told to wait. Handling a whole queue takes about as long.
+RETRY_SECONDS = "1"
+
+
+@dataclass
+class _Share:
+    """What one project has: requests that are handled, and those that wait."""
+
+    handled: int = 0
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+
+
+class Turns:
+    """Counts requests by project.
+
+    ``at_once``: how many of one project are handled at a time; 0: any number. ``waiting``: how many
+    more may wait.
+    """
+
+    def __init__(self, at_once: int, waiting: int) -> None:
+        self.at_once = at_once
+        self.waiting = waiting
+        self._shares: dict[str, _Share] = {}
+
+    async def take(self, project: str) -> Turn:
+        """The project's next turn, when it comes. Errors: 429."""
+        share = self._shares.setdefault(project, _Share())
+        if not self.at_once or share.handled < self.at_once:
+            share.handled += 1
+            return Turn(self, project)
+        if len(share.waiting) >= self.waiting:
+            raise TooManyRequests(
+                f"{share.handled} requests of this project are being handled and"
+                f" {len(share.waiting)} wait already; send fewer at a time",
+                headers={"Retry-After": RETRY_SECONDS},
+            )
+        turn = asyncio.get_running_loop().create_future()
+        share.waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give_back(project)  # its turn had come just then
+            elif turn in share.waiting:
+                share.waiting.remove(turn)
+            raise
+        return Turn(self, project)
+
+    def give_back(self, project: str) -> None:
+        """End a turn: the project's next request has it."""
+        share = self._shares[project]
+        while share.waiting:
+            following = share.waiting.popleft()
+            if not following.done():
+                following.set_result(None)
+                return
+        share.handled -= 1
+        if not share.handled:
+            del self._shares[project]
+
+
+class Turn:
+    """A request that is being handled; ``end`` may be called again."""
+
+    def __init__(self, turns: Turns, project: str) -> None:
+        self._turns = turns
+        self._project = project
+        self._over = False
+
+    def end(self) -> None:
+        """Give the turn back."""
+        if not self._over:
+            self._over = True
+            self._turns.give_back(self._project)
