@@ -7,7 +7,7 @@ import pytest
 
 from vetro.catalog import Catalog
 from vetro.environments import CallAnswer, Environments, environments_face
-from vetro.http import assemble
+from vetro.http import NotFound, assemble
 from vetro.http.client import HttpClient
 
 Api = Any  # the fixture of conftest.py
@@ -258,3 +258,86 @@ async def test_a_component_is_changed_by_its_form_again(api: Api, package_zip: A
     assert [one["size"] for one in services] == [4]
     other = {"component_id": "none", "environment_id": environment}
     assert (await api.call("POST", "/wizards", other)).status == 404
+
+
+SERVICE_FORM = """
+Version: 1
+unitTemplates: [{}]
+Forms:
+- p:
+    fields:
+    - {name: name, type: string}
+    - {name: adminPassword, type: password, required: false}
+    - {name: domain, type: domain, required: false}
+    - {name: count, type: instance, attributeNames: units, initial: 1, minValue: 1, maxValue: 3}
+"""
+
+
+async def service_form(_project: str, name: str) -> tuple[str, str, str]:
+    """The form of the services that there are."""
+    if name not in ("webServer", "own.app"):
+        raise NotFound(f"There is no service {name}")
+    return name.title(), "2", SERVICE_FORM
+
+
+async def test_a_service_of_the_repository_is_filled_in(api: Api, tmp_path: Any) -> None:
+    """The form of a v0.3 service makes a flat one; filled in again it keeps ids and passwords."""
+    from .conftest import Users
+
+    face = environments_face(
+        Catalog(api.database, tmp_path / "packages"),
+        api.rooms.tasks,
+        Users(),
+        service_form=service_form,
+    )
+    assembly = assemble([face])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://flat") as http:
+        again = type(api)(http, api.database, api.rooms)
+        head = {"X-Auth-Token": "ann"}
+        environment = await again.environment()
+        session = await again.session(environment)
+        head |= {"X-Configuration-Session": session}
+        services = f"/environments/{environment}/services"
+        ad: dict[str, Any] = {
+            "type": "activeDirectory", "name": "ad", "domain": "acme.dc", "adminPassword": "p",
+            "units": [{"isMaster": True, "recoveryPassword": "r"}],
+        }  # fmt: skip
+        added = await http.request("POST", services, json=ad, headers=head)
+        assert added.status == 200, added.text
+
+        async def filled(start: dict[str, Any], values: dict[str, Any]) -> Any:
+            place = {"environment_id": environment, "session_id": session}
+            made = await again.call("POST", "/wizards", {**start, **place})
+            assert made.status == 200, made.text
+            page = f"/wizards/{made.json()['id']}/pages/p"
+            answer = await again.call("POST", page, {"values": values}, session=session)
+            assert answer.json()["valid"], answer.text
+            done = await again.call("POST", f"/wizards/{made.json()['id']}/finish", place)
+            assert done.status == 200, done.text
+            return done.json()["component"]
+
+        secret = {"adminPassword": "Abcdef1!", "adminPassword-clone": "Abcdef1!"}
+        values = {"name": "web", "domain": added.json()["id"], "count": 1, **secret}
+        made = await filled({"service": "webServer"}, values)
+        assert (made["type"], made["name"], made["domain"]) == ("webServer", "web", "acme.dc")
+        assert "adminPassword" not in made
+        unit = made["units"][0]["id"]
+        changed = await filled({"component_id": made["id"]}, {"name": "www", "count": 2})
+        assert (changed["id"], changed["name"], changed["domain"]) == (made["id"], "www", "acme.dc")
+        assert [one["id"] == unit for one in changed["units"]] == [True, False]
+        own = await filled({"service": "own.app"}, {"name": "own", "count": 1})
+        read = (await http.request("GET", services, headers=head)).json()
+        assert [one["id"] for one in read] == [added.json()["id"], made["id"], own["id"]]
+
+        assert (await again.call("POST", "/wizards", {"service": "none"})).status == 404
+        other = await again.environment("other")
+        taken = await again.session(other)
+        await again.add(other, taken)
+        started = await again.call("POST", "/wizards", {"service": "own.app"})
+        path = f"/wizards/{started.json()['id']}"
+        body = {"values": {"name": "x", "count": 1}}
+        assert (await again.call("POST", f"{path}/pages/p", body)).json()["valid"]
+        to = {"environment_id": other, "session_id": taken}
+        refused = await again.call("POST", f"{path}/finish", to)
+        assert (refused.status, "model_kind muranopl" in refused.text) == (400, True)
+    assert (await api.call("POST", "/wizards", {"service": "webServer"})).status == 404

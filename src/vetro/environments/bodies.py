@@ -131,6 +131,7 @@ START_WIZARD = Body(
     an_object(
         {
             "package": {"type": "string", "minLength": 1},
+            "service": _MAYBE_TEXT,
             "environment_id": _MAYBE_TEXT,
             "session_id": _MAYBE_TEXT,
             "quick": {"type": "boolean"},

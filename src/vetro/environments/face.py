@@ -35,7 +35,7 @@ from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
 from vetro.environments.uses import EnvironmentUses
 from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
-from vetro.environments.wizards import Wizards
+from vetro.environments.wizards import ServiceForm, Wizards
 from vetro.http import (
     Audit,
     Authenticator,
@@ -179,6 +179,7 @@ def environments_face(
     platform: Platform | None = None,
     api: ApiSection | None = None,
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
+    service_form: ServiceForm | None = None,
     policy: Policy | None = None,
     stats: StatsSection | None = None,
     audit: Audit | None = None,
@@ -187,7 +188,7 @@ def environments_face(
 
     ``flavors``: the sizes of instances that the back end knows, by name. ``platform``: what forms
     can choose from beside them. ``service_types``: the types of flat services that a project's
-    metadata repository adds. ``policy``: by default the built-in rules.
+    metadata repository adds. ``service_form``: their forms. ``policy``: by default the built-in rules.
     """
     rules = policy or catalog_policy()
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
@@ -225,7 +226,7 @@ def environments_face(
         calls,
         Upgrades(work.store, catalog, calls),
         TemplateStore(work.store),
-        Wizards(work.store, catalog, calls, offers),
+        Wizards(work.store, catalog, calls, offers, service_form),
         flavors,
         statistics,
         chosen,

@@ -20,6 +20,10 @@ WORKFLOW = "workflow"
 MURANOPL = "muranopl"
 #: Attributes that nobody changes once they are there.
 FIXED = ("id", "type", "created")
+NO_FLAT = (
+    "This environment has applications (model_kind muranopl): a flat service cannot be in it;"
+    " create an environment at /environments for it"
+)
 _TEXT, _FLAG, _PORT, _ADDRESS, _UNITS, _ANY = "text", "bool", "port", "address", "units", "any"
 
 
@@ -261,6 +265,24 @@ def keep_unit(old: Json, new: Json, known: ServiceType | None) -> None:
     for name in ("id", *(sorted(known.hidden_of_unit) if known else ())):
         if name in was and name not in node:
             node[name] = was[name]
+
+
+def remade(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
+    """A service whose form was filled in again: it and its units keep ids and what deployments set."""
+    kept(old, new)
+    before, units = old.get("units"), new.get("units")
+    if isinstance(before, list) and isinstance(units, list):
+        was = _objects(cast("list[Json]", before))
+        for place, unit in enumerate(_objects(cast("list[Json]", units))[: len(was)]):
+            unit.update({**was[place], **unit})
+    return {**old, **new}
+
+
+def name_domain(services: list[Json], service: dict[str, Json]) -> None:
+    """Say the domain by its name: forms choose the service that has it, workflows compare names."""
+    for one in _objects(services):
+        if one.get("id") == service.get("domain") and one.get("type") == "activeDirectory":
+            service["domain"] = one.get("domain")
 
 
 # What is read

@@ -115,7 +115,7 @@ def _merge(base: Json, mine: Json, current: Json, path: str, lost: list[str]) ->
     elif isinstance(mine, list) and isinstance(current, list):
         ours_, theirs_ = cast("list[Json]", mine), cast("list[Json]", current)
         before = cast("list[Json]", base) if isinstance(base, list) else []
-        if all(header(one) is not None for one in (*before, *ours_, *theirs_)):
+        if all(object_id(one) is not None for one in (*before, *ours_, *theirs_)):
             return _merge_objects(before, ours_, theirs_, path, lost)
     return cast("Json", mine)
 

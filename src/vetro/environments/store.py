@@ -566,6 +566,8 @@ class EnvironmentStore:
             await self.lock(tx, environment_id)
             row = await self.environment(tx, principal, environment_id)
             session = await self.writable(tx, row, session_id)
+            if row.model_kind == WORKFLOW:
+                return True
             opened = and_(sessions.c.environment_id == row.id, sessions.c.state == states.OPENED)
             others = await tx.execute(select(sessions.c.model).where(opened))
             models: list[dict[str, Any]] = [

@@ -214,10 +214,7 @@ async def append(call: Call) -> Json:
     added = cast("list[Json]", body if isinstance(body, list) else [body])
     if await _kind(call) != flat.WORKFLOW and not await _switched(call, added, parts):
         if any(flat.is_flat(one) for one in added) and not parts:
-            raise BadRequest(
-                "This environment has applications (model_kind muranopl): a flat service cannot be"
-                " in it; create an environment at /environments for it"
-            )
+            raise BadRequest(flat.NO_FLAT)
         return await model_endpoints.append(call)
     defined = await _defined(call, added if not parts else ())
 

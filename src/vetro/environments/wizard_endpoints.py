@@ -45,11 +45,14 @@ def _language(call: Call) -> str:
 
 
 async def start(call: Call) -> Json:
-    """Start to fill in the form of a package; with ``component_id`` the one that made a component."""
-    given = await _object(call, "package", "environment_id", "session_id", "quick", "component_id")
-    if _text(given, "package") is None and _text(given, "component_id") is None:
+    """Start to fill in the form of a package, or of a service of the metadata repository; with
+    ``component_id`` the one that made a component."""
+    which = ("package", "service", "component_id")
+    given = await _object(call, *which, "environment_id", "session_id", "quick")
+    if not any(_text(given, name) for name in which):
         raise BadRequest(
-            "package is required: the id of a package (or component_id, to open one again)"
+            "package is required: the id of a package (or service: the name of a service of the"
+            " metadata repository, or component_id, to open one again)"
         )
     quick = given.get("quick", False)
     if not isinstance(quick, bool):
@@ -58,6 +61,7 @@ async def start(call: Call) -> Json:
         call.principal,
         {
             "package": _text(given, "package"),
+            "service": _text(given, "service"),
             "environment_id": _text(given, "environment_id"),
             "session_id": _text(given, "session_id") or call.session,
             "quick": quick,

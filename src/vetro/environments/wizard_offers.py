@@ -100,7 +100,7 @@ class WizardOffers:
             services = cast("list[Any]", (model.get("Objects") or {}).get("services") or [])
             components = [
                 component(one) for one in services
-                if header(one) is not None and object_id(one) != row.component_id
+                if object_id(one) not in (None, row.component_id)
             ]  # fmt: skip
             if kinds.get("networks"):
                 query = select(environments.c.name).where(
@@ -123,7 +123,7 @@ class WizardOffers:
 
 
 def component(service: Any) -> Component:
-    """An application of a model, as fields name it."""
-    block = header(service) or {}
+    """An application or a flat service of a model, as fields name it."""
+    block = header(service) or service
     name = block.get("name") or service.get("name") or ""
     return Component(str(object_id(service)), str(name), str(block.get("type") or ""))

@@ -7,13 +7,15 @@ shown last. So two wizards of one package do not meet, and a restart loses nothi
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, cast
 
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import Catalog, api_time
-from vetro.environments.model import list_index, new_id
+from vetro.environments import flat, states
+from vetro.environments.model import list_index, new_id, object_id
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import wizards
@@ -35,14 +37,22 @@ from vetro.storage import Transaction
 KEPT_DAYS = 30
 """How long a wizard that nobody touches and that made no component is kept."""
 Json = dict[str, Any]
+#: Title, version and form of a service of a project's metadata repository, by its name. Errors: 404.
+ServiceForm = Callable[[str, str], Awaitable[tuple[str, str, str]]]
 
 
 class Wizards:
     """The wizards of all projects."""
 
     def __init__(
-        self, store: EnvironmentStore, catalog: Catalog, calls: CallStore, offers: WizardOffers
+        self,
+        store: EnvironmentStore,
+        catalog: Catalog,
+        calls: CallStore,
+        offers: WizardOffers,
+        service_form: ServiceForm | None = None,
     ) -> None:
+        self._service_form = service_form
         self.store = store
         self.database = store.database
         self.catalog = catalog
@@ -66,10 +76,13 @@ class Wizards:
         """Start a wizard. Errors: 400 for a form that cannot be read, 403, 404."""
         if body.get("component_id") is not None:
             return await self._again(principal, body)
-        package = await self.catalog.show(principal, str(body["package"]))
-        form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
-        if not form_text.strip():
-            form_text = await self._generated(principal, package)
+        if body.get("service") is not None:
+            package, form_text = await self._service(principal, body["service"])
+        else:
+            package = await self.catalog.show(principal, str(body["package"]))
+            form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
+            if not form_text.strip():
+                form_text = await self._generated(principal, package)
         now = self.database.clock.now()
         values: Json = {
             "id": new_id(),
@@ -103,6 +116,21 @@ class Wizards:
             )
             await tx.execute(insert(wizards).values(**values))
         return await self.show(principal, values["id"], body.get("session_id"))
+
+    async def _service(self, principal: Principal, name: str) -> tuple[Json, str]:
+        """A service of the metadata repository as a package of that name, and its form (B9)."""
+        if self._service_form is None:
+            raise NotFound("There is no metadata repository here")
+        if len(name) > wizards.c.package_name.type.length:
+            raise BadRequest(f"The name of the service is too long for a wizard: {name:.80}…")
+        title, version, form_text = await self._service_form(principal.project_id, name)
+        about = {
+            "id": "",
+            "fully_qualified_name": name,
+            "name": title[:80],
+            "version": version[:64],
+        }
+        return about, form_text
 
     async def _again(self, principal: Principal, body: Json) -> Json:
         """A wizard with the values that made a component. Errors: 404 when no form made it."""
@@ -323,8 +351,14 @@ class Wizards:
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
 
+        is_service = flat.is_flat(model)
+        if is_service and not await self.store.become_flat(principal, target, session_id):
+            raise BadRequest(flat.NO_FLAT)
+
         def add(objects: Json) -> Json:
             services = cast("list[Any]", objects.setdefault("services", []))
+            if is_service:
+                return _add_service(services, model, row)
             if row.component_id is None:
                 services.append(model)
                 return model
@@ -333,13 +367,14 @@ class Wizards:
             return services[place]
 
         component = await self.store.change_objects(principal, target, session_id, add)
+        component_id = object_id(component)
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(wizards)
                 .where(wizards.c.id == id_)
                 .values(
                     environment_id=target,
-                    component_id=component["?"]["id"],
+                    component_id=component_id,
                     updated=self.database.clock.now(),
                 )
             )
@@ -347,17 +382,30 @@ class Wizards:
             await tx.execute(
                 delete(wizards).where(
                     wizards.c.environment_id == target,
-                    wizards.c.component_id == component["?"]["id"],
+                    wizards.c.component_id == component_id,
                     wizards.c.id != id_,
                 )
             )
-        return {"environment_id": target, "component": component}
+        shown = flat.shown([component], states.PENDING)[0] if is_service else component
+        return {"environment_id": target, "component": shown}
 
     async def remove(self, principal: Principal, id_: str) -> None:
         """Forget a wizard and what was entered in it."""
         async with self.database.transaction() as tx:
             await self._row(tx, principal, id_)
             await tx.execute(delete(wizards).where(wizards.c.id == id_))
+
+
+def _add_service(services: list[Any], model: Json, row: Row[Any]) -> Json:
+    """Add a flat service, or put it in the place of the one whose form was opened again."""
+    flat.name_domain(services, model)
+    if row.component_id is None:
+        flat.check_new(model, {row.package_name})
+        services.append(model)
+        return model
+    place = list_index(services, row.component_id)
+    services[place] = flat.remade(services[place], model)
+    return services[place]
 
 
 def form_of(row: Any) -> Form:

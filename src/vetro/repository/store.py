@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import and_, delete, insert, select
 
-from vetro.http import Forbidden, NotFound
+from vetro.http import BadRequest, Forbidden, NotFound
 from vetro.repository.archives import (
     client_archive,
     needed,
@@ -280,6 +280,20 @@ class Repository:
         """The names of a project's enabled services: the types that object models may have."""
         services = (await self.definitions(project_id)).services.values()
         return frozenset(one.name for one in services if one.manifest.enabled)
+
+    async def service_form(self, project_id: str, name: str) -> tuple[str, str, str]:
+        """Title, version and form of a service that clients get. Errors: 404, 400 without a form."""
+        definitions = await self.definitions(project_id)
+        service = service_named(definitions, name)
+        if not service.valid or not service.manifest.enabled:
+            why = "is not valid" if not service.valid else "is switched off"
+            raise NotFound(f"The service {name} {why}: see /admin/services/{name}/info")
+        forms = service.manifest.sections["ui"]
+        if not forms:
+            raise BadRequest(f"The service {name} has no form: its manifest lists none as ui")
+        text = (await self.content(project_id, "ui", forms[0])).decode("utf-8", "replace")
+        version = str(service.manifest.values.get("service_version", ""))
+        return service.manifest.display_name, version, text
 
     async def reset_caches(self, project_id: str) -> None:
         """Forget archives and parsed files (§8.8): the next calls make them again."""

@@ -330,6 +330,7 @@ class _Up:
                     debug=settings.server.debug,
                     api=settings.api,
                     service_types=definitions.service_types,
+                    service_form=definitions.service_form,
                     policy=policy,
                     stats=settings.stats,
                     audit=self._notifying.audit(),
