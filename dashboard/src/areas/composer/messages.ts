@@ -3,6 +3,9 @@ import { catalogue } from '~/i18n';
 export const messages = catalogue({
   en: {
     title: 'Add {name}',
+    services: 'Services to add',
+    noServices: 'No service is enabled and valid.',
+    definitions: 'Service definitions',
     step: 'Step {number} of {count}',
     back: 'Back',
     next: 'Next',
@@ -35,6 +38,9 @@ export const messages = catalogue({
   },
   de: {
     title: '{name} hinzufügen',
+    services: 'Dienste zum Hinzufügen',
+    noServices: 'Kein Dienst ist eingeschaltet und gültig.',
+    definitions: 'Dienstdefinitionen',
     step: 'Schritt {number} von {count}',
     back: 'Zurück',
     next: 'Weiter',

@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams } from '@tanstack/react-router';
 import { packageQuery } from '~/areas/catalog/queries';
+import { definitionQuery } from '~/areas/definitions/queries';
 import { ensureSession, environmentQuery, refreshEnvironment } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Page, PageError } from '~/ui/page';
@@ -11,21 +12,41 @@ import { Wizard } from './wizard';
 
 /** Adds an application to an environment. */
 export function AddApplication() {
-  const t = useTexts(messages);
   const { environmentId, packageId } = useParams({ from: '/shell/environments/$environmentId/add/$packageId' });
+  const { data, error } = useQuery(packageQuery(packageId));
+  return <Add environmentId={environmentId} name={data?.name} lead={data?.description} error={error} packageId={packageId} />;
+}
+
+/** Adds a service of the project's definitions to an environment. */
+export function AddService() {
+  const { environmentId, service } = useParams({ from: '/shell/environments/$environmentId/add-service/$service' });
+  const { data, error } = useQuery(definitionQuery(service));
+  return <Add environmentId={environmentId} name={data && (data.info.service_display_name ?? service)} lead={data?.info.description} error={error} service={service} />;
+}
+
+interface AddProps {
+  environmentId: string;
+  name: string | undefined;
+  lead: string | undefined;
+  error: Error | null;
+  packageId?: string;
+  service?: string;
+}
+
+function Add({ environmentId, name, lead, error, ...what }: AddProps) {
+  const t = useTexts(messages);
   const navigate = useNavigate();
   const queries = useQueryClient();
   const environment = useQuery(environmentQuery(environmentId));
-  const application = useQuery(packageQuery(packageId));
   const session = useQuery({ queryKey: ['environment', environmentId, 'ensured'], queryFn: () => ensureSession(queries, environmentId), staleTime: Infinity, gcTime: 0 });
-  const error = environment.error ?? application.error ?? session.error;
+  const failed = environment.error ?? error ?? session.error;
   const leave = () => void navigate({ to: '/environments/$environmentId', params: { environmentId } });
-  if (error) return <PageError error={error} />;
-  if (!environment.data || !application.data || !session.data) return <Loader />;
+  if (failed) return <PageError error={failed} />;
+  if (!environment.data || name === undefined || !session.data) return <Loader />;
   return (
     <Page
-      title={t('title', { name: application.data.name })}
-      lead={application.data.description}
+      title={t('title', { name })}
+      lead={lead}
       path={[
         [t('environments'), '/environments'],
         [environment.data.name, `/environments/${environmentId}`],
@@ -33,12 +54,12 @@ export function AddApplication() {
     >
       <Card maw={720}>
         <Wizard
-          packageId={packageId}
+          {...what}
           environmentId={environmentId}
           session={session.data}
           onCancel={leave}
           onFinished={() => {
-            notifications.show({ message: t('finished', { name: application.data.name }) });
+            notifications.show({ message: t('finished', { name }) });
             void refreshEnvironment(queries, environmentId).then(leave);
           }}
         />

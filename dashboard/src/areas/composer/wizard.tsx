@@ -18,11 +18,14 @@ type Values = Record<string, unknown>;
 export interface Component {
   '?': { id: string; type: string; name?: string };
   name?: string;
+  [property: string]: unknown;
 }
 
 interface WizardProps {
   /** A package to make a component of, or a component whose form is opened again. */
   packageId?: string;
+  /** A service of the project's definitions instead of a package. */
+  service?: string;
   componentId?: string;
   environmentId?: string;
   session?: string;
@@ -37,12 +40,12 @@ const headerOf = (session: string | undefined) => (session ? { 'X-Configuration-
 const CHECK_AFTER = 350;
 
 /** Fills in a package's form, page after page; the service validates while one types. */
-export function Wizard({ packageId, componentId, environmentId, session, deliver, onFinished, onCancel }: WizardProps) {
+export function Wizard({ packageId, service, componentId, environmentId, session, deliver, onFinished, onCancel }: WizardProps) {
   const { language } = useLanguage();
   const begun = useQuery({
-    queryKey: ['wizard', packageId, componentId, environmentId, session],
+    queryKey: ['wizard', packageId, service, componentId, environmentId, session],
     queryFn: () =>
-      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), quick: true } })),
+      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), quick: true } })),
     staleTime: Infinity,
     gcTime: 0,
   });

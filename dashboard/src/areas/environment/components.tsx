@@ -6,6 +6,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { catalogApi } from '~/api/client';
 import { Palette } from '~/areas/composer/palette';
+import { ServicePalette } from '~/areas/composer/services';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Empty } from '~/ui/page';
@@ -13,7 +14,7 @@ import { When } from '~/ui/when';
 import { ActionDialog } from './action';
 import classes from './list.module.css';
 import { messages } from './messages';
-import { changesOf, ensureSession, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
+import { changesOf, ensureSession, hasServices, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
 
 const LEVELS: Record<string, string> = { error: 'red', warning: 'yellow' };
@@ -24,21 +25,25 @@ export function Components() {
   const { environmentId, environment, session, components } = useShownEnvironment();
   const { data: statuses } = useQuery(statusesQuery(environmentId));
   if (!environment) return null;
+  const flat = hasServices(environment);
+  const palette = !isBusy(environment.status) && (flat ? <ServicePalette environmentId={environmentId} /> : <Palette environmentId={environmentId} />);
   if (components.length === 0) {
     return (
       <Stack gap="xl">
       <Empty
         icon={IconPuzzle}
-        title={t('noComponents')}
+        title={t(flat ? 'noServices' : 'noComponents')}
         action={
-          <Button leftSection={<IconPlus size={16} />} disabled={isBusy(environment.status)} onClick={() => void navigate({ to: '/catalog', search: { environment: environmentId } })}>
-            {t('add')}
-          </Button>
+          flat ? undefined : (
+            <Button leftSection={<IconPlus size={16} />} disabled={isBusy(environment.status)} onClick={() => void navigate({ to: '/catalog', search: { environment: environmentId } })}>
+              {t('add')}
+            </Button>
+          )
         }
       >
-        {t('noComponentsText')}
+        {t(flat ? 'noServicesText' : 'noComponentsText')}
       </Empty>
-      {!isBusy(environment.status) && <Palette environmentId={environmentId} />}
+      {palette}
       </Stack>
     );
   }
@@ -50,7 +55,7 @@ export function Components() {
         <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} />
       ))}
     </Stack>
-    {!isBusy(environment.status) && <Palette environmentId={environmentId} />}
+    {palette}
     </Stack>
   );
 }

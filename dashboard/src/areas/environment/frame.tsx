@@ -13,7 +13,7 @@ import { messages as common } from '~/ui/messages';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { messages } from './messages';
 import { Progress } from './progress';
-import { changesOf, currentSession, deploymentsQuery, ensureSession, environmentQuery, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { changesOf, currentSession, deploymentsQuery, ensureSession, environmentQuery, hasServices, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
 import { Status } from './status';
 
 /** What an environment's pages share: its name, status, changes, and what can be done with it. */
@@ -35,7 +35,7 @@ export function EnvironmentFrame() {
   const tab = section === 'components' ? '' : section === 'deployments' ? 'history' : section;
   const running = deployments.data?.find((one) => !one.finished);
   return (
-    <Page title={environment.name} aside={<Status environment={environment} />} path={[[t('title'), '/environments']]} actions={<Actions environment={environment} session={session} />}>
+    <Page title={environment.name} aside={<Status environment={environment} />} lead={hasServices(environment) ? t('kind_workflow') : undefined} path={[[t('title'), '/environments']]} actions={<Actions environment={environment} session={session} />}>
       <Stack gap="lg">
         <Overtaken environment={environment} sessions={sessions.data ?? []} />
         {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
@@ -86,9 +86,11 @@ function Actions({ environment, session }: { environment: Environment; session: 
   const deployable = changesOf(session).length > 0 || environment.status === 'deploy failure';
   return (
     <>
-      <Button variant="default" leftSection={<IconPlus size={16} />} disabled={busy} onClick={() => void navigate({ to: '/catalog', search: { environment: id } })}>
-        {t('add')}
-      </Button>
+      {!hasServices(environment) && (
+        <Button variant="default" leftSection={<IconPlus size={16} />} disabled={busy} onClick={() => void navigate({ to: '/catalog', search: { environment: id } })}>
+          {t('add')}
+        </Button>
+      )}
       <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void deploy()}>
         {environment.version > 0 ? t('update') : t('deploy')}
       </Button>

@@ -31,6 +31,12 @@ export const addRoute = createRoute({
   component: lazyRouteComponent(() => import('../composer/page'), 'AddApplication'),
 });
 
+export const addServiceRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: '/environments/$environmentId/add-service/$service',
+  component: lazyRouteComponent(() => import('../composer/page'), 'AddService'),
+});
+
 export const editRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: '/environments/$environmentId/edit/$componentId',
@@ -40,6 +46,7 @@ export const editRoute = createRoute({
 export const environmentRoutes = [
   listRoute,
   addRoute,
+  addServiceRoute,
   editRoute,
   environmentRoute.addChildren([componentsRoute, componentRoute, historyRoute, deploymentRoute, modelRoute, topologyRoute]),
 ] as const;

@@ -1,4 +1,4 @@
-import { Button, Card, Group, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Card, Group, Radio, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
 import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
@@ -11,7 +11,7 @@ import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
 import { When } from '~/ui/when';
 import { messages } from './messages';
-import { environmentsQuery, type ListedEnvironment } from './queries';
+import { environmentsQuery, hasServices, type ListedEnvironment } from './queries';
 import { Status } from './status';
 import classes from './list.module.css';
 
@@ -77,6 +77,7 @@ function Tile({ environment }: { environment: ListedEnvironment }) {
         </Text>
       )}
       <Text size="sm" c="dimmed" mt="auto">
+        {t(hasServices(environment) ? 'kind_workflow' : 'kind_muranopl')} ·{' '}
         {environment.version === 0 ? t('never') : `${t('version')} ${environment.version}`} · <When at={environment.updated} />
       </Text>
     </Card>
@@ -89,6 +90,7 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
   const explained = useExplained();
   const queries = useQueryClient();
   const [name, setName] = useState('');
+  const [kind, setKind] = useState('muranopl');
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const navigate = useNavigate();
@@ -99,7 +101,8 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     }
     setBusy(true);
     try {
-      const made = await data(catalogApi.POST('/v1/environments', { body: { name: name.trim() } }));
+      const body = { name: name.trim() };
+      const made = await data(kind === 'workflow' ? catalogApi.POST('/environments', { body }) : catalogApi.POST('/v1/environments', { body }));
       await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
       setName('');
       await navigate({ to: '/environments/$environmentId', params: { environmentId: made.id } });
@@ -132,6 +135,12 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
               setProblem('');
             }}
           />
+          <Radio.Group label={t('kind')} value={kind} onChange={setKind}>
+            <Stack gap="xs" mt="xs">
+              <Radio value="muranopl" label={t('kind_muranopl')} description={t('kindHint_muranopl')} />
+              <Radio value="workflow" label={t('kind_workflow')} description={t('kindHint_workflow')} />
+            </Stack>
+          </Radio.Group>
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               {c('cancel')}

@@ -36,6 +36,17 @@ export interface Change {
   properties?: string[];
 }
 
+/** An environment has applications of packages, or flat services of version 0.3. */
+export const hasServices = (environment: { model_kind: string }) => environment.model_kind === 'workflow';
+
+/** Flat services have `id` and `type` beside their attributes: with a header they are shown as components are. */
+export function withHeader(service: Record<string, unknown>, kind = 'service'): Component {
+  if (service['?']) return service as Component;
+  const { id = '', type = kind, name = '', units, ...more } = service;
+  const inside = Array.isArray(units) ? { units: (units as Record<string, unknown>[]).map((unit) => withHeader(unit, 'unit')) } : {};
+  return { '?': { id: String(id), type: String(type), name: String(name || type) }, name: String(name), ...more, ...inside };
+}
+
 const IN_PROGRESS = new Set(['deploying', 'deleting']);
 
 export const isBusy = (status: string) => IN_PROGRESS.has(status);
@@ -63,8 +74,11 @@ export const changesOf = (session: OpenedSession | undefined) => (session && Arr
 export const environmentQuery = (id: string, session?: string) =>
   queryOptions({
     queryKey: ['environment', id, 'shown', session ?? ''],
-    queryFn: () =>
-      data(catalogApi.GET('/v1/environments/{environment_id}', { params: { path: { environment_id: id }, header: session ? { 'X-Configuration-Session': session } : {} } })),
+    queryFn: async () => {
+      const shown = await data(catalogApi.GET('/v1/environments/{environment_id}', { params: { path: { environment_id: id }, header: session ? { 'X-Configuration-Session': session } : {} } }));
+      const services = (shown.services as unknown as Record<string, unknown>[]).map((one) => withHeader(one));
+      return { ...shown, services: services as unknown as typeof shown.services };
+    },
     refetchInterval: (query) => (query.state.data && isBusy(query.state.data.status) ? 2_000 : 15_000),
   });
 

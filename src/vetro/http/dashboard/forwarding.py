@@ -14,7 +14,7 @@ from vetro.http.faults import Forbidden, NoSuchPath
 from vetro.http.headers import Headers, header
 
 #: First segments below ``/api`` that belong to faces.
-FORWARDED = ("v1", "identity", "compute", "repository")
+FORWARDED = ("v1", "environments", "identity", "compute", "repository")
 #: Sent with every request that changes something. No form and no page of another origin can send it.
 CSRF_HEADER = "X-Vetro-Dashboard"
 #: What says who asks is the session alone.
