@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from vetro.http import Fault
 from vetro.repository import Repository, RepositorySection, store
 from vetro.repository.archives import client_archive
 from vetro.storage import Database
 
-from .conftest import Api, pack, unpack
+from .conftest import SHIPPED, Api, opened, pack, unpack
 
 
 async def test_conductor_gets_what_enabled_services_list(api: Api) -> None:
@@ -184,6 +185,76 @@ async def test_large_upload_of_shipped_files_is_shared(api: Api, database: Datab
     assert await stored() == before + 1
     await api.ok("DELETE", "/admin/services/own.app")
     assert await stored() == before
+
+
+async def test_services_that_nobody_gets_can_be_fetched(api: Api) -> None:
+    """A service that is switched off and lacks a file can be downloaded, with the files there are."""
+    await api.ok("POST", "/admin/services/demoService/toggle_enabled")
+    await api.ok("DELETE", "/admin/workflows/Demo.xml")
+    files = unpack((await api.call("GET", "/client/services/demoService")).content)
+    assert "workflows/Demo.xml" not in files
+    assert sorted(files) == [
+        "agent/Demo.template",
+        "demoService-manifest.yaml",
+        "heat/Demo.template",
+        "scripts/Linux/run.sh",
+        "ui/Demo.yaml",
+        "workflows/Common.xml",
+    ]
+    assert files["ui/Demo.yaml"] == SHIPPED["ui_forms/Demo.yaml"].encode()
+
+
+async def test_a_damaged_archive_is_built_again(api: Api, database: Database) -> None:
+    """A stored archive whose bytes are not those of its hash counts as absent."""
+    from vetro.repository.tables import archives
+
+    good = (await api.call("GET", "/client/conductor")).content
+    async with database.transaction() as tx:
+        await tx.execute(archives.update().values(content=good[:-9]))
+    assert (await api.call("GET", "/client/conductor")).content == good
+
+
+async def test_directories_are_settings(database: Database, shipped: Path) -> None:
+    """An operator names the directories of archives and of trees; empty: the archive's root."""
+    settings: dict[str, Any] = {
+        "output": {"workflows": "", "heat": "heat"},
+        "directories": {"workflows": "xml"},
+    }
+    (shipped / "workflows").rename(shipped / "xml")
+    async for api in opened(database, shipped, **settings):
+        files = await api.archive("conductor")
+        assert {"Common.xml", "heat/Demo.template", "templates/agent/Demo.template"} < set(files)
+        assert "xml/Common.xml" in unpack((await api.call("GET", "/admin/export")).content)
+        assert "workflows/Common.xml" in unpack(
+            (await api.call("GET", "/client/services/webServer")).content
+        )
+    for wrong in (
+        {"output": {"x": "a"}},
+        {"output": {"heat": "../a"}},
+        {"directories": {"ui": ""}},
+    ):
+        with pytest.raises(ValueError, match="repository"):
+            Repository(database, RepositorySection(**wrong), shipped)
+
+
+async def test_forms_of_services(api: Api) -> None:
+    """Wizards get title, version and form of services that clients get, and of no others."""
+    assert await api.repository.service_form("p", "demoService") == (
+        "Demo Service",
+        "1",
+        SHIPPED["ui_forms/Demo.yaml"],
+    )
+    await api.ok("PUT", "/admin/services/my.app", json={"service_display_name": "x"})
+    await api.ok("POST", "/admin/services/webServer/toggle_enabled")
+    await api.ok("DELETE", "/admin/workflows/Demo.xml")
+    for name, said in (
+        ("none", "no service"),
+        ("my.app", "no form"),
+        ("webServer", "switched off"),
+        ("demoService", "not valid"),
+    ):
+        with pytest.raises(Fault, match=said):
+            await api.repository.service_form("p", name)
 
 
 OWN = "full_service_name: own.app\nservice_display_name: Own\nworkflows: [Common.xml]\n"

@@ -342,6 +342,31 @@ async def test_the_role_for_changes(database: Database, shipped: Path) -> None:
             assert (await api.call("POST", path, user=user)).status == status
 
 
+async def test_an_administrators_client_edits_a_service(api: Api) -> None:
+    """A file is added to a service and taken out of it, as the administrators' dashboards do it (§11.2)."""
+    service = "/admin/services/webServer"
+    await api.ok("POST", "/admin/scripts?filename=new.sh", b"#!/bin/sh\n")
+    info, files = await api.ok("GET", f"{service}/info"), await api.ok("GET", service)
+    files["scripts"].append("new.sh")
+    await api.ok("PUT", service, json={**info, **files, "version": "0.1", "service_version": 2})
+    assert "templates/agent/scripts/new.sh" in await api.archive("conductor")
+    after = await api.ok("GET", f"{service}/info")
+    assert (after["service_version"], after["version"], after["valid"]) == (2, "0.1", True)
+    files["scripts"].remove("new.sh")
+    await api.ok("PUT", service, json={**after, **files})
+    await api.ok("DELETE", "/admin/scripts/new.sh")
+    assert (await api.ok("GET", service))["scripts"] == []
+    assert (await api.ok("GET", f"{service}/info"))["valid"] is True
+
+
+async def test_deleting_a_manifests_file_keeps_the_others(api: Api) -> None:
+    """A manifest that is deleted as a file takes its service along, and no file (§7.4)."""
+    await api.ok("DELETE", "/admin/manifests/webServer-manifest.yaml")
+    assert (await api.call("GET", "/admin/services/webServer")).status == 404
+    assert "Web.xml" in (await api.ok("GET", "/admin/workflows"))["workflows"]
+    assert (await api.call("GET", "/admin/ui/Web.yaml")).status == 200
+
+
 async def test_two_uploads_of_services_at_once(api: Api) -> None:
     """Services that are uploaded at the same time all arrive; of clashing ones one is refused whole."""
 

@@ -36,6 +36,7 @@ from vetro.storage import Transaction
 
 KEPT_DAYS = 30
 """How long a wizard that nobody touches and that made no component is kept."""
+LONGEST_NAME = 128
 Json = dict[str, Any]
 #: Title, version and form of a service of a project's metadata repository, by its name. Errors: 404.
 ServiceForm = Callable[[str, str], Awaitable[tuple[str, str, str]]]
@@ -121,8 +122,8 @@ class Wizards:
         """A service of the metadata repository as a package of that name, and its form (B9)."""
         if self._service_form is None:
             raise NotFound("There is no metadata repository here")
-        if len(name) > wizards.c.package_name.type.length:
-            raise BadRequest(f"The name of the service is too long for a wizard: {name:.80}…")
+        if len(name) > LONGEST_NAME:
+            raise BadRequest(f"Services with forms have names of at most {LONGEST_NAME} characters")
         title, version, form_text = await self._service_form(principal.project_id, name)
         about = {
             "id": "",
