@@ -830,6 +830,21 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log")
 
 
+def test_who_watches_is_asked_about_a_package_that_is_there(
+    service: Service, package: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Skip, update or abort, when no option has said it; the option's first letter will do."""
+    there = package("7.0.0")
+    service.ok("package", "import", there)
+    monkeypatch.setattr("vetro.cli.terminal.choices.is_watched", lambda: True)
+    for letter, code, said in (("s", 0, "7.0.0"), ("u", 0, "7.0.0"), ("a", 1, "catalog already")):
+        found, text = service.run("package", "import", there, input=f"{letter}\n")
+        assert (found, said in text, "Skip it (s)" in text) == (code, True, True), text
+        found, text = service.run("package", "import", there, "--exists-action", letter)
+        assert (found, said in text, "Skip it (s)" in text) == (code, True, False), text
+    assert service.run("package", "delete", "--yes", "test.Shop", "--version", "7.0.0")[0] == 0
+
+
 def test_archives_that_are_not_what_was_promised(service: Service, shelf: Any) -> None:
     """Another hash, another package, another version: nothing of it enters the catalog."""
     archive = shelf.add("b.Web", "1.0.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +16,8 @@ from vetro.cli.catalog.uploading import find_same, read_archive, replace_package
 from vetro.cli.client.connection import Connection
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
-from vetro.cli.terminal.output import CommandError, say
+from vetro.cli.terminal import choices
+from vetro.cli.terminal.output import CommandError, say, wants_json
 from vetro.compute.client import machines
 from vetro.compute.wire import NewImage
 from vetro.http import Fault
@@ -37,15 +39,64 @@ CATEGORIES = click.option(
 )
 
 
-def exists_option(default: str) -> Callable[[Command], Command]:
-    """The option that says what is done with a package that the catalog has."""
+ACTIONS = ("abort", "skip", "update")
+
+
+def exists_option(default: str, *, asks: bool = False) -> Callable[[Command], Command]:
+    """The option that says what is done with a package that the catalog has; its first letter will do.
+
+    ``asks``: who watches the command is asked when the option is not given.
+    """
+
+    def whole(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str:
+        if given is None:
+            return ASK if asks and choices.is_watched() and not wants_json() else default
+        return next(action for action in ACTIONS if action.startswith(given))
+
+    asked = "asked on a terminal, else " if asks else ""
     return click.option(
         "--exists-action",
-        type=click.Choice(["abort", "skip", "update"]),
-        default=default,
-        show_default=True,
-        help="What to do with a package that is in the catalog already.",
+        type=click.Choice([*ACTIONS, *(action[0] for action in ACTIONS)]),
+        metavar=f"[{'|'.join(ACTIONS)}]",
+        callback=whole,
+        help=f"What to do with a package that is in the catalog already [{asked}{default}].",
     )
+
+
+ASK = "ask"
+
+
+def action_for(name: str, version: str, chosen: str) -> str:
+    """What is done with a package that the catalog has: as chosen, or as somebody says now."""
+    if chosen != ASK:
+        return chosen
+    click.echo(f"{name} {version} is in the catalog already.", err=True)
+    letters = {action[0]: action for action in ACTIONS}
+    said = click.prompt(
+        "Skip it (s), update it (u), or abort (a)", type=click.Choice(list(letters)), err=True
+    )
+    return letters[said]
+
+
+def import_archive(
+    connection: Connection, path: Path, exists_action: str, public: bool, categories: Sequence[str]
+) -> dict[str, Any]:
+    """Upload an archive or a directory; the catalog's package, or the one that stays."""
+    content = read_archive(path)
+    metadata: dict[str, Any] = {"is_public": public, "categories": list(categories)}
+    existing = None if exists_action == "abort" else find_same(connection, content, path)
+    if existing is not None:
+        name, version = existing["fully_qualified_name"], existing["version"]
+        exists_action = action_for(name, version, exists_action)
+    if existing is None or exists_action == "abort":
+        # The service says why it does not take the one that is there.
+        return upload_archive(connection, path.stem, content, **metadata)
+    if exists_action == "skip":
+        return existing
+    # What is not said stays as it was.
+    metadata["is_public"] = public or existing["is_public"]
+    metadata["categories"] = list(categories) or existing["categories"]
+    return replace_package(connection, existing, path.stem, content, **metadata)
 
 
 @dataclass
@@ -108,10 +159,10 @@ class PackageImport(Gathering):
             if existing is None:
                 upload_archive(self.connection, name, content, **metadata)
                 self.note(name, version, "imported")
-            elif self.exists_action == "skip":
+            elif (action := action_for(name, version, self.exists_action)) == "skip":
                 self.note(name, version, "skipped", "it is in the catalog already")
                 return True
-            elif self.exists_action == "update":
+            elif action == "update":
                 metadata["is_public"] = self.public or existing["is_public"]
                 metadata["categories"] = list(self.categories) or existing["categories"]
                 replace_package(self.connection, existing, name, content, **metadata)

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from vetro.cli.catalog.bundle import NO_IMAGES, OUTPUT, REPO_URL, directory_for
-from vetro.cli.catalog.importing import CATEGORIES, PUBLIC, PackageImport, exists_option
+from vetro.cli.catalog.importing import (
+    CATEGORIES,
+    PUBLIC,
+    PackageImport,
+    exists_option,
+    import_archive,
+)
 from vetro.cli.catalog.repository import ARCHIVE_BYTES, Repository, SourceError, is_address
-from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
 from vetro.cli.client.name_completion import CATEGORY, PACKAGE
 from vetro.cli.offline.checking import findings_of_upload
@@ -104,7 +109,7 @@ def refuse_bad_manifests(paths: Sequence[Path]) -> None:
 @click.option("--version", help="Which versions will do, of a package by name [the newest].")
 @PUBLIC
 @CATEGORIES
-@exists_option("abort")
+@exists_option("abort", asks=True)
 @json_option
 def import_(
     sources: tuple[str, ...],
@@ -134,19 +139,8 @@ def import_(
     with Connection() as connection:
         packages = CatalogPackages(connection)
         for path in paths:
-            content = read_archive(path)
-            metadata: dict[str, Any] = {"is_public": public, "categories": list(category)}
-            existing = None if exists_action == "abort" else find_same(connection, content, path)
-            if existing is None:
-                rows.append(upload_archive(connection, path.stem, content, **metadata))
-            elif exists_action == "skip":
-                rows.append(existing)
-            else:
-                # What is not said stays as it was.
-                metadata["is_public"] = public or existing["is_public"]
-                metadata["categories"] = list(category) or existing["categories"]
-                rows.append(replace_package(connection, existing, path.stem, content, **metadata))
-            rows[-1] = {**rows[-1], "findings": findings_of_upload(path, packages)}
+            row = import_archive(connection, path, exists_action, public, category)
+            rows.append({**row, "findings": findings_of_upload(path, packages)})
     emit_rows(rows, COLUMNS)
 
 
