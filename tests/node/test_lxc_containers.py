@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,42 @@ async def test_security_groups_decide_who_comes_in(containers: Any) -> None:
         f"http://{stranger['ip']}/",
     )
     assert (code, page) == (0, "a page\n")
+
+
+async def test_an_ipv6_network_is_guarded_like_any_other(containers: Any) -> None:
+    """Rules of its own family, groups as remotes, and no address that is not the interface's own."""
+    start = f"fd7e:8:{secrets.randbelow(0xFFFF) + 1:x}:"
+
+    def nic(host: int, *groups: str) -> dict[str, Any]:
+        given = containers.nic(host, security_groups=list(groups), primary=True)
+        return {**given, "ip": f"{start}:{host}", "netmask": "64", "gateway": f"{start}:1"}
+
+    guarded, member = nic(5, "open-81"), nic(6, "friends")
+    ipv6 = {"ethertype": "IPv6", "protocol": "tcp"}
+    rules = [
+        {**ipv6, "port_range_min": 81, "port_range_max": 81, "remote_ip_prefix": "::/0"},
+        {**ipv6, "port_range_min": 80, "port_range_max": 80, "remote_group_id": "friends"},
+        {"protocol": "tcp", "remote_ip_prefix": "0.0.0.0/0"},
+    ]
+    network = {"uuid": containers.network_uuid, "cidr": f"{start}:/64", "mtu": 1400}
+    await containers.apply(
+        [guarded, member],
+        networks=[{**network, "masquerade": True}],
+        security_groups=[{"uuid": "open-81", "rules": rules}, {"uuid": "friends", "rules": []}],
+    )
+    target, friend = await containers.create([guarded]), await containers.create([member])
+    await inside(containers, target["uuid"], "httpd", "-p", "81", "-h", "/www")
+    assert await fetch(guarded["ip"], 81) is not None
+    assert await fetch(guarded["ip"], 80, timeout=1) is None
+    get = ("timeout", "5", "wget", "-q", "-O", "-", f"http://[{guarded['ip']}]/")
+    assert await inside(containers, friend["uuid"], *get) == (0, "a page\n")
+    _, routes = await inside(containers, friend["uuid"], "ip", "-6", "route")
+    assert f"default via {start}:1" in routes
+    changes = ("add", f"{start}:99/64"), ("del", f"{member['ip']}/64")
+    for verb, address in changes:
+        await inside(containers, friend["uuid"], "ip", "addr", verb, address, "dev", "eth0")
+    get = ("timeout", "1", *get[2:])
+    assert (await inside(containers, friend["uuid"], *get))[0] != 0
 
 
 async def test_egress_rules_restrict_what_leaves(containers: Any) -> None:

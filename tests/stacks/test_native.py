@@ -47,7 +47,10 @@ async def test_an_application_stack_from_create_to_delete(
     assert port.security_groups == [group]
     rules = compute.group_list[group].rules
     assert rules[2]["remote_group_id"] == group
-    assert [rule["direction"] for rule in rules] == ["ingress", "ingress", "ingress", "egress"]
+    assert [rule["direction"] for rule in rules] == [
+        *(["ingress"] * 3),
+        *(["egress"] * 2),
+    ]
     assert compute.tickets == {}
     assert await stacks.delete(PROJECT, "env") is None
     assert compute.is_empty()

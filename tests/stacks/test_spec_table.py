@@ -69,10 +69,56 @@ async def test_a_row_is_refused_with_its_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "properties",
-    [{"cidr": "10.0.0.0/24", "ip_version": 6}, {"cidr": "fd00::/64"}, {"cidr": "fd00::/64", "ip_version": 6}],
-)  # fmt: skip
-def test_ipv6_subnets_are_refused_with_the_reason(properties: dict[str, Any]) -> None:
-    """Whether the version or the range says it."""
-    with pytest.raises(TemplateError, match="nodes give instances IPv4 addresses only"):
+    ("properties", "reason"),
+    [
+        ({"cidr": "10.0.0.0/24", "ip_version": 6}, "'ip_version' is 6, and 10.0.0.0/24"),
+        ({"cidr": "fd00::/64", "ip_version": 4}, "'ip_version' is 4, and fd00::/64"),
+        ({"cidr": "::ffff:a00:0/120", "ip_version": 6}, "choose a range of fd00::/8"),
+        ({"cidr": "fd00::/64", "ipv6_ra_mode": "slaac"}, "with their configuration; leave it out"),
+    ],
+)
+def test_subnets_that_nodes_cannot_have_are_refused_with_the_reason(
+    properties: dict[str, Any], reason: str
+) -> None:
+    """When the template is validated."""
+    with pytest.raises(TemplateError, match=reason):
         Subnet().check("it", {"network": "n", **properties})
+
+
+SIX = {
+    "net": {"type": "OS::Neutron::Net"},
+    "sub": {
+        "type": "OS::Neutron::Subnet",
+        "properties": {"network": {"get_resource": "net"}, "cidr": "fd7e::/64", "ip_version": 6},
+    },
+}
+
+
+async def test_load_balancers_in_ipv6_subnets_are_refused_with_the_reason() -> None:
+    """When the template is validated: nothing is made."""
+    pool = {"subnet_id": {"get_resource": "sub"}, "protocol": "HTTP", "lb_method": "ROUND_ROBIN",
+            "vip": {"protocol_port": 80}}  # fmt: skip
+    stacks = MemoryStacks()
+    template = {"resources": {**SIX, "it": {"type": "OS::Neutron::Pool", "properties": pool}}}
+    with pytest.raises(TemplateError, match=r"'it'.*give it an IPv4 subnet"):
+        await stacks.create("p", "s", template)
+    assert stacks.compute.calls == []
+
+
+async def test_floating_addresses_lead_to_no_ipv6_port() -> None:
+    """The stack fails naming the port's address, and is removed whole."""
+    stacks = MemoryStacks()
+    floating = {"floating_network": "ext-net", "port_id": {"get_resource": "port"}}
+    template = {
+        "resources": {
+            **SIX,
+            "port": {
+                "type": "OS::Neutron::Port",
+                "properties": {"fixed_ips": [{"subnet": {"get_resource": "sub"}}]},
+            },
+            "it": {"type": "OS::Neutron::FloatingIP", "properties": floating},
+        }
+    }
+    stack = await stacks.create("p", "s", template)
+    assert "has the IPv6 address fd7e::2: floating addresses are IPv4" in stack.reason
+    assert await stacks.delete("p", "s") is None

@@ -166,7 +166,7 @@ class ComputeNetworkDirectory:
                 "gateway_ip": one.gateway,
                 "dns_nameservers": one.dns,
                 "tenant_id": one.project_id,
-                "ip_version": 4,
+                "ip_version": 6 if ":" in one.cidr else 4,
             }
             for one in await self._compute.all(SUBNETS, project_id)
         ]

@@ -242,8 +242,56 @@ def test_neighbours_follow_the_interfaces() -> None:
     ]
 
 
+SIX = "66666666-0000-4000-8000-000000000001"
+
+
+def both_families() -> dict[str, Any]:
+    """The state with an IPv6 network that spans nodes, too."""
+    given = state()
+    given["networks"].append({"uuid": SIX, "cidr": "fd7e::/64", "vni": 7, "remotes": ["192.0.2.1"]})
+    given["nics"].append(
+        {"mac": "fa:16:3e:06:06:06", "network_uuid": SIX, "ip": "fd7e::5", "security_groups": ["g"],
+         "allowed_addresses": ["fd7e::100/120", "10.0.0.100"]}
+    )  # fmt: skip
+    given["security_groups"][0]["rules"] += [
+        {"ethertype": "IPv6", "protocol": "icmp", "port_range_min": 128},
+        {"ethertype": "IPv6", "remote_group_id": "g"},
+        {"ethertype": "IPv6", "direction": "egress", "remote_ip_prefix": "fd00::/8"},
+    ]
+    given["security_groups"][0]["members"] = ["fd7e::9", "10.0.0.9"]
+    return given
+
+
+def test_rules_of_each_family_are_for_its_own_addresses() -> None:
+    """An IPv6 interface has IPv6's rules, finds its neighbours, and speaks for no other address."""
+    text = render(parse(both_families(), "vt"), "vt")
+    assert rules(text, "in_vtv3e060606") == [
+        "meta l4proto tcp accept",
+        "icmpv6 type 128 accept",
+        "ip6 saddr @group_g_ipv6 accept",
+        "counter drop",
+    ]
+    assert "ip saddr @group_g accept" in rules(text, "in_vtv3e010203")
+    assert "elements = { fd7e::5, fd7e::9 }" in text
+    neighbours = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
+    assert text.index(neighbours) < text.index("oifname . ip6 daddr vmap")
+    sent = rules(text, "from_vtv3e060606")
+    own = "0xfd7e0000000000000000000000000005, 0xfd7e0000000000000000000000000100-"
+    assert any(f"@th,64,128 != {{ {own}" in line for line in sent)
+    assert "ether type ip6 ip6 saddr { fd7e::5, fd7e::100/120 } accept" in sent
+    assert "icmpv6 type { nd-router-advert, nd-redirect } drop" in sent
+    assert sent[-1] == "drop"
+
+
+def test_ipv6_bridges_have_their_filter_and_a_gateway_at_once() -> None:
+    """The kernel's filter for bridged IPv6, and an address that is not probed for first."""
+    commands, _ = link_commands(parse(both_families(), "vt"), "vt", [])
+    assert any(one.endswith("nf_call_iptables 1 nf_call_ip6tables 1") for one in commands)
+    assert f"address add fd7e::1/64 dev {bridge_name('vt', SIX)} nodad" in commands
+
+
 @pytest.mark.root
 def test_the_kernel_understands_the_rules() -> None:
     """`nft` accepts the text (it is checked, not applied)."""
-    text = render(parse(state(), "zzz"), "zzz")
+    text = render(parse(both_families(), "zzz"), "zzz")
     subprocess.run(["nft", "-c", "-f", "-"], input=text.encode(), check=True)

@@ -100,6 +100,13 @@ def group_of(count: int, definition: Json) -> Json:
     return made("OS::Heat::ResourceGroup", count=count, resource_def=definition)
 
 
+NETWORK6: dict[str, Json] = {
+    **changed(
+        changed(SERVER, "sub", cidr="SUBNET6::/64", ip_version=6, dns_nameservers=["2001:db8::1"]),
+        "port",
+        security_groups=[ref("group")],
+    ),
+}
 VOLUME = made("OS::Cinder::Volume", size=1)
 ATTACHMENT = made(
     "OS::Cinder::VolumeAttachment",
@@ -176,6 +183,37 @@ CASES = [
         },
         {"id": is_uuid, "ip": "SUBNET.7.2", "by-name": "SUBNET.7.2", "by-id": "SUBNET.7.2"},
         then=(changed(SERVER, "vm", metadata={"role": "web"}),),
+        kept=("vm", "port"),
+    ),
+    Case(
+        "a server in an IPv6 subnet, guarded by rules of both families",
+        {
+            **NETWORK6,
+            "group": made(
+                "OS::Neutron::SecurityGroup",
+                rules=[
+                    {
+                        "ethertype": "IPv6",
+                        "protocol": "tcp",
+                        "port_range_min": 22,
+                        "port_range_max": 22,
+                        "remote_ip_prefix": "::/0",
+                    },
+                    {"ethertype": "IPv6", "protocol": "icmp"},
+                    {"remote_mode": "remote_group_id", "ethertype": "IPv6"},
+                    {"protocol": "tcp", "remote_ip_prefix": "0.0.0.0/0"},
+                ],
+            ),
+            "router": made("OS::Neutron::Router", external_gateway_info={"network": "ext-net"}),
+            "ri": made("OS::Neutron::RouterInterface", router_id=ref("router"), subnet=ref("sub")),
+        },
+        {
+            "ip": {"value": attr("vm", "first_address")},
+            "version": {"value": attr("vm", "addresses", "net", 0, "version")},
+            "gateway": {"value": attr("sub", "gateway_ip")},
+            "family": {"value": attr("sub", "ip_version")},
+        },
+        {"ip": "SUBNET6::2", "version": 6, "gateway": "SUBNET6::1", "family": 6},
         kept=("vm", "port"),
     ),
     Case(
@@ -312,9 +350,15 @@ CASES = [
 ]
 
 
+def ipv6_of(subnet: str) -> str:
+    """A range of this run's own, from the first two numbers of its IPv4 addresses."""
+    first, second = map(int, subnet.split("."))
+    return f"fd7e:7:{first:x}{second:02x}"
+
+
 def _at(value: Any, subnet: str) -> Any:
     if isinstance(value, str):
-        return value.replace("SUBNET", subnet)
+        return value.replace("SUBNET6", ipv6_of(subnet)).replace("SUBNET", subnet)
     if isinstance(value, dict):
         entries: dict[str, Any] = {**value}
         return {key: _at(item, subnet) for key, item in entries.items()}

@@ -132,9 +132,9 @@ class Fabric:
         ``replaces``: subnets of the same project that are being removed; their addresses may be
         reused.
         """
-        cidr = ipaddress.IPv4Network(new.cidr)
-        gateway = new.gateway or str(cidr[1])
-        if ipaddress.IPv4Address(gateway) not in cidr:
+        cidr = ipaddress.ip_network(new.cidr)
+        gateway = str(ipaddress.ip_address(new.gateway) if new.gateway else cidr[1])
+        if ipaddress.ip_address(gateway) not in cidr:
             raise invalid_parameters({"gateway": f"value is outside of {cidr}"})
         leaving = set(new.replaces or ())
         async with self.database.transaction() as tx:
@@ -145,7 +145,7 @@ class Fabric:
                 return
             await self.need(tx, networks, new.network_uuid, "network")
             for other in (await tx.execute(select(subnets))).all():
-                if not ipaddress.IPv4Network(other.cidr).overlaps(cidr):
+                if not overlap(other.cidr, new.cidr):
                     continue
                 if other.uuid not in leaving or other.owner_uuid != owner:
                     # Everyone is told which range conflicts; only its owner is told whose it is.
@@ -281,11 +281,13 @@ class Fabric:
         return row
 
     async def _free(self, tx: Transaction, subnet: Row[Any], wanted: str | None) -> str:
-        network = ipaddress.IPv4Network(subnet.cidr)
+        network = ipaddress.ip_network(subnet.cidr)
         rows = await tx.execute(select(ports.c.ip).where(ports.c.subnet_uuid == subnet.uuid))
         taken = {row.ip for row in rows} | {subnet.gateway, str(network[1])}
         if wanted:
-            if ipaddress.IPv4Address(wanted) not in network:
+            # As it is kept: an IPv6 address has several texts.
+            wanted = str(ipaddress.ip_address(wanted))
+            if ipaddress.ip_address(wanted) not in network:
                 raise conflict(f"address {wanted} is outside of {subnet.cidr}")
             if str(wanted) in (str(network[0]), str(network[-1])):
                 raise conflict(f"address {wanted} is the first or the last of {subnet.cidr}")
@@ -306,7 +308,7 @@ class Fabric:
             if wanted not in (self.external.uuid, self.external.name):
                 raise not_found(f"external network {wanted} not found")
             if new.port_uuid:
-                await self.need(tx, ports, new.port_uuid, "port")
+                await self.need_ipv4(tx, new.port_uuid)
             await self.need(tx, networks, self.external.uuid, "network")
             taken = {row.address for row in await tx.execute(select(floating_ips.c.address))}
             pool = ipaddress.IPv4Network(self.external.cidr)
@@ -324,12 +326,23 @@ class Fabric:
                 )
             )
 
+    async def need_ipv4(self, tx: Transaction, port_uuid: str) -> None:
+        """A port that a floating address may lead to. Errors: 404, 409."""
+        port = await self.need(tx, ports, port_uuid, "port")
+        if ":" in port.ip:
+            raise conflict(
+                f"port {port_uuid} has the IPv6 address {port.ip}: floating addresses are IPv4;"
+                " give the instance a second port in an IPv4 subnet"
+            )
+
     # Shared by all kinds
 
     async def change(self, table: Table, uuid: str, what: str, values: Body) -> None:
         """Update a row. Errors: 404."""
         async with self.database.transaction() as tx:
             await self.need(tx, table, uuid, what)
+            if table is floating_ips and values.get("port_uuid"):
+                await self.need_ipv4(tx, values["port_uuid"])
             if values:
                 await tx.execute(update(table).where(table.c.uuid == uuid).values(**values))
 
@@ -369,6 +382,12 @@ class Fabric:
                 list(await tx.execute(select(ports))),
             )
         return [view(row, hanging) for row in rows]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two ranges have an address in common."""
+    first, second = ipaddress.ip_network(one), ipaddress.ip_network(other)
+    return first.version == second.version and first.overlaps(second)
 
 
 #: The number of users named in a refusal's message; ``users`` has them all.

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
-from ipaddress import IPv4Network
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ import structlog
 from sqlalchemy import Row, select, update
 
 from vetro.compute.networks import overlays
-from vetro.compute.networks.fabric import Fabric
+from vetro.compute.networks.fabric import Fabric, overlap
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import (
     floating_ips,
@@ -218,8 +217,7 @@ def given_up(used: set[str], ranges: Mapping[str, Row[object]]) -> set[str]:
         for uuid in used
         if ranges[uuid].replaced_by
         and any(
-            not ranges[other].replaced_by
-            and IPv4Network(ranges[other].cidr).overlaps(IPv4Network(ranges[uuid].cidr))
+            not ranges[other].replaced_by and overlap(ranges[other].cidr, ranges[uuid].cidr)
             for other in used
         )
     }

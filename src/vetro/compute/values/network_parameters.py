@@ -22,7 +22,12 @@ Body = dict[str, Any]
 LONGEST_LIST = 1000
 #: Ranges that a node itself, or the protocol, uses for something else.
 RESERVED = tuple(
-    ipaddress.IPv4Network(one) for one in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
+    ipaddress.ip_network(one)
+    for one in (
+        "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3",
+        # IPv6: loopback and addresses that stand for IPv4's, translated, local to a wire, multicast.
+        "::/8", "64:ff9b::/96", "fe80::/10", "ff00::/8",
+    )
 )  # fmt: skip
 _TRANSPORTS = {"tcp": 6, "udp": 17, "sctp": 132}
 _ICMP = {"icmp": 1, "icmpv6": 58, "ipv6-icmp": 58}
@@ -52,10 +57,10 @@ def _uuid(_name: str, value: Json) -> list[Problem]:
 
 def _address(_name: str, value: Json) -> list[Problem]:
     try:
-        ipaddress.IPv4Address(value if isinstance(value, str) else "")
+        found = ipaddress.ip_address(value if isinstance(value, str) else "")
     except ValueError as error:
-        return [] if value is None else [f"value was not an IPv4 address: {error}"]
-    return []
+        return [] if value is None else [f"value was not an IP address: {error}"]
+    return ["value was an address of one interface (%)"] if "%" in str(found) else []
 
 
 def _resolver(_name: str, value: Json) -> list[Problem]:
@@ -68,22 +73,29 @@ def _resolver(_name: str, value: Json) -> list[Problem]:
 
 def _range(_name: str, value: Json) -> list[Problem]:
     try:
-        network = ipaddress.IPv4Network(value if isinstance(value, str) else "")
+        network = ipaddress.ip_network(value if isinstance(value, str) else "")
     except ValueError as error:
-        return [f"not an IPv4 network: {error}"]
+        return [f"not a network: {error}"]
     if network.num_addresses < 4:
         return ["too small: a network needs at least 4 addresses"]
-    taken = next((one for one in RESERVED if one.overlaps(network)), None)
+    taken = next((one for one in RESERVED if _overlap(one, network)), None)
     return [f"{taken} is reserved: choose a range outside of it"] if taken else []
 
 
+def _overlap(
+    one: ipaddress.IPv4Network | ipaddress.IPv6Network,
+    other: ipaddress.IPv4Network | ipaddress.IPv6Network,
+) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
 def _prefix(_name: str, value: Json) -> list[Problem]:
-    """An IPv4 range or address; bits below the mask are ignored, as nodes do."""
+    """A range or address; bits below the mask are ignored, as nodes do."""
     try:
-        ipaddress.IPv4Network(value if isinstance(value, str) else "", strict=False)
+        found = ipaddress.ip_network(value if isinstance(value, str) else "", strict=False)
     except ValueError as error:
-        return [f"value was not an IPv4 address or range: {error}"]
-    return []
+        return [f"value was not an IP address or range: {error}"]
+    return ["value was an address of one interface (%)"] if "%" in str(found) else []
 
 
 def _mtu(_name: str, value: Json) -> list[Problem]:
@@ -184,7 +196,7 @@ def _protocol_number(value: Json) -> int | None:
 
 
 def _remote(_name: str, value: Json) -> list[Problem]:
-    """A range of either family; what is not IPv4 never reaches an instance."""
+    """A range of either family."""
     if value in (None, ""):
         return []
     try:
@@ -250,7 +262,7 @@ def _wishes(name: str, value: Json) -> list[Problem]:
 TEXT, LONG = text_of(255), text_of(16_384)
 OPTIONAL_TEXT = text_of(255, none=True)
 AN_UUID = Rule("uuid", _uuid, {"type": "string", "format": "uuid"})
-ADDRESS = Rule("address", _address, {"type": "string", "format": "ipv4"})
+ADDRESS = Rule("address", _address, {"type": "string", "examples": ["10.0.0.1", "fd00::1"]})
 RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})
 MTU = Rule("mtu", _mtu, {"type": "integer", "minimum": 576, "maximum": 65535})
 UPLINK = Rule("uplink", _uplink, {"type": "object", "properties": {"nic_tag": {"type": "string"}}})

@@ -271,7 +271,7 @@ class Machines:
                     "interface": f"net{position}",
                     "mac": port.mac,
                     "ip": port.ip,
-                    "netmask": str(ipaddress.IPv4Network(subnet.cidr).netmask),
+                    "netmask": _mask(subnet.cidr),
                     "gateway": subnet.gateway,
                     "network_uuid": port.subnet_uuid,
                     "nic_tag": uplink.get("nic_tag", "external"),
@@ -537,3 +537,9 @@ def _image_of(payload: Body) -> str:
     disks = _listed(payload.get("disks"))
     first = mapping(disks[0]) if disks else {}
     return str(payload.get("image_uuid") or first.get("image_uuid") or "")
+
+
+def _mask(cidr: str) -> str:
+    """A range's mask; in IPv6 the length of its prefix."""
+    network = ipaddress.ip_network(cidr)
+    return str(network.netmask if network.version == 4 else network.prefixlen)

@@ -25,6 +25,7 @@ from vetro.node.network.state import State, parse
 log = structlog.get_logger(__name__)
 
 _IP_FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
+_IPV6 = Path("/proc/sys/net/ipv6/conf")
 _BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 
 
@@ -129,6 +130,28 @@ class NetworkApplier:
         if _IP_FORWARD.read_text().strip() != "1":
             log.info("ipv4_forwarding_enabled")
             _IP_FORWARD.write_text("1\n")
+        ipv6 = [network for network in state.networks if network.cidr.version == 6]
+        if ipv6 and not _IPV6.exists():
+            raise NetworkError(
+                f"Network {ipv6[0].name} is an IPv6 network ({ipv6[0].cidr}), and this kernel has no IPv6"
+            )
+        if any(network.masquerade for network in ipv6):
+            _forward_ipv6()
+
+
+def _forward_ipv6() -> None:
+    """Let this machine forward IPv6, without losing the routes that it learns from its own routers.
+
+    An interface that accepts advertisements (1) stops to when the machine forwards; 2 goes on.
+    """
+    forwarding = _IPV6 / "all" / "forwarding"
+    if forwarding.read_text().strip() == "1":
+        return
+    for accepting in sorted(_IPV6.glob("*/accept_ra")):
+        if accepting.read_text().strip() == "1":
+            accepting.write_text("2\n")
+    log.info("ipv6_forwarding_enabled")
+    forwarding.write_text("1\n")
 
 
 def neighbour_commands(
@@ -171,6 +194,7 @@ def link_commands(
         n.bridge: (n.mtu, [] if n.uplink else [f"{n.gateway}/{n.cidr.prefixlen}"])
         for n in state.networks
     }
+    ipv6 = {n.bridge for n in state.networks if n.cidr.version == 6}
     others = fabric.wanted_links(state, prefix)
     floating = [f"{address}/32" for address in sorted(state.floating)]
     if state.external_gateway is not None:
@@ -193,28 +217,35 @@ def link_commands(
                 commands.append(f"link delete {name}")
     for name, (mtu, addresses) in wanted.items():
         link = present.get(name)
+        filters = ["nf_call_iptables", *(["nf_call_ip6tables"] if name in ipv6 else [])]
         if link is None:
             commands.append(
                 f"link add {name} mtu {mtu} type bridge"
-                " stp_state 0 forward_delay 0 nf_call_iptables 1"
+                f" stp_state 0 forward_delay 0 {' '.join(f'{one} 1' for one in filters)}"
             )
-            # The bridge gets no IPv6 address: instances have none to talk to it.
+            # The bridge chooses no IPv6 address by itself: of the gateway's, it has the given one.
             commands.append(f"link set {name} addrgenmode none")
         else:
             if link.get("mtu") != mtu:
                 commands.append(f"link set {name} mtu {mtu}")
-            if not link.get("linkinfo", {}).get("info_data", {}).get("nf_call_iptables"):
-                commands.append(f"link set {name} type bridge nf_call_iptables 1")
+            have_filters = link.get("linkinfo", {}).get("info_data", {})
+            commands += [
+                f"link set {name} type bridge {one} 1"
+                for one in filters
+                if not have_filters.get(one)
+            ]
         have = {
             f"{entry['local']}/{entry['prefixlen']}"
             for entry in (link or {}).get("addr_info", [])
-            if entry.get("family") == "inet"
+            if entry.get("family") == "inet" or entry.get("scope") == "global"
         }
         commands += [
             f"address delete {address} dev {name}" for address in sorted(have - {*addresses})
         ]
         commands += [
-            f"address add {address} dev {name}" for address in addresses if address not in have
+            f"address add {address} dev {name}{' nodad' if ':' in address else ''}"
+            for address in addresses
+            if address not in have
         ]
         if link is None or "UP" not in link.get("flags", []):
             commands.append(f"link set {name} up")

@@ -175,9 +175,12 @@ def tunnel_rules(state: State, prefix: str) -> list[str]:
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
+        asked = f"ether type arp arp daddr ip {network.gateway}"
+        if network.cidr.version == 6:
+            asked = f"icmpv6 type nd-neighbor-solicit @th,64,128 0x{int(network.gateway):032x}"
         lines += [
             f'oifname "{name}" ether saddr {mac} drop',
-            f'oifname "{name}" ether type arp arp daddr ip {network.gateway} drop',
+            f'oifname "{name}" {asked} drop',
         ]
     return lines
 
@@ -187,8 +190,11 @@ def entry_rules(state: State, prefix: str) -> list[str]:
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
+        told = f"ether type arp arp saddr ip {network.gateway}"
+        if network.cidr.version == 6:
+            told = f"icmpv6 type nd-neighbor-advert @th,64,128 0x{int(network.gateway):032x}"
         lines += [
             f'iifname "{name}" ether saddr {mac} drop',
-            f'iifname "{name}" ether type arp arp saddr ip {network.gateway} drop',
+            f'iifname "{name}" {told} drop',
         ]
     return lines

@@ -11,12 +11,15 @@ which everything to an instance passes, wherever it began).
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 
 from vetro.node.network import fabric
 from vetro.node.network.state import Port, Rule, State
 
-_TCP, _UDP, _ICMP, _SCTP = 6, 17, 1, 132
+_TCP, _UDP, _ICMP, _ICMP6, _SCTP = 6, 17, 1, 58, 132
+_NEIGHBOURS = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert }"
+"""How machines find each other in an IPv6 network: no security group stands in its way."""
 
 
 def table_name(prefix: str) -> str:
@@ -49,10 +52,14 @@ def _set(name: str, type_: str, elements: Sequence[str], *, kind: str = "set") -
 
 def _inet(state: State, name: str) -> str:
     guarded = [port for port in state.ports if port.security_groups]
-    restricted = [port for port in guarded if _rules_of(state, port, ingress=False)]
+    restricted = [
+        port
+        for port in guarded
+        if any(not rule.ingress for group in port.security_groups for rule in state.groups[group])
+    ]
     referenced = sorted(
         {
-            rule.remote_group
+            (rule.remote_group, rule.family)
             for rules in state.groups.values()
             for rule in rules
             if rule.remote_group
@@ -70,10 +77,11 @@ def _inet(state: State, name: str) -> str:
         [f"{fixed} : {address}" for fixed, address in _first_floating(state)],
         kind="map",
     )  # fmt: skip
-    for group in referenced:
+    for group, family in referenced:
         here = {port.ip for port in state.ports if group in port.security_groups}
-        members = sorted(here | {*state.members.get(group, ())})
-        lines += _set(_group_set(group), "ipv4_addr", [str(ip) for ip in members])
+        every = here | {*state.members.get(group, ())}
+        members = sorted((ip for ip in every if ip.version == family), key=int)
+        lines += _set(_group_set(group, family), f"ipv{family}_addr", [str(ip) for ip in members])
     for port in guarded:
         lines += _block(f"chain {_chain('in', port)}", _port_rules(state, port, ingress=True))
     for port in restricted:
@@ -113,8 +121,14 @@ def _chain(direction: str, port: Port) -> str:
     return f"{direction}_{port.host_interface}"
 
 
-def _group_set(group: str) -> str:
-    return "group_" + "".join(c if c.isalnum() else "_" for c in group)
+def _group_set(group: str, family: int) -> str:
+    name = "group_" + "".join(c if c.isalnum() else "_" for c in group)
+    return name if family == 4 else f"{name}_ipv6"
+
+
+def _ip(family: int) -> str:
+    """A family as nft calls it."""
+    return "ip" if family == 4 else "ip6"
 
 
 def _rules_of(state: State, port: Port, *, ingress: bool) -> list[Rule]:
@@ -122,7 +136,7 @@ def _rules_of(state: State, port: Port, *, ingress: bool) -> list[Rule]:
         rule
         for group in port.security_groups
         for rule in state.groups[group]
-        if rule.ingress is ingress
+        if rule.ingress is ingress and rule.family == port.ip.version
     ]
 
 
@@ -133,11 +147,11 @@ def _port_rules(state: State, port: Port, *, ingress: bool) -> list[str]:
 
 def _match(rule: Rule) -> str:
     parts: list[str] = []
-    side = "saddr" if rule.ingress else "daddr"
+    side = f"{_ip(rule.family)} {'saddr' if rule.ingress else 'daddr'}"
     if rule.remote is not None and rule.remote.prefixlen > 0:
-        parts.append(f"ip {side} {rule.remote}")
+        parts.append(f"{side} {rule.remote}")
     if rule.remote_group is not None:
-        parts.append(f"ip {side} @{_group_set(rule.remote_group)}")
+        parts.append(f"{side} @{_group_set(rule.remote_group, rule.family)}")
     low, high = rule.ports
     if rule.protocol in (_TCP, _UDP, _SCTP):
         transport = {_TCP: "tcp", _UDP: "udp", _SCTP: "sctp"}[rule.protocol]
@@ -147,20 +161,31 @@ def _match(rule: Rule) -> str:
             first = low if low is not None else high
             last = high if high is not None else low
             parts.append(f"{transport} dport {first}" + (f"-{last}" if last != first else ""))
-    elif rule.protocol == _ICMP:
+    elif rule.protocol in (_ICMP, _ICMP6):
+        icmp = "icmp" if rule.protocol == _ICMP else "icmpv6"
         if low is None:
-            parts.append("meta l4proto icmp")
+            parts.append(f"meta l4proto {'icmp' if rule.protocol == _ICMP else 'ipv6-icmp'}")
         else:
-            parts.append(f"icmp type {low}" + (f" icmp code {high}" if high is not None else ""))
+            code = f" {icmp} code {high}" if high is not None else ""
+            parts.append(f"{icmp} type {low}{code}")
     elif rule.protocol is not None:
         parts.append(f"meta l4proto {rule.protocol}")
     return " ".join(parts)
 
 
-def _vmap(ports: Sequence[Port], direction: str) -> str:
-    return ", ".join(
-        f'"{port.network.bridge}" . {port.ip} : jump {_chain(direction, port)}' for port in ports
-    )
+def _vmap(match: str, ports: Sequence[Port], direction: str) -> list[str]:
+    """Jumps to the chains of ports, by bridge and address; ``match`` with FAMILY where it stands."""
+    lines: list[str] = []
+    for family in (4, 6):
+        jumps = ", ".join(
+            f'"{port.network.bridge}" . {port.ip} : jump {_chain(direction, port)}'
+            for port in ports
+            if port.ip.version == family
+        )
+        if jumps:
+            found = [_NEIGHBOURS + " accept"] if family == 6 else []
+            lines += [*found, f"{match.replace('FAMILY', _ip(family))} vmap {{ {jumps} }}"]
+    return lines
 
 
 def _from_instances(restricted: Sequence[Port]) -> list[str]:
@@ -168,7 +193,7 @@ def _from_instances(restricted: Sequence[Port]) -> list[str]:
     if restricted:
         lines += [
             "ct state established,related accept",
-            f"iifname . ip saddr vmap {{ {_vmap(restricted, 'out')} }}",
+            *_vmap("iifname . FAMILY saddr", restricted, "out"),
         ]
     return lines
 
@@ -201,7 +226,7 @@ def _to_instances(guarded: Sequence[Port]) -> list[str]:
         lines += [
             "oifname != @bridges accept",
             "ct state established,related accept",
-            f"oifname . ip daddr vmap {{ {_vmap(guarded, 'in')} }}",
+            *_vmap("oifname . FAMILY daddr", guarded, "in"),
         ]
     return lines
 
@@ -209,6 +234,8 @@ def _to_instances(guarded: Sequence[Port]) -> list[str]:
 def _postrouting(state: State) -> list[str]:
     lines = ["type nat hook postrouting priority 100; policy accept;"]
     for n in state.networks:
+        if n.cidr.version == 6:
+            continue  # floating addresses are IPv4
         # When an instance contacts its neighbour, or itself, by floating address, the answer must
         # come from there; so must this machine, whose packets have the floating address as their
         # source.
@@ -218,7 +245,9 @@ def _postrouting(state: State) -> list[str]:
     if state.external is not None and state.floating:
         lines.append(f"ip daddr {state.external} snat ip to ip saddr map @fixed")
     lines += [
-        f"ip saddr {n.cidr} oifname != @bridges masquerade" for n in state.networks if n.masquerade
+        f"{_ip(n.cidr.version)} saddr {n.cidr} oifname != @bridges masquerade"
+        for n in state.networks
+        if n.masquerade
     ]
     return lines
 
@@ -234,6 +263,8 @@ def _from_port(port: Port, own: str) -> list[str]:
         lines += [
             f"ether type ip {transport} dport {{ {ports} }} drop" for transport in ("tcp", "udp")
         ]
+    if port.ip.version == 6:
+        return [*lines, *_from_ipv6_port(port, own)]
     if "allow_dhcp_spoofing" not in port.permits:
         lines.append("ether type ip udp sport 67 drop")
     if "allow_ip_spoofing" in port.permits:
@@ -253,10 +284,46 @@ def _from_port(port: Port, own: str) -> list[str]:
     return lines
 
 
+def _from_ipv6_port(port: Port, own: str) -> list[str]:
+    """The same in IPv6: neighbour discovery speaks of addresses as ARP does, and of routers."""
+    lines: list[str] = []
+    if "allow_dhcp_spoofing" not in port.permits:
+        lines += [
+            "ether type ip6 udp sport 547 drop",
+            "icmpv6 type { nd-router-advert, nd-redirect } drop",
+        ]
+    if "allow_ip_spoofing" in port.permits:
+        lines.append("ether type ip6 accept")
+    else:
+        lines += [
+            # The address that an advertisement is about (nft 1.0.6 has no name for it).
+            f"icmpv6 type nd-neighbor-advert @th,64,128 != {{ {_numbers(own)} }} drop",
+            f"ether type ip6 ip6 saddr {{ {own} }} accept",
+            # Probing an address before use (duplicate detection).
+            "ether type ip6 ip6 saddr :: icmpv6 type nd-neighbor-solicit accept",
+        ]
+    if "allow_restricted_traffic" not in port.permits:
+        lines.append("drop")
+    else:
+        lines += ["ether type { ip, ip6, arp } drop", "accept"]
+    return lines
+
+
+def _numbers(addresses: str) -> str:
+    """Addresses and ranges as numbers."""
+    ranges = [ipaddress.IPv6Network(one) for one in addresses.split(", ")]
+    whole = ipaddress.collapse_addresses(ranges)
+    return ", ".join(
+        f"0x{int(one[0]):032x}" + (f"-0x{int(one[-1]):032x}" if one.num_addresses > 1 else "")
+        for one in whole
+    )
+
+
 def _bridge(state: State, name: str, prefix: str) -> str:
     lines: list[str] = []
     for port in state.ports:
-        addresses = [str(port.ip), *(str(network) for network in port.allowed)]
+        allowed = [one for one in port.allowed if one.version == port.ip.version]
+        addresses = [str(port.ip), *map(str, allowed)]
         own = ", ".join(addresses)
         lines += _block(
             f"chain {_chain('from', port)}",

@@ -15,13 +15,18 @@ from vetro.digits import is_number
 from vetro.node.errors import NetworkError
 from vetro.node.network.names import bridge_name, host_interface_name
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Range = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_ICMP, _ICMP6 = 1, 58
 _PROTOCOLS = {"tcp": 6, "udp": 17, "icmp": 1, "icmpv6": 58, "ipv6-icmp": 58, "sctp": 132}
 
 
 @dataclass(frozen=True)
 class Network:
-    """A network of this node: its bridge carries ``gateway``, unless the network has an ``uplink``.
+    """A network of this node, of one family: its bridge carries ``gateway``, unless the network has
+    an ``uplink``.
 
     ``vni``, ``remotes``: the fabric's number and the other nodes that have it (VXLAN); 0: only this
     node. ``uplink``: NIC tag and VLAN (0: untagged) of the machine's interface that carries the
@@ -31,8 +36,8 @@ class Network:
     uuid: str
     name: str
     bridge: str
-    cidr: ipaddress.IPv4Network
-    gateway: ipaddress.IPv4Address
+    cidr: Range
+    gateway: Address
     mtu: int
     masquerade: bool
     vni: int = 0
@@ -47,8 +52,8 @@ class Port:
     mac: str
     host_interface: str
     network: Network
-    ip: ipaddress.IPv4Address
-    allowed: tuple[ipaddress.IPv4Network, ...]
+    ip: Address
+    allowed: tuple[Range, ...]
     security_groups: tuple[str, ...]
     permits: frozenset[str] = frozenset()
     blocked_ports: tuple[int, ...] = ()
@@ -63,18 +68,19 @@ PERMITS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One security group rule; ``ports``: range, or type and code for ICMP."""
+    """One security group rule; ``ports``: range, or type and code for ICMP; ``family``: 4 or 6."""
 
     ingress: bool
     protocol: int | None
     ports: tuple[int | None, int | None]
-    remote: ipaddress.IPv4Network | None
+    remote: Range | None
     remote_group: str | None
+    family: int = 4
 
 
 @dataclass(frozen=True)
 class State:
-    """The whole wanted state. ``groups``: IPv4 rules by group uuid; ``floating``: address → fixed.
+    """The whole wanted state. ``groups``: rules by group uuid; ``floating``: address → fixed.
 
     ``members``: addresses of a group's instances on other nodes.
     """
@@ -86,8 +92,8 @@ class State:
     ports: tuple[Port, ...]
     groups: Mapping[str, tuple[Rule, ...]]
     floating: Mapping[ipaddress.IPv4Address, ipaddress.IPv4Address]
-    members: Mapping[str, tuple[ipaddress.IPv4Address, ...]] = field(
-        default_factory=dict[str, tuple[ipaddress.IPv4Address, ...]]
+    members: Mapping[str, tuple[Address, ...]] = field(
+        default_factory=dict[str, tuple[Address, ...]]
     )
 
 
@@ -140,7 +146,7 @@ def parse(value: Mapping[str, Any], prefix: str) -> State:
         floating=floating,
         members={
             str(item.get("uuid")): tuple(
-                _address(one, f"security_groups[{i}].members")
+                _any_address(one, f"security_groups[{i}].members")
                 for one in _array(item.get("members"), f"security_groups[{i}].members")
             )
             for i, item in _items(value, "security_groups")
@@ -185,12 +191,29 @@ def _cidr(value: object, where: str) -> ipaddress.IPv4Network:
         raise NetworkError(f"{where}: '{value}' is not an IPv4 network") from error
 
 
+def _any_address(value: object, where: str) -> Address:
+    try:
+        return ipaddress.ip_address(str(value).split("/")[0].partition("%")[0])
+    except ValueError as error:
+        raise NetworkError(f"{where}: '{value}' is not an IP address") from error
+
+
+def _range(value: object, where: str) -> Range:
+    """A range of either family; what has no colon is meant as IPv4."""
+    if ":" not in str(value):
+        return _cidr(value, where)
+    try:
+        return ipaddress.IPv6Network(str(value), strict=False)
+    except ValueError as error:
+        raise NetworkError(f"{where}: '{value}' is not an IPv6 network") from error
+
+
 def _network(item: Mapping[str, Any], prefix: str, where: str) -> Network:
     uuid = str(item.get("uuid") or "")
     if len(re.sub(r"[^0-9a-f]", "", uuid.lower())) < 8:
         raise NetworkError(f"{where}.uuid: '{uuid}' is not a uuid")
-    cidr = _cidr(item.get("cidr"), f"{where}.cidr")
-    gateway = _address(item["gateway"], f"{where}.gateway") if item.get("gateway") else cidr[1]
+    cidr = _range(item.get("cidr"), f"{where}.cidr")
+    gateway = _any_address(item["gateway"], f"{where}.gateway") if item.get("gateway") else cidr[1]
     if gateway not in cidr:
         raise NetworkError(f"{where}: the gateway {gateway} is outside of {cidr}")
     mtu = int(item.get("mtu") or 1500)
@@ -237,7 +260,7 @@ def _port(
     network = networks.get(str(item.get("network_uuid")))
     if network is None:
         raise NetworkError(f"{where}: {mac} is on an unknown network {item.get('network_uuid')}")
-    ip = _address(item.get("ip"), f"{where}.ip")
+    ip = _any_address(item.get("ip"), f"{where}.ip")
     if ip not in network.cidr:
         raise NetworkError(f"{where}: {ip} is outside of {network.name} ({network.cidr})")
     return Port(
@@ -246,7 +269,7 @@ def _port(
         network=network,
         ip=ip,
         allowed=tuple(
-            _cidr(address, f"{where}.allowed_addresses")
+            _range(address, f"{where}.allowed_addresses")
             for address in _array(item.get("allowed_addresses"), f"{where}.allowed_addresses")
         ),
         security_groups=tuple(
@@ -269,20 +292,24 @@ def _rules(item: Mapping[str, object], where: str) -> tuple[Rule, ...]:
         if direction not in ("ingress", "egress"):
             raise NetworkError(f"{place}.direction: '{direction}' is neither ingress nor egress")
         remote = rule.get("remote_ip_prefix")
-        # Instances have IPv4 addresses only; other traffic is dropped at their interface.
-        if str(rule.get("ethertype") or "IPv4").lower() != "ipv4" or ":" in str(remote):
-            continue
+        family = 6 if str(rule.get("ethertype") or "IPv4").lower() == "ipv6" else 4
+        known = _range(remote, f"{place}.remote_ip_prefix") if remote else None
+        if known is not None and known.version != family:
+            continue  # nobody of this family is in a range of the other
+        protocol = _protocol(rule.get("protocol"), place)
         group = rule.get("remote_group_id")
         rules.append(
             Rule(
                 ingress=direction == "ingress",
-                protocol=_protocol(rule.get("protocol"), place),
+                # Neutron's `icmp` of an IPv6 rule is IPv6's.
+                protocol=_ICMP6 if family == 6 and protocol == _ICMP else protocol,
                 ports=(
                     _number(rule.get("port_range_min"), f"{place}.port_range_min"),
                     _number(rule.get("port_range_max"), f"{place}.port_range_max"),
                 ),
-                remote=_cidr(remote, f"{place}.remote_ip_prefix") if remote else None,
+                remote=known,
                 remote_group=str(group) if group else None,
+                family=family,
             )
         )
     return tuple(rules)

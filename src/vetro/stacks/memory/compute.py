@@ -151,7 +151,8 @@ class MemoryCompute:
             for other in self.subnet_list.values():
                 if other.uuid in (new.uuid, *(new.replaces or ())):
                     continue
-                if ipaddress.ip_network(other.cidr).overlaps(mine):
+                theirs = ipaddress.ip_network(other.cidr)
+                if theirs.version == mine.version and theirs.overlaps(mine):
                     raise AddressRangeTaken(f"subnet {new.cidr} overlaps {other.cidr}")
         elif isinstance(new, NewPort):
             _need(self.network_list, new.network_uuid, "network")
@@ -272,6 +273,11 @@ class MemoryCompute:
     def _lead(self, address: str, port: str | None) -> None:
         found = _need(self.floating_list, address, "floating address")
         fixed = _need(self.port_list, port, "port").fixed_ips[0][1] if port else None
+        if fixed is not None and ":" in fixed:
+            raise ResourceFailure(
+                f"port {port} has the IPv6 address {fixed}: floating addresses are IPv4; give the"
+                " instance a second port in an IPv4 subnet"
+            )
         self.floating_list[address] = msgspec.structs.replace(found, port_uuid=port, fixed_ip=fixed)
 
     async def ranges(self) -> list[str]:

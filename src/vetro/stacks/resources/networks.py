@@ -20,12 +20,18 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    as_static,
     entries,
     is_uuid,
     items,
     text,
 )
 from vetro.stacks.template.functions import Unknown, function_of
+
+_MAPPED = ipaddress.IPv6Network("::/8")
+
+
+_STATIC = "instances get their IPv6 addresses with their configuration; leave it out"
 
 
 class Net(ResourceType):
@@ -88,6 +94,8 @@ class Subnet(ResourceType):
         "dns_nameservers": Property("list", update=True),
         "gateway_ip": Property(),
         "enable_dhcp": Property("boolean", ignored=True),
+        "ipv6_address_mode": Property(refused=_STATIC),
+        "ipv6_ra_mode": Property(refused=_STATIC),
         "allocation_pools": Property("list", ignored=True),
         "host_routes": Property("list", ignored=True),
         "tenant_id": Property(ignored=True),
@@ -110,17 +118,25 @@ class Subnet(ResourceType):
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         super().check(resource, properties)
-        cidr, version = properties.get("cidr"), 4
-        if function_of(cidr) is None and not isinstance(cidr, Unknown):
-            try:
-                version = ipaddress.ip_network(str(cidr)).version
-            except ValueError as error:
-                raise InvalidProperty(
-                    f"the property 'cidr' is {cidr!r}: {error}", resource=resource
-                ) from error
-        if version == 6 or str(properties.get("ip_version", 4)) == "6":
+        cidr = properties.get("cidr")
+        if function_of(cidr) is not None or isinstance(cidr, Unknown):
+            return
+        try:
+            found = ipaddress.ip_network(str(cidr))
+        except ValueError as error:
             raise InvalidProperty(
-                "IPv6 subnets are not supported: nodes give instances IPv4 addresses only",
+                f"the property 'cidr' is {cidr!r}: {error}", resource=resource
+            ) from error
+        version = as_static(properties.get("ip_version"))
+        if version is not None and int(version) != found.version:
+            raise InvalidProperty(
+                f"the property 'ip_version' is {version}, and {found} is a range of IPv{found.version}",
+                resource=resource,
+            )
+        if found.version == 6 and found.subnet_of(_MAPPED):
+            raise InvalidProperty(
+                f"the property 'cidr' is {found}: addresses that stand for IPv4's are not carried by any"
+                " wire; choose a range of fd00::/8",
                 resource=resource,
             )
 
@@ -134,7 +150,7 @@ class Subnet(ResourceType):
             name=text(properties.get("name"), context.name),
             cidr=str(cidr),
             # A subnet without a word about its gateway has it at its first address.
-            gateway=text(gateway) or None if gateway is not None else str(next(cidr.hosts())),
+            gateway=text(gateway) or None if gateway is not None else str(cidr[1]),
             dns=[text(one) for one in items(properties.get("dns_nameservers"))],
             replaces=list(context.leaving()),
         )
@@ -162,7 +178,7 @@ class Subnet(ResourceType):
                     "cidr": subnet.cidr,
                     "gateway_ip": subnet.gateway,
                     "network_id": subnet.network_uuid,
-                    "ip_version": 4,
+                    "ip_version": 6 if ":" in subnet.cidr else 4,
                     "dns_nameservers": subnet.dns,
                     "enable_dhcp": False,
                     "name": subnet.name,

@@ -34,7 +34,10 @@ _RULE_KEYS = frozenset(
     }
 )
 
-_EVERYTHING_OUT = SecurityRule(direction="egress", remote_ip_prefix="0.0.0.0/0")
+_EVERYTHING_OUT = (
+    SecurityRule(direction="egress", remote_ip_prefix="0.0.0.0/0"),
+    SecurityRule(direction="egress", ethertype="IPv6", remote_ip_prefix="::/0"),
+)
 
 
 class SecurityGroup(ResourceType):
@@ -90,7 +93,7 @@ class SecurityGroup(ResourceType):
         rules = [self._rule(context, entries(rule)) for rule in items(properties.get("rules"))]
         if not any(rule.direction == "egress" for rule in rules):
             # Without a rule of its own a group lets everything out, as Neutron's do.
-            rules.append(_EVERYTHING_OUT)
+            rules += _EVERYTHING_OUT
         return SecurityGroupChange(
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
             description=text(properties.get("description")),
@@ -103,7 +106,7 @@ class SecurityGroup(ResourceType):
             group = context.physical_id  # the members of this very group
         return SecurityRule(
             direction=text(rule.get("direction"), "ingress"),
-            ethertype=text(rule.get("ethertype"), "IPv4"),
+            ethertype=text(rule.get("ethertype"), _family(rule.get("remote_ip_prefix"))),
             protocol=_protocol(rule.get("protocol")),
             port_range_min=_port(rule.get("port_range_min")),
             port_range_max=_port(rule.get("port_range_max")),
@@ -165,12 +168,17 @@ def _aws_change(context: ResourceContext, properties: Mapping[str, Json]) -> Sec
                 )
             )
     if not items(properties.get("SecurityGroupEgress")):
-        rules.append(_EVERYTHING_OUT)
+        rules += _EVERYTHING_OUT
     return SecurityGroupChange(
         name=f"{context.stack_name}-{context.name}",
         description=text(properties.get("GroupDescription")),
         rules=[rule.body() for rule in rules],
     )
+
+
+def _family(prefix: Json) -> str:
+    """The family of a rule that names none: that of its range."""
+    return "IPv6" if ":" in text(prefix) else "IPv4"
 
 
 def _protocol(value: Json) -> str | None:

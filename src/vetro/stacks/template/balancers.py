@@ -67,6 +67,20 @@ def written_out(document: dict[str, Json], image: str, flavor: str) -> dict[str,
     return {**document, "resources": made}
 
 
+def _check_family(
+    name: str, vip: dict[str, Json], given: dict[str, Json], resources: Mapping[str, Json]
+) -> None:
+    """Raises `InvalidProperty` when the virtual address would be IPv6."""
+    call = function_of(vip.get("subnet", given.get("subnet", given.get("subnet_id"))))
+    subnet = _properties(name, entries(resources.get(str(call[1])) or {})) if call else {}
+    if ":" in f"{subnet.get('cidr')} {vip.get('address')}":
+        raise InvalidProperty(
+            "a load balancer has an IPv4 address: its guest agent is told of members over IPv4; give"
+            " it an IPv4 subnet",
+            resource=name,
+        )
+
+
 def _of_pool(
     name: str, resources: Mapping[str, Json], members: list[Json], image: str, flavor: str
 ) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -82,6 +96,7 @@ def _of_pool(
         for one in [_named(name, "monitors", value, resources, (MONITOR,))]
     ]
     around = {key: body[key] for key in ("depends_on", "deletion_policy") if key in body}
+    _check_family(name, vip, given, resources)
     wish = {"subnet": vip.get("subnet", given.get("subnet", given.get("subnet_id")))}
     if vip.get("address") is not None:
         wish["ip_address"] = vip["address"]
