@@ -8,9 +8,10 @@ and expressions and make closures; `task` runs them in rounds. All that leaves g
 and documents are read by the function that ``Files`` is given: the room imports no other.
 """
 
-from vetro.workflows.cases import CaseError, RecordedPort, run_case
+from vetro.workflows.cases import RecordedPort, run_case
 from vetro.workflows.errors import (
     Cancelled,
+    CaseError,
     CommandFailed,
     EvaluationError,
     NotConverging,
@@ -19,7 +20,7 @@ from vetro.workflows.errors import (
     WorkflowError,
     WorkflowSyntaxError,
 )
-from vetro.workflows.expectations import differences
+from vetro.workflows.expectations import check_expected, differences
 from vetro.workflows.files import Files
 from vetro.workflows.ports import (
     AgentAnswer,
@@ -33,6 +34,7 @@ from vetro.workflows.ports import (
     Report,
     WorkflowSettings,
 )
+from vetro.workflows.secrets import sanitised
 from vetro.workflows.source import Element, parse_xml
 from vetro.workflows.task import FUNCTIONS, Outcome, Task, Workflow, compile_workflow
 from vetro.workflows.trace import Event, Trace
@@ -66,8 +68,10 @@ __all__ = [
     "WorkflowError",
     "WorkflowSettings",
     "WorkflowSyntaxError",
+    "check_expected",
     "compile_workflow",
     "differences",
     "parse_xml",
     "run_case",
+    "sanitised",
 ]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from vetro.workflows.errors import CaseError
 from vetro.workflows.files import Files, ReadDocument
 from vetro.workflows.ports import (
     AgentAnswer,
@@ -33,10 +34,6 @@ DEFAULT_RESULT = {"IsException": False, "Result": [{"IsException": False, "Resul
 DEFAULT_TIMEOUT = 3600.0
 
 
-class CaseError(ValueError):
-    """A case document is not what it must be; the message names the place in it."""
-
-
 def run_case(
     case: Json,
     read_document: ReadDocument,
@@ -49,13 +46,13 @@ def run_case(
     """
     document = _map(case, "the case")
     model = plain_copy(_map(document.get("model"), "model"))
-    port = RecordedPort(_map(document.get("replies") or {}, "replies"))
+    port = RecordedPort(_map(_given(document, "replies", {}), "replies"))
     task = Task(
         model,
-        Files(_files(document.get("files") or {}), read_document, shipped),
+        Files(_files(_given(document, "files", {})), read_document, shipped),
         port,
-        _settings(_map(document.get("config") or {}, "config")),
-        _limits(_map(document.get("limits") or {}, "limits")),
+        _settings(_map(_given(document, "config", {}), "config")),
+        _limits(_map(_given(document, "limits", {}), "limits")),
         trace,
     )
     port.task = task
@@ -213,9 +210,15 @@ def _list(value: Json, where: str) -> list[Json]:
     return cast("list[Json]", value)
 
 
+def _given(document: dict[str, Json], key: str, default: Json) -> Json:
+    """What stands under a key; null is as good as nothing."""
+    value = document.get(key)
+    return default if value is None else value
+
+
 def _maps(replies: dict[str, Json], key: str) -> list[dict[str, Json]]:
     """The recorded answers of one kind, checked before the task begins."""
-    found = enumerate(_list(replies.get(key) or [], f"replies.{key}"))
+    found = enumerate(_list(_given(replies, key, []), f"replies.{key}"))
     return [_map(one, f"replies.{key}[{index}]") for index, one in found]
 
 
@@ -227,14 +230,14 @@ def _files(value: Json) -> dict[str, bytes]:
             continue
         encoded = _map(content, f"files[{path!r}]").get("base64")
         try:
-            contents[path] = base64.b64decode(str(encoded), validate=False)
+            contents[path] = base64.b64decode("".join(str(encoded).split()), validate=True)
         except (binascii.Error, ValueError) as error:
             raise CaseError(f"files[{path!r}] is not base64: {error}") from error
     return contents
 
 
 def _settings(config: dict[str, Json]) -> WorkflowSettings:
-    broker = _map(config.get("rabbitmq") or {}, "config.rabbitmq")
+    broker = _map(_given(config, "rabbitmq", {}), "config.rabbitmq")
     default = WorkflowSettings()
     certificate = broker.get("ca_certs")
     return WorkflowSettings(

@@ -134,7 +134,7 @@ class Compiler:
                 after_parameter = False
                 if child.tag not in BLOCKS and child.tag not in skip:
                     parts.append(self.call(child))
-        return join_parts(parts, join or join_plain)
+        return join_parts(parts, join or join_plain, element.place)
 
     def block(self, element: Element, tag: str) -> Closure | None:
         """The first direct child block of a kind."""
@@ -154,7 +154,7 @@ def join_plain(pieces: list[tuple[bool, str]]) -> str:
     return "".join([text for _, text in pieces])
 
 
-def join_parts(parts: list[str | Closure], join: Join) -> Closure:
+def join_parts(parts: list[str | Closure], join: Join, place: Place) -> Closure:
     """The table of §2.1."""
     closures = [part for part in parts if not isinstance(part, str)]
     literals = [part for part in parts if isinstance(part, str)]
@@ -178,7 +178,10 @@ def join_parts(parts: list[str | Closure], join: Join) -> Closure:
             value for part, value in zip(parts, values, strict=True) if not isinstance(part, str)
         ]
         if any(isinstance(value, CONTAINERS) for value in results):
-            return results[0] if len(results) == 1 else results
+            if len(results) > 1:
+                return results
+            frame.run.task.warn(place, "the text beside a list or a map is left out")
+            return results[0]
         pieces = [
             (isinstance(part, str), scalar_text(value))
             for part, value in zip(parts, values, strict=True)

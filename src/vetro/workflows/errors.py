@@ -9,6 +9,7 @@
     ├── NotConverging           rules change the model for ever, or commands never end
     ├── CommandFailed           a command failed and has no <failure> block
     └── Cancelled               the task was told to end
+    CaseError                   a case, or what it expects, has another shape than it must have
 """
 
 from __future__ import annotations
@@ -67,3 +68,7 @@ class CommandFailed(WorkflowError):
 
 class Cancelled(WorkflowError):
     """The task was told to end; the message says why."""
+
+
+class CaseError(ValueError):
+    """A case document is not what it must be; the message names the place in it."""

@@ -11,11 +11,25 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from vetro.workflows.errors import CaseError
 from vetro.workflows.values import equal
 
 Json = Any
 MISSING = "<missing>"
 KEYS = {"model", "effects", "reports", "plans", "rounds", "stopped", "error"}
+
+
+SHAPES: dict[str, type] = {"model": dict, "effects": list, "reports": list, "plans": list}
+
+
+def check_expected(expected: Json) -> None:
+    """Whether an `expect` can be compared with anything. Raises: CaseError."""
+    if expected is not None and not isinstance(expected, dict):
+        raise CaseError("expect is not an object")
+    for key, value in cast("dict[str, Json]", expected or {}).items():
+        shape = SHAPES.get(key)
+        if shape is not None and not isinstance(value, shape):
+            raise CaseError(f"expect.{key} is not {'a list' if shape is list else 'an object'}")
 
 
 def differences(expected: dict[str, Json], result: dict[str, Json]) -> list[str]:
@@ -30,7 +44,7 @@ def differences(expected: dict[str, Json], result: dict[str, Json]) -> list[str]
     for key in ("rounds", "stopped"):
         if key in expected and not equal(expected[key], result[key]):
             found.append(f"{key}: {_shown(result[key])} instead of {_shown(expected[key])}")
-    for path, value in cast("dict[str, Json]", expected.get("model") or {}).items():
+    for path, value in cast("dict[str, Json]", expected.get("model", {})).items():
         actual = at(result["model"], str(path))
         if not equal(value, actual):
             found.append(f"model {path}: {_shown(actual)} instead of {_shown(value)}")

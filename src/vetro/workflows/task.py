@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from vetro.workflows.commands import COMMANDS, Command
 from vetro.workflows.content import Closure, Compile, Compiler
@@ -331,8 +331,12 @@ class Task:
 
     def warn_of_missing(self, template: str, missing: list[str], place: Place) -> None:
         """Keys of a template that have no mapping stay as they are."""
-        if missing and self.trace is not None:
-            message = f"the template {template} needs {', '.join(missing)}: no mapping"
+        if missing:
+            self.warn(place, f"the template {template} needs {', '.join(missing)}: no mapping")
+
+    def warn(self, place: Place, message: str) -> None:
+        """Note in the trace what looks wrong but goes on."""
+        if self.trace is not None:
             self.trace.warned(self.round, str(place), message)
 
     def timestamp(self) -> str:
@@ -353,9 +357,14 @@ def _described(command: Command) -> dict[str, Json]:
             "service": agent.service,
             "unit": agent.unit,
             "mappings": agent.mappings,
+            "plan": agent.plan,
         }
     if command.fragment is not None:
-        return {"template": command.fragment.template, "mappings": command.fragment.mappings}
+        return {
+            "template": command.fragment.template,
+            "mappings": command.fragment.mappings,
+            "fragment": command.body,
+        }
     if command.network is not None:
-        return cast("dict[str, Json]", {"command": command.network.command})
+        return {"command": command.network.command, "arguments": command.network.arguments}
     return {}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from vetro.workflows.paths import Cursor
 from vetro.workflows.scopes import RuleMark
 from vetro.workflows.secrets import sanitised
 
 Json = Any
+LONGEST, BEGINNING = 300, 100
+"""Characters of a text that is shown whole, and what is shown of longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,23 @@ class Trace:
         )
 
     def queued(self, round_number: int, at: str, kind: str, details: dict[str, Json]) -> None:
-        """A command was queued."""
-        self._add(Event(round_number, "command", at, kind, sanitised(details)))
+        """A command was queued, with what will be sent; user data and scripts are only begun."""
+        self._add(Event(round_number, "command", at, kind, _begun(sanitised(details))))
 
     def warned(self, round_number: int, at: str, message: str) -> None:
         """Something looks wrong but goes on."""
         self._add(Event(round_number, "warning", at, message, {}))
+
+
+def _begun(value: Json) -> Json:
+    """A copy in which long texts end early."""
+    if isinstance(value, dict):
+        return {key: _begun(item) for key, item in cast("dict[str, Json]", value).items()}
+    if isinstance(value, list):
+        return [_begun(item) for item in cast("list[Json]", value)]
+    if isinstance(value, str) and len(value) > LONGEST:
+        return f"{value[:BEGINNING]}… ({len(value)} characters)"
+    return value
 
 
 def _path(cursor: Cursor) -> str:

@@ -62,18 +62,23 @@ def test(folders: tuple[Path, ...]) -> None:
 
 
 def _tested(file: Path, case: Json) -> dict[str, Json]:
-    from vetro.workflows import CaseError, differences, run_case
+    from vetro.workflows import CaseError, check_expected, differences, run_case
 
     known = dict(cast("dict[str, Json]", case)) if isinstance(case, dict) else {}
-    expected = cast("dict[str, Json]", known.pop("expect", None) or {})
+    expected = known.pop("expect", None)
     name = f"{file}: {known.get('description') or known.get('id') or 'case'}"
     folder = known.pop("definitions", None)
-    if folder is not None:
-        known["files"] = _as_case(files_of(file.parent / str(folder))) | dict(
-            known.get("files") or {}
-        )
     try:
-        found = differences(expected, run_case(known if known else case, read_yaml))
+        if folder is not None:
+            definitions = file.parent / str(folder)
+            if not (definitions / "workflows").is_dir():
+                raise CaseError(f"definitions: there is no folder {definitions / 'workflows'}")
+            own: Json = known.get("files") or {}
+            if not isinstance(own, dict):
+                raise CaseError("files is not an object")
+            known["files"] = _as_case(files_of(definitions)) | cast("dict[str, Json]", own)
+        check_expected(expected)
+        found = differences(expected or {}, run_case(known if known else case, read_yaml))
     except CaseError as error:
         found = [str(error)]
     return {"case": name, "differences": found}
@@ -108,11 +113,12 @@ def explain(
 ) -> None:
     """Say what workflows would do with a model, and why.
 
-    Per round: which rules fire, on what, what they change and send. Nothing
+    Per round: which rules fire, on what, what they change; the fragments of the stack
+    and the plans that they queue (with --json also what is sent, whole). Nothing
     is touched: networks, stack and agents answer as in a case without replies. Texts under
     secret names are masked.
     """
-    from vetro.workflows import CaseError, Trace, run_case
+    from vetro.workflows import CaseError, Trace, run_case, sanitised
 
     remarks_to_stderr()
     folder = definitions or shipped_folder()
@@ -148,6 +154,7 @@ def explain(
                     for event in trace.events
                 ],
                 "left_out": trace.left_out,
+                "effects": sanitised(result["effects"]),
                 "rounds": result["rounds"],
                 "stopped": result["stopped"],
                 "error": result["error"],
