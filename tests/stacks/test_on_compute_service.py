@@ -382,18 +382,20 @@ async def test_forms_choose_from_what_the_service_has(
     )
     volume = {"name": "data", "size": 3, "project_id": PROJECT}
     made = await ask(world.client, "POST", "/volumes", volume)
-    kinds = ["images", "keypairs", "networks", "security_groups", "azones", "volumes"]
-    found, warnings = await ComputeOffers(world.url, "service").offers(kinds, PROJECT, None)
+    kinds = ["flavors", "images", "keypairs", "networks", "security_groups", "azones", "volumes"]
+    caller = Principal("u", "ann", PROJECT)
+    found, warnings = await ComputeOffers(world.url, "service").offers(kinds, caller, None)
     assert (list(found), warnings) == (kinds, [])
     assert [(one["label"], one["type"], one["enabled"]) for one in found["images"] or []] == [
         ("debian", "linux", True)
     ]
     assert [one["value"] for one in found["keypairs"] or []] == ["mine"]
+    assert "m1.small" in [one["value"] for one in found["flavors"] or []]
     own = [one for one in found["networks"] or [] if not one["external"]]
     assert [one["cidr"] for one in own[0]["subnets"]] == ["10.0.7.0/24"]
     assert found["volumes"] == [{"value": made["uuid"], "label": "data (3 GiB)", "kind": "volume"}]
     away, warnings = await ComputeOffers("http://127.0.0.1:1/compute", "service").offers(
-        ["images"], PROJECT, None
+        ["images"], caller, None
     )
     assert away == {"images": []}
     assert "images could not be listed" in warnings[0]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vetro.environments.tasks import TaskStore
     from vetro.environments.upgrades import make_moves
     from vetro.environments.uses import EnvironmentUses, pinned_packages
+    from vetro.environments.wizard_offers import Platform
 
 __getattr__ = import_when_used(
     __name__,
@@ -55,6 +56,7 @@ __getattr__ = import_when_used(
         "vetro.environments.tasks": "TaskStore",
         "vetro.environments.upgrades": "make_moves",
         "vetro.environments.uses": "EnvironmentUses pinned_packages",
+        "vetro.environments.wizard_offers": "Platform",
     },
 )
 
@@ -74,6 +76,7 @@ __all__ = [
     "ExistingEnvironments",
     "HistoryPruning",
     "HistorySection",
+    "Platform",
     "StatsSection",
     "TaskResult",
     "TaskStore",

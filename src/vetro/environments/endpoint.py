@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
 from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
+from vetro.environments.wizard_offers import Platform
 from vetro.environments.wizards import Wizards
 from vetro.http import BadRequest
 from vetro.http import endpoint as http
@@ -34,14 +35,14 @@ async def no_types(_project_id: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Services:
-    """What the calls work on. ``flavors``: the sizes that instances can have, if they are known."""
+    """What the calls work on. ``platform``: what forms, and instances, can be made of."""
 
     work: TaskStore
     calls: CallStore
     upgrades: Upgrades
     templates: TemplateStore
     wizards: Wizards
-    flavors: Mapping[str, Mapping[str, int]] | None = None
+    platform: Platform
     request_statistics: RequestStatistics | None = None
     api: ApiSection = field(default_factory=ApiSection)
     #: The types of services that a project's metadata repository adds to the nine of v0.3.

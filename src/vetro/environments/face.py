@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from vetro.http import (
     NotFound,
     Policy,
     RequestCounts,
+    ServiceUnavailable,
     Turns,
     denied,
     make_face,
@@ -79,10 +80,18 @@ async def version(call: Call) -> Json:
 
 async def sizes(call: Call) -> Json:
     """The sizes that instances can have."""
-    flavors = call.service.flavors
+    found, warnings = await call.service.platform.offers(["flavors"], call.principal, None)
+    flavors = found["flavors"]
     if flavors is None:
         raise NotFound("The back end of this service does not list its flavors")
-    return {"flavors": [{"name": name, **size} for name, size in flavors.items()]}
+    if warnings:
+        raise ServiceUnavailable(warnings[0])
+    return {
+        "flavors": [
+            {"name": one["value"], **{key: one[key] for key in ("memory", "disk", "vcpus")}}
+            for one in flavors
+        ]
+    }
 
 
 async def request_statistics(call: Call) -> Json:
@@ -175,7 +184,6 @@ def environments_face(
     package_size_limit: int = PACKAGE_SIZE_LIMIT,
     static_call_timeout: float = TIMEOUT_SECONDS,
     debug: bool = False,
-    flavors: Mapping[str, Mapping[str, int]] | None = None,
     platform: Platform | None = None,
     api: ApiSection | None = None,
     service_types: Callable[[str], Awaitable[frozenset[str]]] = no_types,
@@ -186,9 +194,9 @@ def environments_face(
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
-    ``flavors``: the sizes of instances that the back end knows, by name. ``platform``: what forms
-    can choose from beside them. ``service_types``: the types of flat services that a project's
-    metadata repository adds. ``service_form``: their forms. ``policy``: by default the built-in rules.
+    ``platform``: what forms can choose from, sizes of instances among it. ``service_types``: the
+    types of flat services that a project's metadata repository adds. ``service_form``: their forms.
+    ``policy``: by default the built-in rules.
     """
     rules = policy or catalog_policy()
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
@@ -220,14 +228,15 @@ def environments_face(
     chosen = api or ApiSection()
     counts = RequestCounts()
     statistics = RequestStatistics(work.database, counts, (stats or StatsSection()).period)
-    offers = WizardOffers(work.store, catalog, platform or NoPlatform(), flavors)
+    chosen_from = platform or NoPlatform()
+    offers = WizardOffers(work.store, catalog, chosen_from)
     services = Services(
         work,
         calls,
         Upgrades(work.store, catalog, calls),
         TemplateStore(work.store),
         Wizards(work.store, catalog, calls, offers, service_form),
-        flavors,
+        chosen_from,
         statistics,
         chosen,
         service_types,

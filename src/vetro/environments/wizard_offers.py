@@ -26,11 +26,11 @@ class Platform(Protocol):
     """What a back end offers to forms."""
 
     async def offers(
-        self, kinds: Collection[str], project_id: str, region: str | None
+        self, kinds: Collection[str], principal: Principal, region: str | None
     ) -> tuple[Mapping[str, Sequence[Mapping[str, Any]] | None], Sequence[str]]:
         """Lists by kind, and warnings about sources that failed.
 
-        ``kinds``: of ``images, keypairs, azones, networks, volumes, security_groups, dns_zones``. A
+        ``kinds``: of ``flavors, images, keypairs, azones, networks, volumes, security_groups, dns_zones``. A
         kind that the back end does not know is ``None``: its fields take any text. Items have
         ``id``, ``name`` and what the kind needs (docs/forms.md).
         """
@@ -41,7 +41,7 @@ class NoPlatform:
     """A back end that offers nothing: fields take any text."""
 
     async def offers(
-        self, kinds: Collection[str], project_id: str, region: str | None
+        self, kinds: Collection[str], principal: Principal, region: str | None
     ) -> tuple[Mapping[str, Sequence[Mapping[str, Any]] | None], Sequence[str]]:
         """Nothing is known."""
         return dict.fromkeys(kinds), ()
@@ -55,35 +55,38 @@ class WizardOffers:
         store: EnvironmentStore,
         catalog: Catalog,
         platform: Platform,
-        flavors: Mapping[str, Mapping[str, int]] | None,
     ) -> None:
         self.store = store
         self.catalog = catalog
         self.platform = platform
-        self.flavors = flavors
 
-    async def gather(self, principal: Principal, form: Form, region: str | None) -> dict[str, Any]:
-        """What the platform and the catalog offer for a form, as JSON: ``kinds``, ``packages``,
-        ``warnings``."""
-        wanted = form.kinds()
-        kinds: dict[str, Any] = {}
-        if "flavors" in wanted and self.flavors is not None:
-            kinds["flavors"] = [
-                {"value": name, "label": name, **size} for name, size in self.flavors.items()
-            ]
-        asked = sorted(wanted - {"flavors"})
+    async def gather(
+        self, principal: Principal, form: Form, environment_id: str | None
+    ) -> dict[str, Any]:
+        """What the catalog, and the platform in the environment's region, offer for a form.
+
+        As JSON: ``kinds``, ``packages``, ``warnings``.
+        """
+        asked = sorted(form.kinds())
         found: Mapping[str, Sequence[Mapping[str, Any]] | None] = {}
         warnings: Sequence[str] = ()
         if asked:
-            found, warnings = await self.platform.offers(asked, principal.project_id, region)
-        kinds.update(
-            {
-                kind: None if items is None else [dict(one) for one in items]
-                for kind, items in found.items()
-            }
-        )
+            region = await self._region(principal, environment_id)
+            found, warnings = await self.platform.offers(asked, principal, region)
+        kinds = {
+            kind: None if items is None else [dict(one) for one in items]
+            for kind, items in found.items()
+        }
         packages = await self.catalog.declaring(principal, sorted(form.classes()))
         return {"kinds": kinds, "packages": packages, "warnings": list(warnings)}
+
+    async def _region(self, principal: Principal, environment_id: str | None) -> str | None:
+        if environment_id is None:
+            return None
+        async with self.store.database.read() as tx:
+            environment = await self.store.environment(tx, principal, environment_id)
+        region = (environment.model.get("Objects") or {}).get("region")
+        return region if isinstance(region, str) else None
 
     async def of_wizard(
         self, tx: Transaction, principal: Principal, row: Row[Any], session_id: str | None

@@ -103,7 +103,7 @@ class Wizards:
         form = await asyncio.to_thread(form_of, values)
         state, problem = await self._begin(principal, form, package)
         values["state"] = state.as_json()
-        values["offers"] = await self.offers.gather(principal, form, None)
+        values["offers"] = await self.offers.gather(principal, form, values["environment_id"])
         if problem:
             values["offers"]["warnings"].append(problem)
         async with self.database.transaction() as tx:
@@ -223,7 +223,7 @@ class Wizards:
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_)
         form = await asyncio.to_thread(form_of, row)
-        gathered = await self.offers.gather(principal, form, None)
+        gathered = await self.offers.gather(principal, form, row.environment_id)
         async with self.database.transaction() as tx:
             await tx.execute(update(wizards).where(wizards.c.id == id_).values(offers=gathered))
 

@@ -1,21 +1,12 @@
-"""How users come in: the first account, what a starting service prints, what acts for them later."""
+"""How users come in: the first account, and what a starting service prints."""
 
 from __future__ import annotations
 
 import sys
 
-from vetro import identity
-from vetro.environments import Delegations
 from vetro.identity import Identity
 from vetro.server import data_directory
 from vetro.server.settings import Settings
-
-
-def delegations_of(settings: Settings) -> Delegations | None:
-    """What lets tasks act as their users at OpenStack; ``None`` where no stacks are Heat's."""
-    if not settings.openstack.has_heat:
-        return None
-    return identity.delegations_of(settings.identity, settings.openstack.delegation_hours)
 
 
 async def say_first_login(settings: Settings, known: Identity, url: str, instances: str) -> None:

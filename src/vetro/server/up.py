@@ -22,7 +22,7 @@ from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
 from vetro.server.engine import check_network, engine_settings, refuse_file_database
 from vetro.server.errors import StartError
-from vetro.server.first_login import delegations_of, say_first_login
+from vetro.server.first_login import say_first_login
 from vetro.server.installation import open_database, refuse_missing
 from vetro.server.listeners import listen, port_of
 from vetro.server.node import (
@@ -32,6 +32,7 @@ from vetro.server.node import (
     mutual_tls,
 )
 from vetro.server.notifying import Notifying
+from vetro.server.openstack import delegations_of, platform_of
 from vetro.server.readings import stored_readings
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
@@ -334,11 +335,9 @@ class _Up:
                     policy=policy,
                     stats=settings.stats,
                     audit=self._notifying.audit(),
-                    flavors={
-                        name: {"memory": one.memory, "disk": one.disk, "vcpus": one.vcpus}
-                        for name, one in stacks.DEFAULT_FLAVORS.items()
-                    },
-                    platform=stacks.ComputeOffers(f"{url}/compute", self.engine.service_key),
+                    platform=platform_of(
+                        settings, stacks.ComputeOffers(f"{url}/compute", self.engine.service_key)
+                    ),
                 ),
                 known.face(
                     [

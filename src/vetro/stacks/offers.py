@@ -8,18 +8,36 @@ that fails offers nothing and gives a warning.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from vetro.compute.client import NETWORKS, SECURITY_GROUPS, SUBNETS, ComputeClient, ComputeError
 from vetro.compute.client import keypairs as list_keypairs
 from vetro.compute.client.calls import VOLUME_SNAPSHOTS, VOLUMES
 from vetro.compute.client.machines import images as list_images
+from vetro.http import Principal
 from vetro.http.client import TransportError
+from vetro.stacks.flavors import DEFAULT_FLAVORS
 
 Items = list[dict[str, Any]]
 ZONE = "nova"
 """The one availability zone: servers are chosen by allocation, not by zones."""
+Found = dict[str, Items | None]
 WORDS = {"security_groups": "security groups", "keypairs": "key pairs"}
+
+
+class Platform(Protocol):
+    """What forms choose from; ``Platform`` of the environments says what is what."""
+
+    async def offers(
+        self, kinds: Collection[str], principal: Principal, region: str | None
+    ) -> tuple[Mapping[str, Sequence[Mapping[str, Any]] | None], Sequence[str]]:
+        """Lists by kind, and warnings."""
+        ...
+
+
+def could_not_be_listed(kind: str, error: Exception) -> str:
+    """The warning that a source failed."""
+    return f"The {WORDS.get(kind, kind)} could not be listed: {error}"
 
 
 class ComputeOffers:
@@ -30,20 +48,34 @@ class ComputeOffers:
         self.token = token
 
     async def offers(
-        self, kinds: Collection[str], project_id: str, region: str | None
-    ) -> tuple[Mapping[str, Sequence[Mapping[str, Any]] | None], Sequence[str]]:
+        self, kinds: Collection[str], principal: Principal, region: str | None
+    ) -> tuple[Found, list[str]]:
         """Lists by kind, and warnings. There is one region: all are on one cloud (decision 0083)."""
-        found: dict[str, Items | None] = {}
+        found: Found = {}
         warnings: list[str] = []
-        async with ComputeClient(self.url, self.token, project_id=project_id) as client:
+        project = principal.project_id
+        async with ComputeClient(self.url, self.token, project_id=project) as client:
             for kind in kinds:
                 source = _SOURCES.get(kind)
                 try:
-                    found[kind] = [] if source is None else await source(client, project_id)
+                    found[kind] = [] if source is None else await source(client, project)
                 except (ComputeError, TransportError) as error:
                     found[kind] = []
-                    warnings.append(f"The {WORDS.get(kind, kind)} could not be listed: {error}")
+                    warnings.append(could_not_be_listed(kind, error))
         return found, warnings
+
+
+async def _flavors(_client: ComputeClient, _project_id: str) -> Items:
+    return [
+        {
+            "value": name,
+            "label": name,
+            "memory": one.memory,
+            "disk": one.disk,
+            "vcpus": one.vcpus,
+        }
+        for name, one in DEFAULT_FLAVORS.items()
+    ]
 
 
 async def _images(client: ComputeClient, _project_id: str) -> Items:
@@ -104,6 +136,7 @@ async def _zones(_client: ComputeClient, _project_id: str) -> Items:
 
 
 _SOURCES: dict[str, Callable[[ComputeClient, str], Awaitable[Items]]] = {
+    "flavors": _flavors,
     "images": _images,
     "keypairs": _keypairs,
     "networks": _networks,

@@ -2,5 +2,6 @@
 
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory
+from vetro.stacks.heat.offers import OffersByRegion
 
-__all__ = ["HeatSettings", "HeatStacks", "NeutronDirectory"]
+__all__ = ["HeatSettings", "HeatStacks", "NeutronDirectory", "OffersByRegion"]

@@ -1,0 +1,27 @@
+"""What a service with a real OpenStack does for the faces: tasks act as their users, forms choose from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vetro import identity
+from vetro.server.settings import Settings
+
+if TYPE_CHECKING:
+    from vetro.environments import Delegations, Platform
+
+
+def delegations_of(settings: Settings) -> Delegations | None:
+    """What lets tasks act as their users at OpenStack; ``None`` where no stacks are Heat's."""
+    if not settings.openstack.has_heat:
+        return None
+    return identity.delegations_of(settings.identity, settings.openstack.delegation_hours)
+
+
+def platform_of(settings: Settings, native: Platform) -> Platform:
+    """What forms choose from: the OpenStack of regions whose stacks are Heat's, else ``native``."""
+    if not settings.openstack.has_heat:
+        return native
+    from vetro.stacks.heat import OffersByRegion
+
+    return OffersByRegion(settings.openstack, identity.place_of(settings.identity), native)
