@@ -216,3 +216,28 @@ async def test_what_only_its_own_project_uses_is_the_projects_to_withdraw(
     kind = "application/murano-packages-json-patch"
     path = f"/catalog/packages/{row['id']}"
     assert (await api.call("PATCH", path, patch, type=kind, user="root")).status == 200
+
+
+async def test_what_is_remembered_of_models_follows_each_write(api: Api, package_zip: Any) -> None:
+    """Between two deletions a session adds an object, its environment is renamed, it is dropped."""
+    row = (await api.upload(package_zip())).json()
+    environment, other = await api.environment("dev"), await api.environment("other")
+    path, package = f"/environments/{environment}", f"/catalog/packages/{row['id']}"
+
+    async def users() -> list[dict[str, str]]:
+        refused = await api.call("DELETE", package)
+        return [] if refused.status == 200 else refused.json()["error"]["environments"]
+
+    session = await api.session(environment)
+    body = {"?": {"type": f"{NAME}/1.0.0@{NAME}"}}
+    await api.call("POST", f"{path}/services", body, session=session)
+    assert await users() == [{"id": environment, "name": "dev"}]
+    await api.call("PUT", path, {"name": "renamed"})
+    assert await users() == [{"id": environment, "name": "renamed"}]
+    held = await api.session(other)
+    await api.call("POST", f"/environments/{other}/services", body, session=held)
+    assert {one["name"] for one in await users()} == {"renamed", "other"}
+    await api.call("DELETE", f"{path}/sessions/{session}")
+    assert await users() == [{"id": other, "name": "other"}]
+    await api.call("DELETE", f"/environments/{other}?abandon=true")
+    assert await users() == []
