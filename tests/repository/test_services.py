@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from vetro.http import assemble
+from vetro.http.client import HttpClient
+from vetro.repository import Repository, RepositorySection, repository_face, repository_policy
 from vetro.storage import Database
 
-from .conftest import SHIPPED, Api, opened, pack, unpack
+from .conftest import SHIPPED, Api, Users, opened, pack, unpack
 
 MANIFEST = "full_service_name: my.app\nservice_display_name: Mine\n"
 
@@ -340,6 +343,24 @@ async def test_the_role_for_changes(database: Database, shipped: Path) -> None:
             assert (await api.call("GET", "/client/ui", user=user)).status == 200
             path = "/admin/services/webServer/toggle_enabled"
             assert (await api.call("POST", path, user=user)).status == status
+
+
+async def test_a_policy_decides_who_fetches_and_administers(
+    database: Database, shipped: Path, tmp_path: Path
+) -> None:
+    """The rules `client:*` and `admin:*` of a policy file hold for all calls of their kind."""
+    file = tmp_path / "policy.yaml"
+    file.write_text("'client:*': role:editor\n'admin:*': is_admin:True\n")
+    repository = Repository(database, RepositorySection(), shipped)
+    face = repository_face(repository, Users(), prefix="", policy=repository_policy(file))
+    assembly = assemble([face])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://repository") as http:
+        api = Api(http, repository)
+        for user, fetches, reads in (("ann", 403, 403), ("ed", 200, 403), ("root", 403, 200)):
+            assert (await api.call("GET", "/client/ui", user=user)).status == fetches
+            assert (await api.call("GET", "/admin/services", user=user)).status == reads
+        refused = await api.call("DELETE", "/admin/services/webServer")
+        assert (refused.status, "admin:*" in refused.text) == (403, True)
 
 
 async def test_an_administrators_client_edits_a_service(api: Api) -> None:

@@ -13,7 +13,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.repository.definitions import Service
-    from vetro.repository.face import repository_face
+    from vetro.repository.face import repository_face, repository_policy
     from vetro.repository.sets import forget_project
     from vetro.repository.settings import RepositorySection
     from vetro.repository.store import ClientArchive, DefinitionsMissing, Repository
@@ -23,7 +23,7 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.repository.definitions": "Service",
-        "vetro.repository.face": "repository_face",
+        "vetro.repository.face": "repository_face repository_policy",
         "vetro.repository.sets": "forget_project",
         "vetro.repository.settings": "RepositorySection",
         "vetro.repository.store": "ClientArchive DefinitionsMissing Repository",
@@ -41,4 +41,5 @@ __all__ = [
     "Service",
     "forget_project",
     "repository_face",
+    "repository_policy",
 ]

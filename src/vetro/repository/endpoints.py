@@ -17,6 +17,7 @@ from vetro.http import (
     Forbidden,
     MethodNotAllowed,
     NotFound,
+    Policy,
     UnsupportedMediaType,
     content_type,
     read_body,
@@ -427,13 +428,19 @@ ENDPOINTS = [
 ]
 
 
-def repository_handlers(repository: Repository) -> list[HTTPRouteHandler]:
+#: The rules of all calls below ``/client`` and below ``/admin`` (§4).
+RULES = {"client:*": "@", "admin:*": "@"}
+
+
+def repository_handlers(repository: Repository, policy: Policy) -> list[HTTPRouteHandler]:
     """The routes of the repository."""
     call = functools.partial(Call, repository)
     role = repository.settings.change_role
 
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
         one = call(request)
+        area = endpoint.path.split("/")[2]
+        policy.require(one.principal, f"{area}:*", one.path)
         if endpoint.changes and role:
             caller = one.principal
             if not caller.is_admin and role not in caller.roles:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from litestar import Litestar
 
-from vetro.http import REPOSITORY_FAULTS, Authenticator, Face, make_face
+from vetro.http import REPOSITORY_FAULTS, Authenticator, Face, Policy, make_face
 from vetro.repository.answers import REPLIES
-from vetro.repository.endpoints import repository_handlers
+from vetro.repository.endpoints import RULES, repository_handlers
 from vetro.repository.store import Repository
+
+
+def repository_policy(file: Path | None = None) -> Policy:
+    """Who may fetch (``client:*``) and administer (``admin:*``): every member, unless a file says else.
+
+    Errors: ``PolicyError``.
+    """
+    return Policy(RULES, file)
 
 
 def repository_face(
@@ -18,6 +27,7 @@ def repository_face(
     authenticator: Authenticator,
     *,
     prefix: str = "/repository",
+    policy: Policy | None = None,
     identity_url: str = "",
     debug: bool = False,
 ) -> Face:
@@ -32,7 +42,7 @@ def repository_face(
         name="repository",
         prefix=prefix,
         title="Vetro metadata repository",
-        handlers=repository_handlers(repository),
+        handlers=repository_handlers(repository, policy or repository_policy()),
         authenticator=authenticator,
         faults=REPOSITORY_FAULTS,
         www_authenticate=f'Keystone uri="{identity_url}"' if identity_url else "",

@@ -10,6 +10,7 @@ from vetro.server.alone import run_alone, serve_alone
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
 from vetro.server.listeners import port_of
+from vetro.server.policies import policy_of
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run_repository(settings: Settings) -> int:
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:
     from vetro import identity
-    from vetro.repository import DefinitionsMissing, repository_face
+    from vetro.repository import DefinitionsMissing, repository_face, repository_policy
 
     async with open_database(settings) as database:
         repository = definitions_of(settings, database)
@@ -49,6 +50,12 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             raise StartError(str(error), "See repository.manifests.") from error
         tokens = identity.Identity(database, settings.identity).authenticator()
         url = f"http://{settings.repository.host}:{port_of(listener)}"
-        face = repository_face(repository, tokens, prefix="", debug=settings.server.debug)
+        face = repository_face(
+            repository,
+            tokens,
+            prefix="",
+            policy=policy_of(settings, repository_policy),
+            debug=settings.server.debug,
+        )
         said = f"The metadata repository listens on {url}/v1"
         await serve_alone(settings, listener, limits, [face], database, said)

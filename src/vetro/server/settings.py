@@ -80,8 +80,9 @@ class ServerSection:
     allowed_origins: list[str] = field(default_factory=list[str])
     """Web origins whose pages may use the API; `*`: any."""
     policy_file: str = ""
-    """Rules of who may make which call of the catalog API, as oslo.policy writes them in YAML
-    ([api-guide.md](api-guide.md)); they override the built-in ones. Read again when it changes.
+    """Rules of who may make which call of the catalog API and of the metadata repository, as
+    oslo.policy writes them in YAML ([api-guide.md](api-guide.md)); they override the built-in ones.
+    Read again when it changes.
     """
     trust_proxy: bool = False
     """Believe `Forwarded` and `X-Forwarded-*`; only for a service that is reached through its

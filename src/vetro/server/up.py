@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from vetro.server.node import (
 )
 from vetro.server.notifying import Notifying
 from vetro.server.openstack import delegations_of, platform_of
+from vetro.server.policies import policy_of
 from vetro.server.readings import stored_readings
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
@@ -41,27 +42,13 @@ from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
-    from vetro.http import Admission, Assembly, ConnectionLimits, Policy, Readings
+    from vetro.http import Admission, Assembly, ConnectionLimits, Readings
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
 __all__ = ["StartError", "run_up"]
 
 log = structlog.get_logger(__name__)
-
-
-def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Policy:
-    """The policy of ``server.policy_file``. Errors: ``StartError``."""
-    from vetro.http import PolicyError
-
-    given = settings.server.policy_file
-    try:
-        return read(Path(given) if given else None)
-    except PolicyError as error:
-        raise StartError(
-            f"server.policy_file: {error}",
-            "A rule is, for example: 'delete_environment: role:operator or is_admin:True'.",
-        ) from error
 
 
 def run_up(settings: Settings) -> int:
@@ -350,6 +337,7 @@ class _Up:
                 repository.repository_face(
                     definitions,
                     tokens,
+                    policy=policy_of(settings, repository.repository_policy),
                     identity_url=identity_url,
                     debug=settings.server.debug,
                 ),

@@ -23,9 +23,16 @@ COLUMNS = [
 ]
 # Columns that say nothing unless there is something.
 SOMETIMES = ("version", "newer", "pending", "url", "actions")
+# What the table has of a flat service already.
+FLAT_HEADER = ("id", "type", "name", "status")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+\Z")
 # Of a property's text, on one line.
 SHOWN = 100
+
+
+def header_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The header of an application; a flat service of version 0.3 has its parts beside the rest."""
+    return cast("Mapping[str, Any]", service.get("?", service))
 
 
 def application_row(
@@ -36,7 +43,7 @@ def application_row(
     ``pending``: how it differs from what is deployed; ``versions``: by its id the ``version`` of its
     package, and the ``newest`` that it could move up to.
     """
-    header = service.get("?", {})
+    header = header_of(service)
     actions = cast("dict[str, Any]", header.get("_actions") or {})
     known = (versions or {}).get(str(header.get("id")), {})
     return {
@@ -75,7 +82,7 @@ def show_applications(
     """
     changes = {str(one["id"]): one for one in waiting if one.get("type")}
     rows = [
-        application_row(one, described(changes.get(str(one.get("?", {}).get("id")))), versions)
+        application_row(one, described(changes.get(str(header_of(one).get("id")))), versions)
         for one in services
     ]
     rows += [
@@ -102,10 +109,11 @@ def described(change: Row | None) -> str:
 
 def properties(service: Row, changed: Iterable[str]) -> list[str]:
     """A line for each plain property, what a deployment has put there too; changed ones are marked."""
+    hidden = ("?", "name") if "?" in service else FLAT_HEADER
     plain = {
         key: value
         for key, value in service.items()
-        if key not in ("?", "name") and value is not None and not isinstance(value, (dict, list))
+        if key not in hidden and value is not None and not isinstance(value, (dict, list))
     }
     width = max((len(key) for key in plain), default=0)
     first = {path.partition(".")[0] for path in changed}

@@ -1,0 +1,27 @@
+"""The rules of who may make which call (``server.policy_file``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vetro.server.errors import StartError
+from vetro.server.settings import Settings
+
+if TYPE_CHECKING:
+    from vetro.http import Policy
+
+
+def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Policy:
+    """The policy of ``server.policy_file``. Errors: ``StartError``."""
+    from vetro.http import PolicyError
+
+    given = settings.server.policy_file
+    try:
+        return read(Path(given) if given else None)
+    except PolicyError as error:
+        raise StartError(
+            f"server.policy_file: {error}",
+            "A rule is, for example: 'delete_environment: role:operator or is_admin:True'.",
+        ) from error
