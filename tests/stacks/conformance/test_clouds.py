@@ -116,6 +116,23 @@ ATTACHMENT = made(
 )
 
 
+TWO: dict[str, Json] = {
+    **SERVER,
+    "other": made(
+        "OS::Nova::Server",
+        name="other",
+        flavor="m1.nano",
+        image="debian",
+        networks=[{"subnet": ref("sub")}],
+    ),
+}
+
+
+def changed_to_other(attachment: Json) -> Json:
+    """The attachment, at the other server."""
+    return {**attachment, "properties": {**attachment["properties"], "instance_uuid": ref("other")}}
+
+
 def is_pair_of_equals(value: Any) -> bool:
     """A list of the same thing twice."""
     return len(value) == 2 and value[0] == value[1] is not None
@@ -325,6 +342,14 @@ CASES = [
         ),
         kept=("vol",),
         replaced=("vm", "att"),
+    ),
+    Case(
+        "a volume moves from one server to another in one update",
+        {**TWO, "vol": VOLUME, "att-vm": ATTACHMENT},
+        {"device": {"value": attr("vol", "attachments_list", 0, "device")}},
+        {"device": "/mnt/vdb"},
+        then=({**TWO, "vol": VOLUME, "att-other": changed_to_other(ATTACHMENT)},),
+        kept=("vm", "other", "vol"),
     ),
     Case(
         "a server with volumes from the beginning, one of them the root disk",

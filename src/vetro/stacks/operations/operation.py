@@ -98,6 +98,7 @@ class Operation:
         """
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
+        await self._release(template)
         kept = await self._keep(template, evaluation)
         await self._each(
             {name: one.requires for name, one in template.resources.items() if name not in kept},
@@ -126,6 +127,23 @@ class Operation:
             reference=self._reference,
             attribute=self._attribute,
         )
+
+    async def _release(self, template: Template) -> None:
+        """Remove first what holds something that new resources may take: a volume's former attachment.
+
+        What other resources require is left for the end.
+        """
+        needed = {need for row in self._stack.resources for need in row.requires}
+        gone = [
+            row
+            for name, row in self._rows.items()
+            if name not in template.resources
+            and row.id not in needed
+            and resource_type(row.type, name).delete_first
+        ]
+        for row in gone:
+            await self._abandon(row)
+        await self._clean_up(gone)
 
     async def _keep(self, template: Template, evaluation: Evaluation) -> set[str]:
         """The resources that stay as they are, as do all that they require.
