@@ -201,7 +201,7 @@ class ClassCode:
         self._prologue(method, arguments, contracts, writer, lock, lines)
         if any(isinstance(item, _LOOPS) for item in flat):
             lines.line("turns = 0")
-        assigned = blocks.assigned_names(body) - {item.name for item in arguments}
+        assigned = blocks.assigned_names(flat) - {item.name for item in arguments}
         variables = [writer.variable(item) for item in sorted(assigned)]
         if variables:
             lines.line(f"{' = '.join(variables)} = None")

@@ -94,13 +94,13 @@ class ClassScope:
 
     def constant(self, value: Any) -> str:
         """The name of the module global that holds the object."""
-        if isinstance(value, Deferred) and value.scope is self:
-            return value.name
         known = self._names.get(id(value))
         if known is not None:
             return known
-        if isinstance(value, Deferred) and value.name in value.scope.namespace:
-            value = value.scope.namespace[value.name]
+        if isinstance(value, Deferred):
+            if value.scope is self:
+                return value.name
+            value = value.scope.namespace.get(value.name, value)
         name = f"k{len(self._names)}"
         self._names[id(value)] = name
         self._kept.append(value)

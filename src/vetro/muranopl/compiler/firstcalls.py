@@ -46,9 +46,8 @@ class Section:
 
     def may_be_refused(self, lines: list[str]) -> bool:
         """True when Python's compiler might find the lines too deeply nested."""
-        return any(
-            line.startswith(DEEP) or len(line) > LONG for line in lines[self.start : self.end]
-        )
+        section = lines[self.start : self.end]
+        return DEEP in "\n".join(section) or max(map(len, section), default=0) > LONG
 
     def defer(
         self, namespace: dict[str, Any], compile_: Callable[[Section], Callable[..., Any]]

@@ -18,7 +18,7 @@ from vetro.muranopl.runtime.liveness import ELEMENTS
 from vetro.muranopl.runtime.throwing import match_handler, shorten, thrown
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import assigned_names, describe, loop_names
+from vetro.muranopl.syntax.blocks import assigned_names, describe, flatten, loop_names
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import Position
 from vetro.yaql.values import SCALAR_TYPES, hashable
@@ -281,9 +281,9 @@ class BodyWriter:
 
     def _branch(self, name: str, body: Sequence[st.Statement]) -> None:
         """A nested function; the variables it assigns are those of the method."""
-        own = assigned_names(body)
-        loops = loop_names(body)
-        shared = sorted(self.writer.variable(item) for item in own - loops)
+        flat = flatten(body)
+        loops = loop_names(flat)
+        shared = sorted(self.writer.variable(item) for item in assigned_names(flat) - loops)
         self.line(f"def {name}():")
         self._branch_depth += 1
         self._loops.append(0)

@@ -7,7 +7,6 @@ and maps of contracts, and the base of all contracts, are in `tree`.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,12 +35,12 @@ if TYPE_CHECKING:
 _INTEGER = re.compile(r"\s*[-+]?\d+\s*\Z")
 
 
-class Step(ABC):
-    """One function of a chain."""
+class Step:
+    """One function of a chain. Not an ABC: `isinstance` with these takes a tenth of the time."""
 
-    @abstractmethod
     def apply(self, value: Any, setting: Setting) -> Any:
         """The value after the step. Raises Violation."""
+        raise NotImplementedError
 
     makes_objects: bool = False
 

@@ -143,14 +143,15 @@ def _block(text: str, scope: MuranoType, names: tuple[str, ...], static: bool) -
     unit = module.unit
     unit.method = "(input)"
     unit.at(node.position, "")
-    assigned = sorted(assigned_names(body) | set(names))
+    flat = flatten(body)
+    assigned = sorted(assigned_names(flat) | set(names))
     writer.assigned.update(assigned)
     unit.write("def m_input(this, S, V):")
     for name in assigned:
         unit.write(f"{writer.variable(name)} = V.get({name!r})", 1)
     unit.write("try:", 1)
     lines = BodyWriter(unit, writer, 2)
-    if any(isinstance(item, (While, For, Repeat)) for item in flatten(body)):
+    if any(isinstance(item, (While, For, Repeat)) for item in flat):
         lines.line("turns = 0")
     # A trailing expression is returned: its value is what a user wants to see.
     shown = isinstance(last, Scalar) and last.is_expression

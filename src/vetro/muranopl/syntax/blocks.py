@@ -14,10 +14,10 @@ from .yamltree import Mapping, Node, Scalar
 from .yamltree import Sequence as SequenceNode
 
 
-def assigned_names(body: Sequence[st.Statement]) -> set[str]:
-    """Variables that a block assigns."""
+def assigned_names(flat: Sequence[st.Statement]) -> set[str]:
+    """Variables that the statements of a block assign; `flat` is the block with nested ones."""
     names: set[str] = set()
-    for statement in flatten(body):
+    for statement in flat:
         if isinstance(statement, st.Assign):
             name = root_of(statement.target)
             if name:
@@ -53,9 +53,9 @@ def untraced_variables(body: Sequence[st.Statement], expressions: Iterable[ast.N
     return caught
 
 
-def loop_names(body: Sequence[st.Statement]) -> set[str]:
-    """Variables of the For loops of a block."""
-    return {item.variable for item in flatten(body) if isinstance(item, st.For)}
+def loop_names(flat: Sequence[st.Statement]) -> set[str]:
+    """Variables of the For loops among the statements."""
+    return {item.variable for item in flat if isinstance(item, st.For)}
 
 
 def flatten(body: Sequence[st.Statement]) -> list[st.Statement]:

@@ -22,7 +22,9 @@ def is_constant(node: Node) -> bool:
             stack.extend(item.items)
         else:
             for key, value in item.pairs:
-                stack.extend((key, value))
+                if key.is_expression:
+                    return False
+                stack.append(value)
     return True
 
 
@@ -32,9 +34,4 @@ def constant_value(node: Node) -> Any:
         return node.value
     if isinstance(node, SequenceNode):
         return tuple([constant_value(item) for item in node.items])
-    return make_map({key_value(key): constant_value(value) for key, value in node.pairs})
-
-
-def key_value(node: Node) -> Any:
-    assert isinstance(node, Scalar)
-    return node.value
+    return make_map({key.value: constant_value(value) for key, value in node.pairs})

@@ -202,7 +202,7 @@ class _Parser:
         self.sink.fail("E204", message, node.position, hint)
 
     def _map_statement(self, node: Mapping) -> Statement:
-        keys = [key for key, _ in node.pairs if isinstance(key, Scalar)]
+        keys = [key for key, _ in node.pairs]
         if not keys:
             self._no_statement(node, "an empty map is not a statement")
             return Block(node.position, [])
@@ -222,7 +222,7 @@ class _Parser:
                 "start each statement with its own dash",
             )
             return Block(node.position, [])
-        parts = {str(key.value): value for key, value in zip(keys, _values(node), strict=True)}
+        parts = {str(key.value): value for key, value in node.pairs}
         places = {str(key.value): key.position for key in keys}
         for name in parts:
             construct = _CONSTRUCTS.get(name)
@@ -360,8 +360,7 @@ class _Parser:
         if not isinstance(table, Mapping):
             self.sink.fail("E203", message, table.position)
             return []
-        pairs = [(key, value) for key, value in table.pairs if isinstance(key, Scalar)]
-        return [(key, self.block(value)) for key, value in pairs]
+        return [(key, self.block(value)) for key, value in table.pairs]
 
     def match(self, node: Mapping, parts: dict[str, Node]) -> Statement:
         cases = self._cases(parts["Match"], "Match must be a map from constants to blocks")
@@ -469,10 +468,6 @@ class _Parser:
                 message = f"{item.value!r} is not the name of an exception"
                 self.sink.fail("E305", message, item.position)
         return names
-
-
-def _values(node: Mapping) -> list[Node]:
-    return [value for _, value in node.pairs]
 
 
 def _looks_like_target(name: str) -> bool:

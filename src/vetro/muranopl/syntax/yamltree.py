@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 from vetro.documents import (
     RESOLVERS,
@@ -40,35 +40,10 @@ from vetro.muranopl.values.records import record
 _CERTAINLY_TEXT = re.compile(r"[\s\w\d.]*\Z")
 _PLAIN_WORD = re.compile(r"[A-Za-z_$][\w.$()]*\Z")
 _WORDS_WITH_MEANING = frozenset(
-    [
-        "yes",
-        "Yes",
-        "YES",
-        "no",
-        "No",
-        "NO",
-        "true",
-        "True",
-        "TRUE",
-        "false",
-        "False",
-        "FALSE",
-        "on",
-        "On",
-        "ON",
-        "off",
-        "Off",
-        "OFF",
-        "null",
-        "Null",
-        "NULL",
-        "y",
-        "Y",
-        "n",
-        "N",
-    ]
+    form
+    for word in ("yes", "no", "true", "false", "on", "off", "null", "y", "n")
+    for form in (word, word.title(), word.upper())
 )
-
 _QUOTED_START = re.compile(
     r"""(?:^|[:\-])\s+(?P<text>(?P<quote>['"])(?:(?!(?P=quote)).|(?P=quote){2})*(?P=quote))"""
     r"""(?P<rest>\s*(?:[-+*/.<>=!\[]|(?:and|or|in|is|mod)\s)[^#]*[^#\s])"""
@@ -171,7 +146,7 @@ class Sequence:
 class Mapping:
     """A map; `pairs` keeps the order of the source."""
 
-    pairs: list[tuple[Node, Node]]
+    pairs: list[tuple[Scalar, Node]]
     source: Source
     line: int
     column: int
@@ -183,15 +158,14 @@ class Mapping:
     def get(self, name: str) -> Node | None:
         """The value of a constant key."""
         for key, value in self.pairs:
-            if isinstance(key, Scalar) and not key.is_expression and key.value == name:
+            if key.value == name and key.expression is None:
                 return value
         return None
 
     def entries(self) -> Iterator[tuple[str, Scalar, Node]]:
-        """Pairs whose key is text (an expression key counts as its text)."""
+        """Pairs with the text of the key; an expression as a key counts as its text."""
         for key, value in self.pairs:
-            if isinstance(key, Scalar):
-                yield ("null" if key.value is None else str(key.value)), key, value
+            yield ("null" if key.value is None else str(key.value)), key, value
 
 
 Node = Scalar | Sequence | Mapping
@@ -349,8 +323,7 @@ class _Builder:
     def _close(self, done: _Open) -> Node:
         if not done.mapping:
             return Sequence(done.children, self.source, done.line, done.column, done.flow)
-        pairs: list[tuple[Node, Node]] = []
-        made = Mapping(pairs, self.source, done.line, done.column)
+        made = Mapping([], self.source, done.line, done.column)
         self._fill(made, done.children)
         return made
 
@@ -367,31 +340,29 @@ class _Builder:
         seen: dict[tuple[Any, Any], Scalar] = {}
         for index in range(0, len(children), 2):
             key, value = children[index], children[index + 1]
-            if isinstance(key, Scalar):
-                if key.value == "<<" and key.plain and not key.is_expression:
-                    merged.extend(self._merge_sources(made, value))
-                    continue
-                if not key.is_expression:
-                    identity = (key.value.__class__, key.value)
-                    first = seen.setdefault(identity, key)
-                    if first is not key:
-                        error = DuplicateKey(
-                            f"the key {key.value} appears twice: "
-                            f"first in line {first.line}, column {first.column}",
-                            position=key.position,
-                        )
-                        self._mistaken(made, error)
-            else:
+            if not isinstance(key, Scalar):
                 error = YamlSyntaxError("a map key must be a scalar", position=key.position)
                 self._mistaken(made, error)
                 continue
+            if key.expression is None:
+                if key.value == "<<" and key.plain:
+                    merged.extend(self._merge_sources(made, value))
+                    continue
+                identity = (key.value.__class__, key.value)
+                first = seen.setdefault(identity, key)
+                if first is not key:
+                    error = DuplicateKey(
+                        f"the key {key.value} appears twice: "
+                        f"first in line {first.line}, column {first.column}",
+                        position=key.position,
+                    )
+                    self._mistaken(made, error)
             pairs.append((key, value))
         for mapping in merged:
             for key, value in mapping.pairs:
-                merged_key = cast(Scalar, key).value
-                identity = (merged_key.__class__, merged_key)
+                identity = (key.value.__class__, key.value)
                 if identity not in seen:
-                    seen[identity] = cast(Scalar, key)
+                    seen[identity] = key
                     pairs.append((key, value))
 
     def _merge_sources(self, made: Mapping, value: Node) -> list[Mapping]:
@@ -501,4 +472,4 @@ def plain_value(node: Node) -> Any:
         return node.value
     if isinstance(node, Sequence):
         return [plain_value(item) for item in node.items]
-    return {cast(Scalar, key).value: plain_value(value) for key, value in node.pairs}
+    return {key.value: plain_value(value) for key, value in node.pairs}
