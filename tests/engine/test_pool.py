@@ -150,7 +150,7 @@ class Yard:
             "services": [{"?": header, **properties}],
         }
         made = await self.rooms.store.create(user, body)
-        session = await self.rooms.store.configure(user, made["id"])
+        session = await self.rooms.sessions.configure(user, made["id"])
         with bound_contextvars(request_id=request_id):
             task = await self.rooms.tasks.deploy(user, made["id"], session["id"])
         assert task is not None
@@ -310,7 +310,7 @@ async def test_an_environment_lives_on_with_packages_that_were_deleted(
         await packages.delete(ANN, row["id"], uses)
     await packages.delete(ANN, row["id"], uses, force=True)
     ([environment], _) = await yard.rooms.store.listing(ANN)
-    session = await yard.rooms.store.configure(ANN, environment["id"])
+    session = await yard.rooms.sessions.configure(ANN, environment["id"])
     again = await yard.rooms.tasks.deploy(ANN, environment["id"], session["id"])
     assert again is not None
     assert not (await yard.ended(again))["isException"]
@@ -714,9 +714,9 @@ async def submit_steps(yard: Yard) -> tuple[str, str]:
     files = {"workflows": ["Steps.xml"], "agent": ["First.template", "Second.template"]}
     await put_service(definitions, "p", "steps", {"service_display_name": "Steps", **files})
     made = await yard.rooms.store.create_workflow(ANN, {"name": "old"})
-    session = await yard.rooms.store.configure(ANN, made["id"])
+    session = await yard.rooms.sessions.configure(ANN, made["id"])
     service = {"id": "s1", "type": "steps", "name": "s", "units": [{"id": "u1"}]}
-    await yard.rooms.store.change_objects(
+    await yard.rooms.sessions.change_objects(
         ANN, made["id"], session["id"], lambda objects: objects["services"].append(service)
     )
     task = await yard.rooms.tasks.deploy(ANN, made["id"], session["id"])

@@ -12,6 +12,7 @@ from litestar import Response
 from vetro.environments.api_settings import ApiSection
 from vetro.environments.model import encoded
 from vetro.environments.request_statistics import RequestStatistics
+from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tasks import TaskStore
@@ -50,8 +51,13 @@ class Services:
 
     @property
     def store(self) -> EnvironmentStore:
-        """Environments and sessions."""
+        """Environments."""
         return self.work.store
+
+    @property
+    def sessions(self) -> SessionStore:
+        """Their sessions."""
+        return self.work.sessions
 
     @property
     def database(self) -> Database:

@@ -51,7 +51,7 @@ async def remove(call: Call) -> Json:
 
 async def configure(call: Call) -> Json:
     """Open a session."""
-    return await call.service.store.configure(call.principal, call.environment)
+    return await call.service.sessions.configure(call.principal, call.environment)
 
 
 async def opened_sessions(call: Call) -> Json:
@@ -61,14 +61,14 @@ async def opened_sessions(call: Call) -> Json:
 
 async def show_session(call: Call) -> Json:
     """A session."""
-    return await call.service.store.show_session(
+    return await call.service.sessions.show_session(
         call.principal, call.environment, call.path["session_id"]
     )
 
 
 async def drop_session(call: Call) -> Json:
     """Drop a session and its changes."""
-    await call.service.store.delete_session(
+    await call.service.sessions.delete_session(
         call.principal, call.environment, call.path["session_id"]
     )
     return EMPTY

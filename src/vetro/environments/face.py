@@ -233,9 +233,9 @@ def environments_face(
     services = Services(
         work,
         calls,
-        Upgrades(work.store, catalog, calls),
-        TemplateStore(work.store),
-        Wizards(work.store, catalog, calls, offers, service_form),
+        Upgrades(work.sessions, catalog, calls),
+        TemplateStore(work.sessions),
+        Wizards(work.sessions, catalog, calls, offers, service_form),
         chosen_from,
         statistics,
         chosen,

@@ -54,7 +54,7 @@ async def _change(
             shown = services
         condition.check(shown)
 
-    return await call.service.store.change_objects(
+    return await call.service.sessions.change_objects(
         call.principal, call.environment, call.session, work, check if condition else None
     )
 

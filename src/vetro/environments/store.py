@@ -1,25 +1,19 @@
-"""Environments and sessions in the database (catalog-api.md §5.1-5.4).
-
-All checks for a change run inside the transaction of the change: a session cannot be deployed
-twice, and two sessions cannot both be deployed.
-"""
+"""Environments in the database (catalog-api.md §5.1, 5.3, 5.4)."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Row, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
-from vetro.environments import pending, states
+from vetro.environments import states
 from vetro.environments.flat import (
     MURANOPL,
     WORKFLOW,
-    complete,
     initial_flat_model,
     is_workflow,
     shown_services,
@@ -43,7 +37,6 @@ from vetro.http import (
     NotFound,
     PayloadTooLarge,
     Principal,
-    Unauthorized,
 )
 from vetro.storage import Database, Transaction
 
@@ -92,7 +85,6 @@ _TASKS_GONE = (
     .where(tasks.c.environment_id == _WANTED)
     .values(environment_gone=bindparam("now", type_=tasks.c.environment_gone.type))
 )
-_NEW_SESSION = insert(sessions)
 _SESSION = select(sessions).where(sessions.c.id == _WANTED)
 _SESSION_LOCKED = _SESSION.with_for_update()
 _SESSION_STATES = (
@@ -136,7 +128,7 @@ def checked_name(name: object, what: str = "Environment") -> str:
 
 
 class EnvironmentStore:
-    """Environments and their sessions."""
+    """Environments, and the rows of their sessions."""
 
     def __init__(self, database: Database, settings: EnvironmentSettings) -> None:
         self.database = database
@@ -198,54 +190,6 @@ class EnvironmentStore:
             return True
         others = any(row.state in states.ACTIVE and row.id != session.id for row in rows)
         return session.state == states.OPENED and others
-
-    async def writable(
-        self, tx: Transaction, environment: Row[Any], session_id: str | None
-    ) -> Row[Any]:
-        """The session that a change is written to. Errors: 400 without one, 404, 400, 403."""
-        if not session_id:
-            raise SessionRequired(
-                "X-Configuration-Session header is required: open a session first",
-                type_="BadRequest",
-            )
-        session = await self.session(tx, environment.id, session_id, lock=True)
-        rows = await self.session_states(tx, environment.id)
-        if self.invalid(session, environment.version, rows):
-            raise await self.overtaken(tx, environment, session)
-        if session.state != states.OPENED:
-            raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
-        return session
-
-    def changes_of(self, environment: Row[Any], session: Row[Any]) -> list[dict[str, Any]]:
-        """The undeployed changes of an opened session (``pending.changes``)."""
-        base = environment.model if session.version == environment.version else session.base
-        if base is None:  # overtaken before bases were kept, or without any change
-            return []
-        return pending.changes(base.get("Objects"), session.model.get("Objects"))
-
-    async def overtaken(
-        self, tx: Transaction, environment: Row[Any], session: Row[Any]
-    ) -> Forbidden:
-        """The error for an overtaken session: its deployment, and the changes it would lose."""
-        query = (
-            select(tasks.c.id, tasks.c.action, tasks.c.finished)
-            .where(tasks.c.environment_id == environment.id, tasks.c.session_id != session.id)
-            .order_by(tasks.c.sequence.desc())
-            .limit(1)
-        )
-        task = (await tx.execute(query)).first()
-        text = f"Session <SessionId {session.id}> is invalid: it was overtaken"
-        if task is not None:
-            text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
-        held = self.changes_of(environment, session) if session.state == states.OPENED else []
-        if held:
-            path = f"/v1/environments/{environment.id}/sessions/{session.id}/rebase"
-            after = "" if task is None or task.finished is not None else ", once that has ended"
-            text += (
-                f". It has changes that are not deployed: {pending.described(held)}."
-                f" POST {path} opens a new session that has them{after}"
-            )
-        return Forbidden(text, type_="SessionOvertaken", extra={"changes": held} if held else None)
 
     # Environments
 
@@ -474,168 +418,3 @@ class EnvironmentStore:
         await tx.execute(_TASKS_GONE, {"wanted": id_, "now": now})
         await tx.execute(_REMOVED, {"wanted": id_})
         tx.notify(MODELS_CHANNEL)
-
-    # Sessions
-
-    def session_view(self, row: Row[Any]) -> dict[str, Any]:
-        """A session as the API shows it."""
-        return {
-            "id": row.id,
-            "environment_id": row.environment_id,
-            "user_id": row.user_id,
-            "state": row.state,
-            "version": row.version,
-            "created": api_time(row.created),
-            "updated": api_time(row.updated),
-        }
-
-    async def open_session(
-        self, tx: Transaction, environment: Row[Any], user_id: str
-    ) -> dict[str, Any]:
-        """Open a session on an environment that no task is changing. Errors: 403."""
-        status = await self.status(tx, environment.id)
-        if status in states.ACTIVE:
-            raise Forbidden(f"Environment {environment.id} is {status}; wait until it has finished")
-        now = self.database.clock.now()
-        values = {
-            "id": new_id(),
-            "environment_id": environment.id,
-            "user_id": user_id,
-            "state": states.OPENED,
-            "version": environment.version,
-            "model": environment.model,
-            "created": now,
-            "updated": now,
-        }
-        await tx.execute(_NEW_SESSION, values)
-        return self.session_view(await self.session(tx, environment.id, str(values["id"])))
-
-    async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
-        """``POST …/configure``. Errors: 403, 404."""
-        async with self.database.transaction() as tx:
-            await self.lock(tx, environment_id)
-            row = await self.environment(tx, principal, environment_id)
-            return await self.open_session(tx, row, principal.user_id)
-
-    async def own_session(
-        self,
-        tx: Transaction,
-        principal: Principal,
-        environment_id: str,
-        session_id: str,
-        *,
-        lock: bool = False,
-    ) -> tuple[Row[Any], Row[Any]]:
-        """A session and its environment, checked in the order of §5.2."""
-        session = await self.session(tx, environment_id, session_id, lock=lock)
-        environment = await self.environment(tx, principal, environment_id)
-        return session, environment
-
-    async def show_session(
-        self, principal: Principal, environment_id: str, session_id: str
-    ) -> dict[str, Any]:
-        """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
-        async with self.database.read() as tx:
-            session, environment = await self.own_session(tx, principal, environment_id, session_id)
-            if session.user_id != principal.user_id:
-                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
-            rows = await self.session_states(tx, environment_id)
-            overtaken = self.invalid(session, environment.version, rows)
-            if session.state not in states.FINAL and overtaken:
-                raise await self.overtaken(tx, environment, session)
-            return self.session_view(session)
-
-    async def delete_session(
-        self, principal: Principal, environment_id: str, session_id: str
-    ) -> None:
-        """Drop a session. Errors: 404, 400, 403, 401, 403 while it deploys."""
-        async with self.database.transaction() as tx:
-            session, _ = await self.own_session(tx, principal, environment_id, session_id)
-            if session.user_id != principal.user_id:
-                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
-            if session.state in states.ACTIVE:
-                raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
-            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
-            tx.notify(MODELS_CHANNEL)
-
-    async def become_flat(
-        self, principal: Principal, environment_id: str, session_id: str | None
-    ) -> bool:
-        """Let an empty, never deployed environment have flat services; whether it could (§7)."""
-        async with self.database.transaction() as tx:
-            await self.lock(tx, environment_id)
-            row = await self.environment(tx, principal, environment_id)
-            session = await self.writable(tx, row, session_id)
-            if row.model_kind == WORKFLOW:
-                return True
-            opened = and_(sessions.c.environment_id == row.id, sessions.c.state == states.OPENED)
-            others = await tx.execute(select(sessions.c.model).where(opened))
-            models: list[dict[str, Any]] = [
-                row.model,
-                session.model,
-                *(one.model for one in others),
-            ]
-            objects: list[dict[str, Any]] = [one.get("Objects") or {} for one in models]
-            if row.version != 0 or any(one.get("services") for one in objects):
-                return False
-            model = initial_flat_model(row.id, row.name, row.tenant_id, row.user_id)
-            await tx.execute(
-                update(environments)
-                .where(environments.c.id == row.id)
-                .values(model=model, model_kind=WORKFLOW)
-            )
-            # No opened session has anything: all of them go on with the new model.
-            now = self.database.clock.now()
-            await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
-            return True
-
-    async def change_objects(
-        self,
-        principal: Principal,
-        environment_id: str,
-        session_id: str | None,
-        change: Callable[[dict[str, Any]], Any],
-        condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> Any:
-        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
-
-        ``condition`` gets the model before the change, and the environment's status; it may raise.
-        """
-        return await self.change_model(
-            principal, environment_id, session_id, lambda model: change(model["Objects"]), condition
-        )
-
-    async def change_model(
-        self,
-        principal: Principal,
-        environment_id: str,
-        session_id: str | None,
-        change: Callable[[dict[str, Any]], Any],
-        condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> Any:
-        """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
-
-        Concurrent changes of one session are serialised by a lock on its row.
-        """
-        async with self.database.transaction() as tx:
-            environment = await self.environment(tx, principal, environment_id)
-            session = await self.writable(tx, environment, session_id)
-            model: dict[str, Any] = session.model
-            objects: dict[str, Any] = model.get("Objects") or {}
-            model["Objects"] = objects
-            if condition is not None:
-                condition(model, await self.status(tx, environment.id))
-            before = copy.deepcopy(objects.get("services"))
-            result = change(model)
-            if is_workflow(model):
-                # The times of flat services end in Z, as all of their dialect (§3).
-                complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
-            else:
-                check_model(objects)
-            await self.refuse_large(objects)
-            await tx.execute(
-                update(sessions)
-                .where(sessions.c.id == session.id)
-                .values(model=model, updated=self.database.clock.now())
-            )
-            return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
 from vetro.environments.task_values import Delegations
@@ -19,7 +20,8 @@ class Environments:
         delegations: Delegations | None = None,
     ) -> None:
         self.store = EnvironmentStore(database, settings or EnvironmentSettings())
-        self.tasks = TaskStore(database, self.store, delegations)
+        self.sessions = SessionStore(self.store)
+        self.tasks = TaskStore(database, self.sessions, delegations)
         self.calls = CallStore(database)
 
     async def read_stored(self, tx: Transaction) -> None:

@@ -11,7 +11,7 @@ from vetro.environments import states
 from vetro.environments.history import TaskHistory
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
 from vetro.environments.model import from_engine
-from vetro.environments.opened import OpenSessions
+from vetro.environments.sessions import SessionStore
 from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore
 from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.environments.task_reports import TaskReports
@@ -26,7 +26,7 @@ class TaskEndings:
         self,
         database: Database,
         store: EnvironmentStore,
-        sessions: OpenSessions,
+        sessions: SessionStore,
         history: TaskHistory,
         reports: TaskReports,
     ) -> None:

@@ -29,8 +29,7 @@ from vetro.environments.model import (
     sanitise,
     to_engine,
 )
-from vetro.environments.opened import OpenSessions
-from vetro.environments.store import EnvironmentStore
+from vetro.environments.sessions import SessionStore
 from vetro.environments.tables import sessions, tasks
 from vetro.environments.task_endings import TaskEndings
 from vetro.environments.task_reports import TaskReports
@@ -72,17 +71,17 @@ class TaskStore:
     def __init__(
         self,
         database: Database,
-        store: EnvironmentStore,
+        sessions: SessionStore,
         delegations: Delegations | None = None,
     ) -> None:
         self.database = database
         self.delegations = delegations
-        self.store = store
-        self.sessions = OpenSessions(store)
+        self.store = store = sessions.store
+        self.sessions = sessions
         self.history = TaskHistory(database, store)
         self.reports = TaskReports(database, self.history)
         self.instances = InstanceRecords(database)
-        self.endings = TaskEndings(database, store, self.sessions, self.history, self.reports)
+        self.endings = TaskEndings(database, store, sessions, self.history, self.reports)
         self.queue = LeaseQueue(database, QUEUE)
 
     # API side
@@ -101,12 +100,12 @@ class TaskStore:
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
-            session, environment = await self.store.own_session(
+            session, environment = await self.sessions.own_session(
                 tx, principal, environment_id, session_id, lock=True
             )
             rows = await self.store.session_states(tx, environment_id)
             if self.store.invalid(session, environment.version, rows):
-                raise await self.store.overtaken(tx, environment, session)
+                raise await self.sessions.overtaken(tx, environment, session)
             if session.state != states.OPENED:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if not overtake:
@@ -245,7 +244,7 @@ class TaskStore:
         self, tx: Transaction, principal: Principal, environment: Row[Any], delegated: _Delegated
     ) -> str | None:
         """Submit the destruction of the deployed resources."""
-        view = await self.store.open_session(tx, environment, principal.user_id)
+        view = await self.sessions.open_session(tx, environment, principal.user_id)
         session = await self.store.session(tx, environment.id, view["id"])
         model = {**session.model, "Objects": None}
         await tx.execute(update(sessions).where(sessions.c.id == session.id).values(model=model))
@@ -303,7 +302,7 @@ class TaskStore:
             check_arguments(action, cast("dict[str, Any]", arguments or {}))
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment)
-            view = await self.store.open_session(tx, environment, principal.user_id)
+            view = await self.sessions.open_session(tx, environment, principal.user_id)
             session = await self.store.session(tx, environment_id, view["id"])
             task_id = await self._submit(
                 tx,

@@ -23,7 +23,8 @@ from vetro.environments.model import (
     put_path,
 )
 from vetro.environments.paging import ALL, Listing, Order, page
-from vetro.environments.store import EnvironmentStore, checked_name
+from vetro.environments.sessions import SessionStore
+from vetro.environments.store import checked_name
 from vetro.environments.tables import sessions, templates
 from vetro.http import (
     UNCONDITIONAL,
@@ -70,9 +71,10 @@ def checked_components(value: object) -> list[Any]:
 class TemplateStore:
     """Environment templates of all projects."""
 
-    def __init__(self, store: EnvironmentStore) -> None:
-        self.store = store
-        self.database = store.database
+    def __init__(self, sessions: SessionStore) -> None:
+        self.sessions = sessions
+        self.store = sessions.store
+        self.database = sessions.database
 
     def view(self, row: Row[Any]) -> dict[str, Any]:
         """The column fields of a template."""
@@ -247,7 +249,7 @@ class TemplateStore:
         await self.store.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
             row = await self.store.insert(tx, principal, prepared)
-            session = await self.store.open_session(tx, row, principal.user_id)
+            session = await self.sessions.open_session(tx, row, principal.user_id)
             await tx.execute(
                 update(sessions).where(sessions.c.id == session["id"]).values(model=model)
             )

@@ -17,8 +17,8 @@ from sqlalchemy import Row, select
 
 from vetro.catalog import Catalog
 from vetro.environments.model import check_services, object_id, to_engine, walk
+from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
-from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import environments
 from vetro.environments.upgrades import (
     ApplicationMove,
@@ -43,9 +43,10 @@ KEPT = 1000
 class Upgrades:
     """The possible moves of the applications of environments, and the moves themselves."""
 
-    def __init__(self, store: EnvironmentStore, catalog: Catalog, calls: CallStore) -> None:
-        self.store = store
-        self.database = store.database
+    def __init__(self, sessions: SessionStore, catalog: Catalog, calls: CallStore) -> None:
+        self.sessions = sessions
+        self.store = sessions.store
+        self.database = sessions.database
         self.catalog = catalog
         self.calls = calls
         self._headers: OrderedDict[tuple[str, int], tuple[Json, Json]] = OrderedDict()
@@ -144,7 +145,7 @@ class Upgrades:
             packages = {move["package"] for move in moves}
             model["SystemData"] = repinned(model.get("SystemData"), objects, packages)
 
-        await self.store.change_model(principal, environment_id, session_id, change)
+        await self.sessions.change_model(principal, environment_id, session_id, change)
         return found
 
     # Versions of the last run
@@ -191,7 +192,7 @@ class Upgrades:
         def change(model: dict[str, Any]) -> None:
             model["SystemData"] = {**(model.get("SystemData") or {}), "Packages": texts}
 
-        await self.store.change_model(principal, environment_id, session_id, change)
+        await self.sessions.change_model(principal, environment_id, session_id, change)
         return texts
 
     async def _looked_at(
@@ -260,7 +261,7 @@ class Upgrades:
         if write:  # what may be written to is locked while it is looked at
             async with self.database.transaction() as tx:
                 row = await self.store.environment(tx, principal, environment_id)
-                return row, (await self.store.writable(tx, row, session_id)).model
+                return row, (await self.sessions.writable(tx, row, session_id)).model
         async with self.database.read() as tx:
             row = await self.store.environment(tx, principal, environment_id)
             return row, await self.store.model_to_read(tx, row, session_id)

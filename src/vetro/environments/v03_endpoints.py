@@ -128,20 +128,20 @@ async def remove(call: Call) -> Json:
 
 async def configure(call: Call) -> Json:
     """Open a session."""
-    return session_view(await call.service.store.configure(call.principal, call.environment))
+    return session_view(await call.service.sessions.configure(call.principal, call.environment))
 
 
 async def show_session(call: Call) -> Json:
     """A session."""
     session = call.path["session_id"]
-    found = await call.service.store.show_session(call.principal, call.environment, session)
+    found = await call.service.sessions.show_session(call.principal, call.environment, session)
     return session_view(found)
 
 
 async def drop_session(call: Call) -> Json:
     """Drop a session and its changes."""
     session = call.path["session_id"]
-    await call.service.store.delete_session(call.principal, call.environment, session)
+    await call.service.sessions.delete_session(call.principal, call.environment, session)
     return EMPTY
 
 
@@ -172,7 +172,7 @@ async def _defined(call: Call, services: Iterable[Json]) -> frozenset[str]:
 
 
 async def _change(call: Call, work: Callable[[dict[str, Json]], Json]) -> Json:
-    return await call.service.store.change_objects(
+    return await call.service.sessions.change_objects(
         call.principal, call.environment, call.session, work
     )
 
@@ -253,7 +253,7 @@ async def _switched(call: Call, added: list[Json], parts: list[str]) -> bool:
     """Whether an empty, never deployed environment now has flat services (§7)."""
     if parts or not added or not all(flat.is_flat(one) for one in added):
         return False
-    return await call.service.store.become_flat(call.principal, call.environment, call.session)
+    return await call.service.sessions.become_flat(call.principal, call.environment, call.session)
 
 
 async def replace(call: Call) -> Json:

@@ -16,8 +16,8 @@ from sqlalchemy import Row, delete, insert, select, update
 from vetro.catalog import Catalog, api_time
 from vetro.environments import flat, states
 from vetro.environments.model import list_index, new_id, object_id
+from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
-from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import wizards
 from vetro.environments.wizard_models import carried_over
 from vetro.environments.wizard_offers import WizardOffers
@@ -47,15 +47,16 @@ class Wizards:
 
     def __init__(
         self,
-        store: EnvironmentStore,
+        sessions: SessionStore,
         catalog: Catalog,
         calls: CallStore,
         offers: WizardOffers,
         service_form: ServiceForm | None = None,
     ) -> None:
         self._service_form = service_form
-        self.store = store
-        self.database = store.database
+        self.sessions = sessions
+        self.store = sessions.store
+        self.database = sessions.database
         self.catalog = catalog
         self.calls = calls
         self.offers = offers
@@ -353,7 +354,7 @@ class Wizards:
             raise BadRequest("Say in environment_id which environment the component goes to")
 
         is_service = flat.is_flat(model)
-        if is_service and not await self.store.become_flat(principal, target, session_id):
+        if is_service and not await self.sessions.become_flat(principal, target, session_id):
             raise BadRequest(flat.NO_FLAT)
 
         def add(objects: Json) -> Json:
@@ -367,7 +368,7 @@ class Wizards:
             services[place] = carried_over(services[place], model)
             return services[place]
 
-        component = await self.store.change_objects(principal, target, session_id, add)
+        component = await self.sessions.change_objects(principal, target, session_id, add)
         component_id = object_id(component)
         async with self.database.transaction() as tx:
             await tx.execute(

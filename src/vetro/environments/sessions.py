@@ -1,0 +1,381 @@
+"""Sessions in the database, and how no change of theirs is lost unnoticed (catalog-api.md §5.2).
+
+The first deployed session, or an action, invalidates the other sessions. They keep their changes
+until their user drops them or opens a session on the current model with the same changes
+(``rebase``). A caller can ask to be refused before that happens (``refuse_loss``).
+
+All checks for a change run inside the transaction of the change: a session cannot be deployed
+twice, and two sessions cannot both be deployed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Row, and_, delete, insert, select, update
+
+from vetro.catalog import api_time
+from vetro.environments import pending, states
+from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
+from vetro.environments.model import check_model, new_id
+from vetro.environments.store import (
+    MODELS_CHANNEL,
+    EnvironmentStore,
+    SessionRequired,
+)
+from vetro.environments.tables import environments, sessions, tasks
+from vetro.http import Conflict, Forbidden, Principal, Unauthorized
+from vetro.storage import Transaction
+
+_NEW_SESSION = insert(sessions)
+
+
+class SessionStore:
+    """Opens, shows, changes and drops the sessions of environments."""
+
+    def __init__(self, store: EnvironmentStore) -> None:
+        self.store = store
+        self.database = store.database
+
+    def session_view(self, row: Row[Any]) -> dict[str, Any]:
+        """A session as the API shows it."""
+        return {
+            "id": row.id,
+            "environment_id": row.environment_id,
+            "user_id": row.user_id,
+            "state": row.state,
+            "version": row.version,
+            "created": api_time(row.created),
+            "updated": api_time(row.updated),
+        }
+
+    async def open_session(
+        self, tx: Transaction, environment: Row[Any], user_id: str
+    ) -> dict[str, Any]:
+        """Open a session on an environment that no task is changing. Errors: 403."""
+        status = await self.store.status(tx, environment.id)
+        if status in states.ACTIVE:
+            raise Forbidden(f"Environment {environment.id} is {status}; wait until it has finished")
+        now = self.database.clock.now()
+        values = {
+            "id": new_id(),
+            "environment_id": environment.id,
+            "user_id": user_id,
+            "state": states.OPENED,
+            "version": environment.version,
+            "model": environment.model,
+            "created": now,
+            "updated": now,
+        }
+        await tx.execute(_NEW_SESSION, values)
+        return self.session_view(await self.store.session(tx, environment.id, str(values["id"])))
+
+    async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
+        """``POST …/configure``. Errors: 403, 404."""
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            row = await self.store.environment(tx, principal, environment_id)
+            return await self.open_session(tx, row, principal.user_id)
+
+    async def own_session(
+        self,
+        tx: Transaction,
+        principal: Principal,
+        environment_id: str,
+        session_id: str,
+        *,
+        lock: bool = False,
+    ) -> tuple[Row[Any], Row[Any]]:
+        """A session and its environment, checked in the order of §5.2."""
+        session = await self.store.session(tx, environment_id, session_id, lock=lock)
+        environment = await self.store.environment(tx, principal, environment_id)
+        return session, environment
+
+    async def show_session(
+        self, principal: Principal, environment_id: str, session_id: str
+    ) -> dict[str, Any]:
+        """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
+        async with self.database.read() as tx:
+            session, environment = await self.own_session(tx, principal, environment_id, session_id)
+            if session.user_id != principal.user_id:
+                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            rows = await self.store.session_states(tx, environment_id)
+            overtaken = self.store.invalid(session, environment.version, rows)
+            if session.state not in states.FINAL and overtaken:
+                raise await self.overtaken(tx, environment, session)
+            return self.session_view(session)
+
+    async def delete_session(
+        self, principal: Principal, environment_id: str, session_id: str
+    ) -> None:
+        """Drop a session. Errors: 404, 400, 403, 401, 403 while it deploys."""
+        async with self.database.transaction() as tx:
+            session, _ = await self.own_session(tx, principal, environment_id, session_id)
+            if session.user_id != principal.user_id:
+                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            if session.state in states.ACTIVE:
+                raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
+            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            tx.notify(MODELS_CHANNEL)
+
+    async def writable(
+        self, tx: Transaction, environment: Row[Any], session_id: str | None
+    ) -> Row[Any]:
+        """The session that a change is written to. Errors: 400 without one, 404, 400, 403."""
+        if not session_id:
+            raise SessionRequired(
+                "X-Configuration-Session header is required: open a session first",
+                type_="BadRequest",
+            )
+        session = await self.store.session(tx, environment.id, session_id, lock=True)
+        rows = await self.store.session_states(tx, environment.id)
+        if self.store.invalid(session, environment.version, rows):
+            raise await self.overtaken(tx, environment, session)
+        if session.state != states.OPENED:
+            raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
+        return session
+
+    async def change_objects(
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str | None,
+        change: Callable[[dict[str, Any]], Any],
+        condition: Callable[[dict[str, Any], str], None] | None = None,
+    ) -> Any:
+        """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+
+        ``condition`` gets the model before the change, and the environment's status; it may raise.
+        """
+        return await self.change_model(
+            principal, environment_id, session_id, lambda model: change(model["Objects"]), condition
+        )
+
+    async def change_model(
+        self,
+        principal: Principal,
+        environment_id: str,
+        session_id: str | None,
+        change: Callable[[dict[str, Any]], Any],
+        condition: Callable[[dict[str, Any], str], None] | None = None,
+    ) -> Any:
+        """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
+
+        Concurrent changes of one session are serialised by a lock on its row.
+        """
+        async with self.database.transaction() as tx:
+            environment = await self.store.environment(tx, principal, environment_id)
+            session = await self.writable(tx, environment, session_id)
+            model: dict[str, Any] = session.model
+            objects: dict[str, Any] = model.get("Objects") or {}
+            model["Objects"] = objects
+            if condition is not None:
+                condition(model, await self.store.status(tx, environment.id))
+            before = copy.deepcopy(objects.get("services"))
+            result = change(model)
+            if is_workflow(model):
+                # The times of flat services end in Z, as all of their dialect (§3).
+                complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
+            else:
+                check_model(objects)
+            await self.store.refuse_large(objects)
+            await tx.execute(
+                update(sessions)
+                .where(sessions.c.id == session.id)
+                .values(model=model, updated=self.database.clock.now())
+            )
+            return result
+
+    async def become_flat(
+        self, principal: Principal, environment_id: str, session_id: str | None
+    ) -> bool:
+        """Let an empty, never deployed environment have flat services; whether it could (§7)."""
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            row = await self.store.environment(tx, principal, environment_id)
+            session = await self.writable(tx, row, session_id)
+            if row.model_kind == WORKFLOW:
+                return True
+            opened = and_(sessions.c.environment_id == row.id, sessions.c.state == states.OPENED)
+            others = await tx.execute(select(sessions.c.model).where(opened))
+            models: list[dict[str, Any]] = [
+                row.model,
+                session.model,
+                *(one.model for one in others),
+            ]
+            objects: list[dict[str, Any]] = [one.get("Objects") or {} for one in models]
+            if row.version != 0 or any(one.get("services") for one in objects):
+                return False
+            model = initial_flat_model(row.id, row.name, row.tenant_id, row.user_id)
+            await tx.execute(
+                update(environments)
+                .where(environments.c.id == row.id)
+                .values(model=model, model_kind=WORKFLOW)
+            )
+            # No opened session has anything: all of them go on with the new model.
+            now = self.database.clock.now()
+            await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
+            return True
+
+    def changes_of(self, environment: Row[Any], session: Row[Any]) -> list[dict[str, Any]]:
+        """The undeployed changes of an opened session (``pending.changes``)."""
+        base = environment.model if session.version == environment.version else session.base
+        if base is None:  # overtaken before bases were kept, or without any change
+            return []
+        return pending.changes(base.get("Objects"), session.model.get("Objects"))
+
+    async def overtaken(
+        self, tx: Transaction, environment: Row[Any], session: Row[Any]
+    ) -> Forbidden:
+        """The error for an overtaken session: its deployment, and the changes it would lose."""
+        query = (
+            select(tasks.c.id, tasks.c.action, tasks.c.finished)
+            .where(tasks.c.environment_id == environment.id, tasks.c.session_id != session.id)
+            .order_by(tasks.c.sequence.desc())
+            .limit(1)
+        )
+        task = (await tx.execute(query)).first()
+        text = f"Session <SessionId {session.id}> is invalid: it was overtaken"
+        if task is not None:
+            text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
+        held = self.changes_of(environment, session) if session.state == states.OPENED else []
+        if held:
+            path = f"/v1/environments/{environment.id}/sessions/{session.id}/rebase"
+            after = "" if task is None or task.finished is not None else ", once that has ended"
+            text += (
+                f". It has changes that are not deployed: {pending.described(held)}."
+                f" POST {path} opens a new session that has them{after}"
+            )
+        return Forbidden(text, type_="SessionOvertaken", extra={"changes": held} if held else None)
+
+    async def _opened(self, tx: Transaction, environment_id: str) -> list[Row[Any]]:
+        query = (
+            select(sessions)
+            .where(sessions.c.environment_id == environment_id, sessions.c.state == states.OPENED)
+            .order_by(sessions.c.version.desc(), sessions.c.updated.desc(), sessions.c.id)
+        )
+        return list(await tx.execute(query))
+
+    async def listing(self, principal: Principal, environment_id: str) -> list[dict[str, Any]]:
+        """The opened sessions, newest first. Errors: 403, 404.
+
+        Each with its ``changes`` and their ``summary`` in words, whether it is the caller's ``own``
+        and whether it was ``overtaken``.
+        """
+        async with self.database.read() as tx:
+            environment = await self.store.environment(tx, principal, environment_id)
+            states_ = await self.store.session_states(tx, environment_id)
+            found = [
+                (row, self.changes_of(environment, row))
+                for row in await self._opened(tx, environment_id)
+            ]
+        return [
+            {
+                **self.session_view(row),
+                "own": row.user_id == principal.user_id,
+                "overtaken": self.store.invalid(row, environment.version, states_),
+                "changes": held,
+                "summary": pending.described(held),
+            }
+            for row, held in found
+        ]
+
+    async def refuse_loss(
+        self,
+        tx: Transaction,
+        principal: Principal,
+        environment: Row[Any],
+        *,
+        but: str | None = None,
+    ) -> None:
+        """Refuse what would invalidate sessions with changes. Errors: 409 that names them."""
+        held: list[dict[str, Any]] = []
+        for row in await self._opened(tx, environment.id):
+            if row.id == but or row.version != environment.version:
+                continue
+            found = self.changes_of(environment, row)
+            if found:
+                own = row.user_id == principal.user_id
+                held.append(
+                    {"session": row.id, "user_id": row.user_id, "own": own, "changes": found}
+                )
+        if held:
+            said = "; ".join(
+                f"{'yours' if one['own'] else 'of user ' + one['user_id']}"
+                f" (session {one['session']}): {pending.described(one['changes'])}"
+                for one in held
+            )
+            raise Conflict(
+                f"There are changes that are not deployed, and this would overtake them: {said}",
+                type_="PendingChanges",
+                extra={"pending": held},
+            )
+
+    async def keep_bases(self, tx: Transaction, environment_id: str, version: int) -> None:
+        """Before a newer model is stored: keep the old one for the sessions that changed it.
+
+        Models are large, so the database copies them without passing them through this process.
+        """
+        model = (
+            select(environments.c.model)
+            .where(environments.c.id == environment_id)
+            .scalar_subquery()
+        )
+        await tx.execute(
+            update(sessions)
+            .where(
+                sessions.c.environment_id == environment_id,
+                sessions.c.state == states.OPENED,
+                sessions.c.version == version,
+                sessions.c.base.is_(None),
+                sessions.c.model != model,
+            )
+            .values(base=model)
+        )
+
+    async def rebase(
+        self, principal: Principal, environment_id: str, session_id: str
+    ) -> dict[str, Any]:
+        """Replace an overtaken session with one on the current model that has the same changes.
+
+        A session that is valid is returned as it is. Errors: 404, 400, 403, 401; 409 when a change
+        cannot be applied to the current model, or when the changes are unknown.
+        """
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            session, environment = await self.own_session(
+                tx, principal, environment_id, session_id, lock=True
+            )
+            if session.user_id != principal.user_id:
+                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            if session.state != states.OPENED:
+                raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
+            if session.version == environment.version:
+                return self.session_view(session)
+            view = await self.open_session(tx, environment, session.user_id)
+            if session.base is None:
+                raise Conflict(
+                    f"The changes of session {session_id} are not known: it has none, or it was "
+                    f"overtaken before changes were stored",
+                    type_="NothingToRebase",
+                )
+            objects, lost = pending.carry_over(
+                session.base.get("Objects"),
+                session.model.get("Objects"),
+                environment.model.get("Objects"),
+            )
+            if lost:
+                raise Conflict(
+                    f"Not all changes of session {session_id} can be applied now: {'; '.join(lost)}",
+                    type_="ChangesLost",
+                )
+            check_model(objects)
+            await tx.execute(
+                update(sessions)
+                .where(sessions.c.id == view["id"])
+                .values(model={**environment.model, "Objects": objects})
+            )
+            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            return view
