@@ -58,6 +58,7 @@ from .evaluation import Evaluation, Limits
 from .evaluation import Limits as YaqlLimits
 from .grammar import MURANOPL, STANDARD, Grammar
 from .inline_caches import function_site, method_site
+from .kinds import LAZY
 from .library import Library
 from .parser import parse
 from .plain import to_plain
@@ -87,7 +88,6 @@ from .standard import standard_library
 from .text import format_template, host_text, to_text
 from .values import (
     FINAL_TYPES,
-    LAZY,
     Context,
     FrozenDict,
     Memorized,

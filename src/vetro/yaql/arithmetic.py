@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from . import ast
 from .codes import Code
 from .generator import Generator
+from .kinds import ANY, BOOLEAN, HOST, INTEGER, NULL, SCALAR, STRING, Kind
 from .operators import RESULT_KINDS
 from .scopes import Scope
-from .values import ANY, BOOLEAN, HOST, INTEGER, NULL, SCALAR, STRING, Kind
 
 _PYTHON = {"+": "+", "-": "-", "*": "*", "/": "//", "mod": "%"}
 _COMPARISONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}

@@ -61,22 +61,11 @@ from . import ast, containers, inlining
 from .arithmetic import compile_arithmetic, is_arithmetic
 from .codes import Arguments, Code
 from .forms import SPECIAL_FORMS, SPECIAL_METHODS
+from .kinds import ANY, BOOLEAN, FLOAT, FUNCTION, INTEGER, LIST, MAPPING, NULL, SCALAR, STRING
 from .library import Library
 from .scopes import ArrowScope, LambdaScope, RichScope, Scope, context_names
 from .signatures import Lazy
 from .slots import Emitter
-from .values import (
-    ANY,
-    BOOLEAN,
-    FLOAT,
-    FUNCTION,
-    INTEGER,
-    LIST,
-    MAPPING,
-    NULL,
-    SCALAR,
-    STRING,
-)
 
 _KIND_OF_LITERAL = {type(None): NULL, bool: BOOLEAN, int: INTEGER, float: FLOAT, str: STRING}
 _SPINE = 24

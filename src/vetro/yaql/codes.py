@@ -6,7 +6,7 @@ from ast import literal_eval
 from dataclasses import dataclass, field
 
 from . import ast
-from .values import ANY, STRING, UNSETTLED, Kind
+from .kinds import ANY, STRING, UNSETTLED, Kind
 
 
 @dataclass(slots=True)

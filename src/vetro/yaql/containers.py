@@ -5,14 +5,9 @@ from __future__ import annotations
 from . import ast
 from .codes import Arguments, Code
 from .generator import Generator
+from .kinds import INTEGER, LIST, NULL, STRING
 from .scopes import Scope
 from .signatures import Lazy
-from .values import (
-    INTEGER,
-    LIST,
-    NULL,
-    STRING,
-)
 
 
 def index(gen: Generator, node: ast.Index, scope: Scope | None) -> Code:

@@ -14,8 +14,9 @@ from typing import Any
 from . import operators, runtime
 from .evaluation import Evaluation
 from .inline_caches import Site, function_site, method_site, operator_site
+from .kinds import HOST
 from .library import Library
-from .values import HOST, kind_of
+from .values import kind_of
 
 
 def call_by_name(

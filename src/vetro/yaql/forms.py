@@ -11,8 +11,8 @@ from collections.abc import Callable
 from . import ast
 from .codes import Code
 from .generator import Generator
+from .kinds import CONTEXT, HOST, INTEGER, LAZY, NULL
 from .scopes import DefinitionScope, LambdaScope, RichScope, Scope, constant_text, positional_name
-from .values import CONTEXT, HOST, INTEGER, LAZY, NULL
 
 Form = Callable[[Generator, ast.Call, Scope | None], Code | None]
 MethodForm = Callable[[Generator, Code, ast.MethodCall, Scope | None], Code | None]

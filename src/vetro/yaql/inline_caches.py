@@ -22,9 +22,10 @@ from .errors import (
     described_function,
 )
 from .evaluation import Evaluation
+from .kinds import CONTEXT, HOST
 from .library import Library
 from .signatures import Overload, Parameter
-from .values import CONTEXT, HOST, Context, describe, kind_of, preview
+from .values import Context, describe, kind_of, preview
 
 Shape: TypeAlias = tuple[str, ...]
 Site: TypeAlias = Callable[..., Any]

@@ -13,8 +13,8 @@ from . import ast
 from .codes import Arguments, Code
 from .errors import FormatException
 from .generator import Generator
+from .kinds import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, REGEX, SCALAR, STRING
 from .text import read_template
-from .values import ANY, BOOLEAN, FUNCTION, HOST, INTEGER, LAZY, LIST, REGEX, SCALAR, STRING
 
 _Function = Callable[[Generator, ast.Call, Arguments], Code | None]
 _Method = Callable[[Generator, Code, ast.MethodCall, Arguments], Code | None]

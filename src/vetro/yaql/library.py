@@ -25,8 +25,8 @@ from threading import RLock
 from typing import Any, TypeVar
 
 from .errors import InvalidMethodException
+from .kinds import ITERABLE, MAPPING
 from .signatures import Lazy, Overload, Parameter, read_signature
-from .values import ITERABLE, MAPPING
 
 F = TypeVar("F", bound=Callable[..., Any])
 Define = Callable[[str, str, str], Iterable[Overload]]

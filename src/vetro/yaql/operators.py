@@ -22,10 +22,7 @@ from .errors import (
 )
 from .evaluation import Evaluation
 from .inline_caches import function_site
-from .library import Library
-from .regex import compile_pattern, essence, is_found, safe_length
-from .sequences import linked
-from .values import (
+from .kinds import (
     BOOLEAN,
     DATETIME,
     HOST,
@@ -33,13 +30,18 @@ from .values import (
     ITERABLE,
     LIST,
     MAPPING,
-    MAPPING_TYPES,
     NULL,
     NUMBER,
     REGEX,
     SET,
     STRING,
     TIMESPAN,
+)
+from .library import Library
+from .regex import compile_pattern, essence, is_found, safe_length
+from .sequences import linked
+from .values import (
+    MAPPING_TYPES,
     FrozenDict,
     describe,
     equal,

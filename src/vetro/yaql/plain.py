@@ -7,19 +7,8 @@ from typing import Any
 
 from .errors import DepthLimitExceeded
 from .evaluation import Evaluation
-from .values import (
-    CONTEXT,
-    ITERABLE,
-    LIST,
-    MAPPING,
-    MAPPING_TYPES,
-    MAX_DEPTH,
-    SET,
-    collect,
-    kind_of,
-    no_value,
-    too_deep,
-)
+from .kinds import CONTEXT, ITERABLE, LIST, MAPPING, SET
+from .values import MAPPING_TYPES, MAX_DEPTH, collect, kind_of, no_value, too_deep
 
 
 def to_plain(value: Any, evaluation: Evaluation) -> Any:

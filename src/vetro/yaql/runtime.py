@@ -16,21 +16,8 @@ from .errors import (
 )
 from .evaluation import Evaluation
 from .inline_caches import by_shape
-from .values import (
-    CONTEXT,
-    HOST,
-    ITERABLE,
-    LAZY,
-    MAPPING,
-    Context,
-    FrozenDict,
-    Memorized,
-    collect,
-    hashable,
-    kind_of,
-    missing_key,
-    preview,
-)
+from .kinds import CONTEXT, HOST, ITERABLE, LAZY, MAPPING
+from .values import Context, FrozenDict, Memorized, collect, hashable, kind_of, missing_key, preview
 
 
 def property_site(name: str, position: int | None = None) -> Callable[[Evaluation, Any], Any]:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
 from .evaluation import Evaluation
-from .values import (
+from .kinds import (
     ANY,
     BOOLEAN,
     CONTEXT,
@@ -46,11 +46,10 @@ from .values import (
     SET,
     STRING,
     TIMESPAN,
-    Context,
     Kind,
     describe_kinds,
-    kind_of,
 )
+from .values import Context, kind_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from .errors import FormatException, NoSuchKey
 from .evaluation import Evaluation
-from .values import (
+from .kinds import (
     BOOLEAN,
     DATETIME,
     FLOAT,
@@ -20,16 +20,13 @@ from .values import (
     INTEGER,
     KIND_NAMES,
     LIST,
-    LIST_TYPES,
     MAPPING,
     NULL,
     SET,
     STRING,
     TIMESPAN,
-    afford,
-    collect,
-    kind_of,
 )
+from .values import LIST_TYPES, afford, collect, kind_of
 
 _MAX_DEPTH = 50
 _MAX_WIDTH = 10_000

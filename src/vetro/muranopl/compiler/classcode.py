@@ -31,7 +31,7 @@ from vetro.muranopl.syntax import blocks, statements
 from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.syntax.names import python_name
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError, Position
-from vetro.yaql.values import BOOLEAN, INTEGER, STRING, Kind
+from vetro.yaql.kinds import BOOLEAN, INTEGER, STRING, Kind
 
 from . import methodcode, structures
 from .classscope import ClassScope

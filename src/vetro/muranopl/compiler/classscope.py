@@ -16,8 +16,8 @@ from vetro.muranopl.runtime.traces import UNIT, CodeUnit
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError
 from vetro.yaql import ast
+from vetro.yaql.kinds import INTEGER, STRING, Kind
 from vetro.yaql.slots import PRELUDE, Emitter, bind_slot
-from vetro.yaql.values import INTEGER, STRING, Kind
 
 from .firstcalls import Section, global_names
 from .functionwriter import FunctionWriter

@@ -17,9 +17,7 @@ from vetro.muranopl.syntax.names import argument_slot
 from vetro.yaql import ast
 from vetro.yaql.codegen import Arguments, Code, ExpressionCodegen
 from vetro.yaql.inlining import method as inlined_method
-from vetro.yaql.scopes import Scope
-from vetro.yaql.signatures import Lazy
-from vetro.yaql.values import (
+from vetro.yaql.kinds import (
     ANY,
     BOOLEAN,
     CONTEXT,
@@ -34,6 +32,8 @@ from vetro.yaql.values import (
     STRING,
     Kind,
 )
+from vetro.yaql.scopes import Scope
+from vetro.yaql.signatures import Lazy
 
 if TYPE_CHECKING:
     from .classscope import ClassScope

@@ -11,7 +11,7 @@ from vetro.muranopl.runtime.control_flow import paid_elements
 from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.syntax.targets import Key, Target, parse_target
 from vetro.muranopl.syntax.yamltree import Node, Scalar
-from vetro.yaql.values import LAZY, Kind
+from vetro.yaql.kinds import LAZY, Kind
 
 from .expressions import ContractCodegen, MuranoCodegen
 from .passes.inplace_updates import write_growth

@@ -19,19 +19,9 @@ from vetro.muranopl.values.containers import Map, freeze, preview
 from vetro.muranopl.values.errors import AmbiguousClassName, MuranoError, NoClassFound
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import NoMatchingFunctionException
+from vetro.yaql.kinds import LAZY, LIST, MAPPING, NULL, SET, STRING
 from vetro.yaql.library import Library
-from vetro.yaql.values import (
-    FINAL_TYPES,
-    LAZY,
-    LIST,
-    MAPPING,
-    NULL,
-    SET,
-    STRING,
-    afford,
-    finalize,
-    kind_of,
-)
+from vetro.yaql.values import FINAL_TYPES, afford, finalize, kind_of
 
 from . import engine_functions, inline_caches
 from .control_flow import parallel_map

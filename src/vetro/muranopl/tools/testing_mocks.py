@@ -399,7 +399,7 @@ def _with_original_form(codegen: MuranoCodegen, node: ast.Call, scope: Scope | N
             raise MockError("withOriginal() takes names: withOriginal(x => $.value) -> …")
         parts.append(f"{item.key.name!r}: {codegen.settled(item.value, inner)}")
     make = codegen.class_scope.constant(_context)
-    from vetro.yaql.values import CONTEXT
+    from vetro.yaql.kinds import CONTEXT
 
     return Code(f"{make}({{{', '.join(parts)}}})", CONTEXT)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from vetro.yaql.values import FINAL_TYPES, LAZY, SCALAR_TYPES, Budget, finalize, kind_of
+from vetro.yaql.kinds import LAZY
+from vetro.yaql.values import FINAL_TYPES, SCALAR_TYPES, Budget, finalize, kind_of
 from vetro.yaql.values import FrozenDict as Map
 from vetro.yaql.values import preview as preview
 

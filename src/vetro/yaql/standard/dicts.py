@@ -5,19 +5,11 @@ from typing import Any
 
 from vetro.yaql.errors import DepthLimitExceeded
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import LIST, MAPPING, NULL
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.runtime import legacy_mapping
 from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from vetro.yaql.values import (
-    LIST,
-    MAPPING,
-    NULL,
-    FrozenDict,
-    collect,
-    hashable,
-    kind_of,
-    preview,
-)
+from vetro.yaql.values import FrozenDict, collect, hashable, kind_of, preview
 
 registry = Registry()
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from vetro.yaql.errors import CollectionTooLargeException
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import ITERABLE
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.signatures import Boolean, Integer, Lambda, Number
-from vetro.yaql.values import ITERABLE, collect, hashable, kind_of
+from vetro.yaql.values import collect, hashable, kind_of
 
 registry = Registry()
 

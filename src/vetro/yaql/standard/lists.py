@@ -10,10 +10,11 @@ from typing import Any, cast
 
 from vetro.yaql import operators
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import ITERABLE, LAZY, LIST
 from vetro.yaql.registry import LEGACY, Registry
 from vetro.yaql.sequences import linked
 from vetro.yaql.signatures import Dictionary, Integer, Items, SetOfValues
-from vetro.yaql.values import ITERABLE, LAZY, LIST, collect, kind_of
+from vetro.yaql.values import collect, kind_of
 
 registry = Registry()
 

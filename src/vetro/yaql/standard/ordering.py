@@ -7,10 +7,11 @@ from typing import Annotated, Any
 from vetro.yaql import operators
 from vetro.yaql.errors import NoMatchingMethodException
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import LAZY
 from vetro.yaql.registry import Registry
 from vetro.yaql.sequences import COUNTED, check_depth, depth_of
 from vetro.yaql.signatures import Items, Lambda
-from vetro.yaql.values import LAZY, NUMBER_TYPES, collect, kind_of
+from vetro.yaql.values import NUMBER_TYPES, collect, kind_of
 
 registry = Registry()
 Key = tuple[Callable[[Any], Any], bool]

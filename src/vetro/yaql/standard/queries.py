@@ -19,14 +19,12 @@ from vetro.yaql.errors import (
     NoMethodRegisteredException,
 )
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import ITERABLE, LAZY, LIST
 from vetro.yaql.registry import Registry
 from vetro.yaql.sequences import check_depth, linked
 from vetro.yaql.signatures import Integer, Items, Lambda, Lambda2
 from vetro.yaql.values import (
     FINAL_TYPES,
-    ITERABLE,
-    LAZY,
-    LIST,
     LIST_TYPES,
     NUMBER_TYPES,
     SCALAR_TYPES,

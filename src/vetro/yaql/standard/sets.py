@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import LAZY, SET
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Items, SetOfValues
-from vetro.yaql.values import LAZY, SET, collect, hashable, kind_of
+from vetro.yaql.values import collect, hashable, kind_of
 
 registry = Registry()
 

@@ -6,12 +6,13 @@ from typing import Any
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import MappingTranslationException
 from vetro.yaql.evaluation import Evaluation
+from vetro.yaql.kinds import LAZY
 from vetro.yaql.registry import Registry
 from vetro.yaql.runtime import make_context
 from vetro.yaql.scopes import positional_name
 from vetro.yaql.signatures import Dictionary, ItemList, Items, Lambda, Text
 from vetro.yaql.text import to_text
-from vetro.yaql.values import LAZY, Context, Memorized, collect, kind_of
+from vetro.yaql.values import Context, Memorized, collect, kind_of
 
 registry = Registry()
 _NO_RECEIVER = object()

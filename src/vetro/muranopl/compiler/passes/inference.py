@@ -16,7 +16,7 @@ from vetro.muranopl.syntax.blocks import blocks_of, expressions_of, flatten, val
 from vetro.muranopl.syntax.targets import Target, parse_target
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.yaql import ast
-from vetro.yaql.values import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
+from vetro.yaql.kinds import ANY, BOOLEAN, FLOAT, INTEGER, NULL, STRING, Kind
 
 if TYPE_CHECKING:
     from vetro.yaql.library import Library

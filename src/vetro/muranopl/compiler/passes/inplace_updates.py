@@ -19,7 +19,7 @@ from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.targets import Key, Target
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.yaql import ast
-from vetro.yaql.values import LAZY, LIST, MAPPING
+from vetro.yaql.kinds import LAZY, LIST, MAPPING
 
 from .inference import parse_target_quietly
 
