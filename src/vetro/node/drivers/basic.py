@@ -92,7 +92,7 @@ class BasicHypervisor:
     async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """No volumes: the VM has none."""
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """No volumes."""
         raise not_implemented("A volume", self.name)
 

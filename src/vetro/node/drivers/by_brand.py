@@ -181,7 +181,7 @@ class HypervisorByBrand:
         """Take a volume from it."""
         await self.serving(vm).detach_volume(vm, entry)
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """Make one of its volumes larger."""
         await self.serving(vm).grow_volume(vm, entry, size)
 

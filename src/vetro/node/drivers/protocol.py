@@ -116,7 +116,7 @@ class Driver(Protocol):
         """Whether this node has the VM."""
         ...
 
-    async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
+    async def create(self, payload: Mapping[str, object], progress: Progress) -> Vm:
         """Create a VM, and start it when ``autoboot``; after any error nothing is left."""
         ...
 
@@ -136,7 +136,7 @@ class Driver(Protocol):
         """Send a signal to the guest's first process."""
         ...
 
-    async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
+    async def update(self, uuid: str, changes: Mapping[str, object]) -> Vm:
         """Apply the update rules; a running VM whose interfaces change is restarted."""
         ...
 
@@ -401,7 +401,7 @@ class Hypervisor(Protocol):
         """Take the volume from a VM, running or not; what was written is on disk afterwards."""
         ...
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """Make a volume that a VM has larger (``size`` in GiB)."""
         ...
 

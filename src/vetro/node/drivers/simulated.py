@@ -73,7 +73,7 @@ class SimulatedHypervisor(BasicHypervisor):
         """Only the record changes."""
         self._fail("detach_volume")
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """Only the record changes."""
         self._fail("grow_volume")
 

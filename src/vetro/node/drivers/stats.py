@@ -30,10 +30,10 @@ def _pairs(path: Path) -> dict[str, int]:
 
 def shown(
     cpu_ns: int,
-    memory: Mapping[str, Any],
+    memory: Mapping[str, object],
     pids: int,
     networks: Mapping[str, Mapping[str, int]],
-    blocks: Sequence[Mapping[str, Any]],
+    blocks: Sequence[Mapping[str, object]],
 ) -> dict[str, Any]:
     """The ``docker stats`` object. ``blocks``: ``{device, op: read|write, value: bytes}``."""
     ticks = os.sysconf("SC_CLK_TCK")

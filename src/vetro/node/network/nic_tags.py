@@ -60,7 +60,7 @@ class NicTags:
     def _tags(self) -> list[dict[str, Any]]:
         return cast("list[dict[str, Any]]", self.read()["nictags"])
 
-    def update(self, nics: Sequence[Mapping[str, Any]]) -> None:
+    def update(self, nics: Sequence[Mapping[str, object]]) -> None:
         """Apply ``[{mac, nic_tags_provided}]``: add, move and remove tags of the listed interfaces.
 
         Interfaces without ``nic_tags_provided`` and tags on interfaces that are not listed stay.

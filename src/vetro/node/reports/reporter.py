@@ -33,7 +33,7 @@ class Reporter:
         client: ServiceClient,
         *,
         sysinfo: Callable[[], Awaitable[dict[str, Any]]],
-        significant: Callable[[Mapping[str, Any]], dict[str, Any]],
+        significant: Callable[[Mapping[str, object]], dict[str, Any]],
         status: Callable[[], Awaitable[dict[str, Any]]],
         changes: Callable[[Collection[str]], Awaitable[dict[str, Any]]],
         agents: Callable[[], list[dict[str, Any]]],

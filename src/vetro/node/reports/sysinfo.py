@@ -49,7 +49,7 @@ class NodeFacts:
     headnode: bool = False
     data_dir: Path = Path("/")
     # The facts that the hypervisors report, some of them only after a while.
-    about: Callable[[], Mapping[str, Any]] = dict[str, Any]
+    about: Callable[[], Mapping[str, object]] = dict[str, Any]
 
 
 #: When the node was created, whatever the source of its uuid.

@@ -57,16 +57,16 @@ class AgentTasks:
             TaskKind("shutdown_cn_agent_update", queue, self.shutdown_update),
         ]
 
-    async def refresh(self, _context: TaskContext) -> Mapping[str, Any]:
+    async def refresh(self, _context: TaskContext) -> Mapping[str, object]:
         """Report the node's agents again; ``{}``."""
         await self._report()
         return {}
 
-    async def shutdown_update(self, _context: TaskContext) -> Mapping[str, Any]:
+    async def shutdown_update(self, _context: TaskContext) -> Mapping[str, object]:
         """There is no helper instance to end (docs/decisions/0041); ``{}``."""
         return {}
 
-    async def install(self, context: TaskContext) -> Mapping[str, Any]:
+    async def install(self, context: TaskContext) -> Mapping[str, object]:
         """Fetch an agent's image and put it in place of its old version; ``{}``.
 
         After a failure the old version is restored. Errors begin with ``AgentInstall error:``.
@@ -119,7 +119,7 @@ class AgentTasks:
             raise
         await asyncio.to_thread(remove_tree, backup)
 
-    async def uninstall(self, context: TaskContext) -> Mapping[str, Any]:
+    async def uninstall(self, context: TaskContext) -> Mapping[str, object]:
         """Remove agents; missing ones are not an error; ``{}``."""
         errors: list[str] = []
         for value in array(context.params, "agents"):
@@ -160,7 +160,7 @@ def installed(directory: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _check(archive: Path, manifest: Mapping[str, Any]) -> None:
+def _check(archive: Path, manifest: Mapping[str, object]) -> None:
     files = cast("list[dict[str, Any]]", manifest.get("files") or [{}])
     wanted = {"sha256": sha256_of(manifest), "sha1": str(files[0].get("sha1") or "")}
     for algorithm, digest in wanted.items():

@@ -20,7 +20,7 @@ class DatasetTasks:
 
     def kinds(self) -> list[TaskKind]:
         """The tasks. Tasks on a VM's storage wait for the VM's other tasks."""
-        changes: list[tuple[str, str, Callable[[Mapping[str, Any]], Awaitable[None]]]] = [
+        changes: list[tuple[str, str, Callable[[Mapping[str, object]], Awaitable[None]]]] = [
             ("zfs_create_dataset", "create ZFS dataset", self._create),
             ("zfs_destroy_dataset", "destroy ZFS dataset", self._destroy),
             ("zfs_rename_dataset", "rename ZFS dataset", self._rename),
@@ -29,7 +29,7 @@ class DatasetTasks:
             ("zfs_clone_dataset", "clone ZFS dataset", self._clone),
             ("zfs_set_properties", "set properties for ZFS dataset", self._set),
         ]
-        queries: list[tuple[str, str, Callable[[Mapping[str, Any]], Awaitable[Any]]]] = [
+        queries: list[tuple[str, str, Callable[[Mapping[str, object]], Awaitable[object]]]] = [
             ("zfs_list_datasets", "list ZFS datasets", self._list),
             ("zfs_list_snapshots", "list ZFS snapshots", self._snapshots),
             ("zfs_list_pools", "list ZFS pools", self._pools),
@@ -50,8 +50,8 @@ class DatasetTasks:
         return self._datasets.vm_of(str(params.get("dataset") or "")) or ""
 
     def _task(
-        self, what: str, work: Callable[[Mapping[str, Any]], Awaitable[Any]]
-    ) -> Callable[[TaskContext], Awaitable[Any]]:
+        self, what: str, work: Callable[[Mapping[str, object]], Awaitable[object]]
+    ) -> Callable[[TaskContext], Awaitable[object]]:
         async def run(context: TaskContext) -> Any:
             try:
                 result = await work(context.params)
@@ -71,7 +71,7 @@ class DatasetTasks:
     async def _destroy(self, params: Mapping[str, object]) -> None:
         await self._datasets.destroy(text(params, "dataset"))
 
-    async def _rename(self, params: Mapping[str, Any]) -> None:
+    async def _rename(self, params: Mapping[str, object]) -> None:
         await self._datasets.rename(text(params, "dataset"), text(params, "newname"))
 
     async def _snapshot(self, params: Mapping[str, object]) -> None:
@@ -87,7 +87,7 @@ class DatasetTasks:
         properties = as_object(params.get("properties"), "properties")
         await self._datasets.set_properties(text(params, "dataset"), properties)
 
-    async def _list(self, _params: Mapping[str, Any]) -> Any:
+    async def _list(self, _params: Mapping[str, object]) -> Any:
         return await self._datasets.list()
 
     async def _snapshots(self, params: Mapping[str, object]) -> Any:

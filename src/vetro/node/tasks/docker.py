@@ -67,7 +67,7 @@ class DockerTasks:
 
     # Commands
 
-    async def execute(self, context: TaskContext) -> Mapping[str, Any]:
+    async def execute(self, context: TaskContext) -> Mapping[str, object]:
         """Run a command; ``{host, port, address, token}``, or ``{}`` when ``Detach``."""
         uuid = vm_uuid(context.params)
         command = as_object(context.params.get("command"), "command")
@@ -103,7 +103,7 @@ class DockerTasks:
         size = _console_size(command)
         return await self._streams.serve(lambda client: _run_terminal(client, host, size))
 
-    async def _console(self, uuid: str, *, follow: bool) -> Mapping[str, Any]:
+    async def _console(self, uuid: str, *, follow: bool) -> Mapping[str, object]:
         """Serve a console; the answer's ``interactive``: whether input reaches the machine."""
         file = self._vms / uuid / "console.log"
         line = await self._driver.console(uuid) if follow else None
@@ -139,7 +139,7 @@ class DockerTasks:
 
     # Files
 
-    async def copy(self, context: TaskContext) -> Mapping[str, Any]:
+    async def copy(self, context: TaskContext) -> Mapping[str, object]:
         """Read, write or describe a path; ``{host, port, address, token, containerPathStat}``.
 
         Reading: the client receives a tar. Writing: it sends a tar and closes its side; the answer
@@ -185,7 +185,7 @@ class DockerTasks:
 
     # Statistics
 
-    async def stats(self, context: TaskContext) -> Mapping[str, Any]:
+    async def stats(self, context: TaskContext) -> Mapping[str, object]:
         """Statistics as one line per second, or a single line with ``payload.stream`` false."""
         uuid = vm_uuid(context.params)
         payload = as_object(context.params.get("payload"), "payload")
@@ -207,7 +207,7 @@ class DockerTasks:
 
         return await self._streams.serve(serve)
 
-    async def build(self, context: TaskContext) -> Mapping[str, Any]:
+    async def build(self, context: TaskContext) -> Mapping[str, object]:
         """Build an image from a context the client sends; needs buildah."""
         builder = self._builder
         if builder is None:

@@ -38,7 +38,7 @@ class ImageTasks:
             TaskKind("network_apply", "network_tasks", self.network_apply),
         ]
 
-    async def ensure(self, context: TaskContext) -> Mapping[str, Any]:
+    async def ensure(self, context: TaskContext) -> Mapping[str, object]:
         """Fetch and unpack an image with its origins when it is not here; ``{}``.
 
         ``imgapiPeers``: other nodes to ask first, as URLs or ``{ip, port}``.
@@ -58,7 +58,7 @@ class ImageTasks:
             await self._images.ensure(uuid, [peer for peer in peers if peer])
         return {}
 
-    async def prefetch(self, context: TaskContext) -> Mapping[str, Any]:
+    async def prefetch(self, context: TaskContext) -> Mapping[str, object]:
         """Like ``image_ensure``, in advance, unless room is short (``NoRoomForImage``); ``{}``.
 
         The entry's progress shows the image's progress.
@@ -67,17 +67,17 @@ class ImageTasks:
         await self._images.refuse_without_room(uuid)
         return await self.ensure(context)
 
-    async def get(self, context: TaskContext) -> Mapping[str, Any]:
+    async def get(self, context: TaskContext) -> Mapping[str, object]:
         """The manifest of an image on this node."""
         return self._images.manifest(
             str(context.params.get("uuid") or context.params.get("image_uuid"))
         )
 
-    async def list(self, _context: TaskContext) -> Mapping[str, Any]:
+    async def list(self, _context: TaskContext) -> Mapping[str, object]:
         """``{images: [manifest]}``."""
         return {"images": self._images.list()}
 
-    async def delete(self, context: TaskContext) -> Mapping[str, Any]:
+    async def delete(self, context: TaskContext) -> Mapping[str, object]:
         """Remove an image no VM here is made from; ``{}``."""
         uuid = check_uuid(context.params.get("uuid") or context.params.get("image_uuid"))
         users = [vm["uuid"] for vm in await self._vms() if vm.get("image_uuid") == uuid]
@@ -88,7 +88,7 @@ class ImageTasks:
         await self._images.delete(uuid)
         return {}
 
-    async def collect(self, context: TaskContext) -> Mapping[str, Any]:
+    async def collect(self, context: TaskContext) -> Mapping[str, object]:
         """Remove images not used or requested for ``older_than`` seconds; ``{images}``."""
         age = seconds(context.params.get("older_than"), 0, "older_than")
         return {"images": await self.collect_unused(age)}
@@ -101,7 +101,7 @@ class ImageTasks:
     async def _vms(self) -> list[dict[str, Any]]:
         return await self._driver.list(include_dni=True)
 
-    async def network_apply(self, context: TaskContext) -> Mapping[str, Any]:
+    async def network_apply(self, context: TaskContext) -> Mapping[str, object]:
         """Bring the node's networks to the wanted state; ``{version, applied, kept}``."""
         if self._network is None:
             # Instances of this driver use the machine's own network.

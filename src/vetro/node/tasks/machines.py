@@ -52,7 +52,7 @@ class MachineTasks:
             TaskKind("machine_execute", work, self.execute, label="VM.exec"),
         ]  # fmt: skip
 
-    async def create(self, context: TaskContext) -> Mapping[str, Any]:
+    async def create(self, context: TaskContext) -> Mapping[str, object]:
         """Create a VM; ``{vm}``. The payload's firewall rules belong to the network state."""
         params = dict(context.params)
         disks = params.get("disks")
@@ -64,7 +64,7 @@ class MachineTasks:
         params["imgapiPeers"] = [peer for peer in peers if peer]
         return {"vm": await self._driver.create(params, context.progress)}
 
-    async def reprovision(self, context: TaskContext) -> Mapping[str, Any]:
+    async def reprovision(self, context: TaskContext) -> Mapping[str, object]:
         """Replace the root file system; ``{vm}``."""
         uuid = vm_uuid(context.params)
         if not self._driver.exists(uuid):
@@ -72,7 +72,7 @@ class MachineTasks:
         image = check_uuid(context.params.get("image_uuid"), "image_uuid")
         return {"vm": await self._driver.reprovision(uuid, image)}
 
-    async def boot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def boot(self, context: TaskContext) -> Mapping[str, object]:
         """Apply ``update``, then start; ``{vm}``."""
         uuid = vm_uuid(context.params)
         await self._update_first(uuid, context.params)
@@ -80,7 +80,7 @@ class MachineTasks:
             await self._driver.start(uuid)
         return {"vm": await self._driver.load(uuid)}
 
-    async def shutdown(self, context: TaskContext) -> Mapping[str, Any]:
+    async def shutdown(self, context: TaskContext) -> Mapping[str, object]:
         """Stop; ``{vm}``."""
         uuid = vm_uuid(context.params)
         with tolerate(context.params, "ENOTRUNNING", "ESRCH"):
@@ -91,7 +91,7 @@ class MachineTasks:
             )
         return {"vm": await self._driver.load(uuid)}
 
-    async def reboot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def reboot(self, context: TaskContext) -> Mapping[str, object]:
         """Apply ``update``, then stop and start; ``{vm}``."""
         uuid = vm_uuid(context.params)
         await self._update_first(uuid, context.params)
@@ -106,7 +106,7 @@ class MachineTasks:
     async def _brand(self, uuid: str) -> object:
         return (await self._driver.load(uuid)).get("brand")
 
-    async def kill(self, context: TaskContext) -> Mapping[str, Any]:
+    async def kill(self, context: TaskContext) -> Mapping[str, object]:
         """Signal the VM's first process; ``{vm}``."""
         uuid = vm_uuid(context.params)
         number = signal_number(context.params.get("signal", "SIGTERM"))
@@ -114,12 +114,12 @@ class MachineTasks:
             await self._driver.kill(uuid, number)
         return {"vm": await self._driver.load(uuid)}
 
-    async def destroy(self, context: TaskContext) -> Mapping[str, Any]:
+    async def destroy(self, context: TaskContext) -> Mapping[str, object]:
         """Remove a VM with all its data; ``{}``."""
         await self._driver.delete(vm_uuid(context.params))
         return {}
 
-    async def update(self, context: TaskContext) -> Mapping[str, Any]:
+    async def update(self, context: TaskContext) -> Mapping[str, object]:
         """Apply the update rules; ``{vm}``."""
         return {"vm": await self._driver.update(vm_uuid(context.params), context.params)}
 
@@ -128,7 +128,7 @@ class MachineTasks:
         if changes:
             await self._driver.update(uuid, {**changes, "uuid": uuid})
 
-    async def update_nics(self, context: TaskContext) -> Mapping[str, Any]:
+    async def update_nics(self, context: TaskContext) -> Mapping[str, object]:
         """Update gateways, resolvers and routes of all VMs in a changed network; ``{}``.
 
         One VM after the other; the first failure ends it, with the VM's uuid.
@@ -151,29 +151,29 @@ class MachineTasks:
                 context.entry.event("updated", {"uuid": vm["uuid"], "count": done})
         return {}
 
-    async def load(self, context: TaskContext) -> Mapping[str, Any]:
+    async def load(self, context: TaskContext) -> Mapping[str, object]:
         """The VM object itself."""
         return await self._driver.load(
             vm_uuid(context.params), include_dni=flag(context.params, "include_dni")
         )
 
-    async def list(self, context: TaskContext) -> Mapping[str, Any]:
+    async def list(self, context: TaskContext) -> Mapping[str, object]:
         """``{vms: [VM object]}``."""
         vms = await self._driver.list(include_dni=flag(context.params, "include_dni"))
         return {"vms": vms}
 
-    async def info(self, context: TaskContext) -> Mapping[str, Any]:
+    async def info(self, context: TaskContext) -> Mapping[str, object]:
         """What the hypervisor knows, by type."""
         types = context.params.get("types") or ["all"]
         if isinstance(types, str):
             types = types.split(",")
         return await self._driver.info(vm_uuid(context.params), [str(t) for t in types])
 
-    async def processes(self, context: TaskContext) -> Mapping[str, Any]:
+    async def processes(self, context: TaskContext) -> Mapping[str, object]:
         """Processes by pid."""
         return await self._driver.processes(vm_uuid(context.params))
 
-    async def execute(self, context: TaskContext) -> Mapping[str, Any]:
+    async def execute(self, context: TaskContext) -> Mapping[str, object]:
         """Run ``command`` (array) inside a VM; ``{exitCode, stdout, stderr}``."""
         command = array(context.params, "command")
         if not command:

@@ -24,7 +24,7 @@ _SYNC_SNAPSHOT = re.compile(r"vm-migration-\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
-Action = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+Action = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
 
 
 class MigrationTasks:
@@ -56,7 +56,7 @@ class MigrationTasks:
         return [TaskKind("machine_migrate", "machine_tasks", self.migrate, label="vmadm.migrate",
                          target=_target)]  # fmt: skip
 
-    async def migrate(self, context: TaskContext) -> Mapping[str, Any]:
+    async def migrate(self, context: TaskContext) -> Mapping[str, object]:
         """Run one step. Parameters may be in ``migrationTask`` and in its ``record``."""
         params = _flat(context.params)
         action = str(params.get("action") or "")
@@ -74,7 +74,7 @@ class MigrationTasks:
                 return await self._driver.migrate_live(uuid, action, params)
         return await self._actions[action](uuid, params)
 
-    async def _sync(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _sync(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Send the files to ``host``, ``port`` with ``token``; progress at ``{pid, host, port}``.
 
         With ``wait`` it returns at the end of the transfer, with ``transferred`` bytes; also with
@@ -97,7 +97,7 @@ class MigrationTasks:
             answer |= await self._migrations.outcome(int(where["pid"]))
         return answer
 
-    async def _receive(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _receive(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Wait for the files; ``{pid, host, port, token}``."""
         vm = await self._driver.load(uuid)
         if vm["state"] != "stopped":
@@ -107,31 +107,31 @@ class MigrationTasks:
             )
         return await self._migrations.start("receive", uuid, await self._driver.files(uuid))
 
-    async def _estimate(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _estimate(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         return {"size": (await self._driver.usage(uuid)).used}
 
-    async def _details(self, uuid: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _details(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         quota = int((await self._driver.load(uuid)).get("quota") or 0) * 2**30
         return {"quotaStr": str(quota), "reservationStr": "0"}
 
     async def _set_create_timestamp(
         self, uuid: str, params: Mapping[str, object]
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         vm = as_object(params.get("vm"), "vm")
         stamp = params.get("create_timestamp") or vm.get("create_timestamp")
         if not _TIME.fullmatch(str(stamp)):
             raise invalid("create_timestamp must be an ISO time in UTC")
         return {"vm": await self._driver.amend(uuid, {"create_timestamp": str(stamp)})}
 
-    async def _remove_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _remove_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         await self._driver.limit_storage(uuid, limited=False)
         return {}
 
-    async def _restore_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _restore_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         await self._driver.limit_storage(uuid, limited=True)
         return {}
 
-    async def _keep_snapshot(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _keep_snapshot(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Keep the received files as the snapshot ``snapshot_name`` of ``created_at``; ``{vm}``."""
         name, stamp = str(params.get("snapshot_name") or ""), str(params.get("created_at") or "")
         if not _TIME.fullmatch(stamp):
@@ -141,14 +141,16 @@ class MigrationTasks:
             vm = await self._driver.create_snapshot(uuid, name, created_at=stamp)
         return {"vm": vm}
 
-    async def _remove_snapshots(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _remove_snapshots(
+        self, uuid: str, params: Mapping[str, object]
+    ) -> Mapping[str, object]:
         vm = await self._driver.load(uuid)
         for entry in vm.get("snapshots", []):
             if _SYNC_SNAPSHOT.fullmatch(entry["name"]):
                 await self._driver.delete_snapshot(uuid, entry["name"])
         return {}
 
-    async def _setup(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _setup(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Create the VM here, stopped and hidden, with an unchanged root; ``{vm}``. Repeatable."""
         if self._driver.exists(uuid):
             vm = await self._driver.load(uuid)
@@ -166,7 +168,7 @@ class MigrationTasks:
         return {"vm": vm}
 
     def _flag(self, name: str) -> Action:
-        async def change(uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+        async def change(uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
             value = params.get("value", True)
             if value not in (True, False, "true", "false"):
                 raise invalid("value must be true or false")
@@ -174,7 +176,7 @@ class MigrationTasks:
 
         return change
 
-    async def _kill(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _kill(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         pid = params.get("pid")
         if isinstance(pid, bool) or not is_number(str(pid)):
             raise invalid("pid must be the number of a process")

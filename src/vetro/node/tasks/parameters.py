@@ -44,7 +44,7 @@ def objects(params: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", items)
 
 
-def text(params: Mapping[str, Any], name: str) -> str:
+def text(params: Mapping[str, object], name: str) -> str:
     """A text that is required."""
     value = params.get(name)
     if not isinstance(value, str) or not value:

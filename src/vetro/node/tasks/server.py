@@ -77,11 +77,11 @@ class ServerTasks:
             TaskKind("sleep", "nop", self.sleep, query=True, aliases=("test_sleep",)),
         ]
 
-    async def sysinfo(self, _context: TaskContext) -> Mapping[str, Any]:
+    async def sysinfo(self, _context: TaskContext) -> Mapping[str, object]:
         """``{sysinfo}``, read now."""
         return {"sysinfo": await self._sysinfo()}
 
-    async def overprovision_ratio(self, context: TaskContext) -> Mapping[str, Any]:
+    async def overprovision_ratio(self, context: TaskContext) -> Mapping[str, object]:
         """Store the ratios that the service has set."""
         value = context.params.get("value")
         if not value:
@@ -95,19 +95,19 @@ class ServerTasks:
         kept = cast("dict[str, Any]", read_json(file) or {})
         write_json(file, {**kept, **values})
 
-    async def nop(self, context: TaskContext) -> Mapping[str, Any]:
+    async def nop(self, context: TaskContext) -> Mapping[str, object]:
         """Sleep ``sleep`` seconds, then fail with ``error`` when given."""
         await asyncio.sleep(seconds(context.params.get("sleep"), 0, "sleep"))
         if context.params.get("error"):
             raise TaskFailure(str(context.params["error"]))
         return {}
 
-    async def sleep(self, context: TaskContext) -> Mapping[str, Any]:
+    async def sleep(self, context: TaskContext) -> Mapping[str, object]:
         """Sleep ``timeout`` milliseconds."""
         await asyncio.sleep(seconds(context.params.get("timeout"), 5000, "timeout") / 1000)
         return {}
 
-    async def command_execute(self, context: TaskContext) -> Mapping[str, Any]:
+    async def command_execute(self, context: TaskContext) -> Mapping[str, object]:
         """Run a script on the node; the task succeeds even if the script fails."""
         script = context.params.get("script")
         if not isinstance(script, str) or not script:
@@ -122,7 +122,7 @@ class ServerTasks:
             await self._start_reboot("a script asked for it")
         return result
 
-    async def reboot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def reboot(self, context: TaskContext) -> Mapping[str, object]:
         """Reboot the machine soon; ``{}`` at once.
 
         With ``drain`` no new task is accepted, and running tasks may end first (at most 15
@@ -143,7 +143,7 @@ class ServerTasks:
         log.warning("machine_reboots", reason=reason)
         await self._host.reboot()
 
-    async def setup(self, context: TaskContext) -> Mapping[str, Any]:
+    async def setup(self, context: TaskContext) -> Mapping[str, object]:
         """Prepare the node for VMs; ``{sysinfo}``. Repeating it is harmless.
 
         The storage pool exists before the agent starts (setting ``node.pool``): this task
@@ -194,7 +194,7 @@ class ServerTasks:
                 f"This node has {have}, which is not encrypted", {"restCode": "PoolMismatch"}
             )
 
-    async def factory_reset(self, context: TaskContext) -> Mapping[str, Any]:
+    async def factory_reset(self, context: TaskContext) -> Mapping[str, object]:
         """Delete all data of this node and reboot it; ``{}``.
 
         ``confirm`` must be the server's uuid. Errors: while it has VMs.
@@ -219,7 +219,7 @@ class ServerTasks:
         await self._start_reboot("factory reset")
         return {}
 
-    async def recovery_config(self, context: TaskContext) -> Mapping[str, Any]:
+    async def recovery_config(self, context: TaskContext) -> Mapping[str, object]:
         """Stage or activate a recovery configuration of an encrypted pool; ``{}``."""
         params = context.params
         action = params.get("action")
@@ -255,7 +255,7 @@ class ServerTasks:
             os.replace(staged, directory / "active.json")
         return {}
 
-    async def update_nics(self, context: TaskContext) -> Mapping[str, Any]:
+    async def update_nics(self, context: TaskContext) -> Mapping[str, object]:
         """Change which tags the machine's interfaces carry; ``{sysinfo}``, read again."""
         self._tags.update(objects(context.params, "nics"))
         self._changed()

@@ -17,7 +17,7 @@ from vetro.node.vm_objects import check_uuid
 from vetro.node.work.queues import TaskContext, TaskKind
 
 Fetch = Callable[[str, Path], Awaitable[None]]
-Publish = Callable[[str, Path, Mapping[str, Any]], Awaitable[None]]
+Publish = Callable[[str, Path, Mapping[str, object]], Awaitable[None]]
 
 
 class VolumeTasks:
@@ -32,7 +32,7 @@ class VolumeTasks:
     def kinds(self) -> list[TaskKind]:
         """The tasks. Those that change a VM hold its lock (``uuid``)."""
 
-        def kind(name: str, run: Callable[[TaskContext], Awaitable[Any]]) -> TaskKind:
+        def kind(name: str, run: Callable[[TaskContext], Awaitable[object]]) -> TaskKind:
             return TaskKind(f"volume_{name}", "volume_tasks", run, target=_target)
 
         return [
@@ -47,7 +47,7 @@ class VolumeTasks:
             TaskKind("volume_list", "machine_query", self.list, query=True),
         ]
 
-    async def create(self, context: TaskContext) -> Mapping[str, Any]:
+    async def create(self, context: TaskContext) -> Mapping[str, object]:
         """Make a volume of ``size`` GiB for VMs of ``brand``: empty, or of a ``source``.
 
         ``source``: ``{kind: volume | snapshot | backup, volume_uuid, uuid}``.
@@ -83,12 +83,12 @@ class VolumeTasks:
                     await self._work.drop_snapshot(of, f"for-{uuid}")
         return _shown(made)
 
-    async def delete(self, context: TaskContext) -> Mapping[str, Any]:
+    async def delete(self, context: TaskContext) -> Mapping[str, object]:
         """Remove a volume with its snapshots; a missing one is not an error."""
         await self._work.delete(_volume(context.params))
         return {}
 
-    async def attach(self, context: TaskContext) -> Mapping[str, Any]:
+    async def attach(self, context: TaskContext) -> Mapping[str, object]:
         """Give a volume to the VM ``uuid``; for a container at the absolute ``path``."""
         path = text(context.params, "path")
         if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
@@ -103,29 +103,29 @@ class VolumeTasks:
         )
         return {}
 
-    async def detach(self, context: TaskContext) -> Mapping[str, Any]:
+    async def detach(self, context: TaskContext) -> Mapping[str, object]:
         """Take a volume from the VM ``uuid``; one that it does not have is not an error."""
         await self._work.detach(vm_uuid(context.params), _volume(context.params))
         return {}
 
-    async def grow(self, context: TaskContext) -> Mapping[str, Any]:
+    async def grow(self, context: TaskContext) -> Mapping[str, object]:
         """Make a volume larger: ``size`` GiB."""
         await self._work.grow(_volume(context.params), _size(context.params))
         return {}
 
-    async def snapshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def snapshot(self, context: TaskContext) -> Mapping[str, object]:
         """Copy a volume as it is now, under ``snapshot_uuid``."""
         name = check_uuid(context.params.get("snapshot_uuid"), "snapshot_uuid")
         await self._work.snapshot(_volume(context.params), name)
         return {}
 
-    async def delete_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def delete_snapshot(self, context: TaskContext) -> Mapping[str, object]:
         """Remove a snapshot; a missing one is not an error."""
         name = check_uuid(context.params.get("snapshot_uuid"), "snapshot_uuid")
         await self._work.drop_snapshot(_volume(context.params), name)
         return {}
 
-    async def backup(self, context: TaskContext) -> Mapping[str, Any]:
+    async def backup(self, context: TaskContext) -> Mapping[str, object]:
         """Send a volume as it is now to the service, as the file of ``backup_uuid``."""
         name = check_uuid(context.params.get("backup_uuid"), "backup_uuid")
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ class VolumeTasks:
             await self._publish(name, packed, told)
             return {"size": packed.stat().st_size, **told}
 
-    async def list(self, context: TaskContext) -> Mapping[str, Any]:
+    async def list(self, context: TaskContext) -> Mapping[str, object]:
         """``{volumes: [{uuid, format, size, vm, snapshots}]}``."""
         return {"volumes": [_shown(one) for one in self._work.store]}
 

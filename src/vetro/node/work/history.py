@@ -53,7 +53,7 @@ class Entry:
             {"type": "event", "name": name, "event": dict(event or {}), "timestamp": timestamp()}
         )
 
-    def fail(self, status: int, error: str, details: Mapping[str, Any], *, died: bool) -> None:
+    def fail(self, status: int, error: str, details: Mapping[str, object], *, died: bool) -> None:
         """End with an error; ``died``: the task was interrupted."""
         self.error_count += 1
         self.event("error", {"error": {"message": error}, "details": dict(details)})

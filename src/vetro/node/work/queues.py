@@ -64,7 +64,7 @@ class TaskContext:
         self.entry.event("progress", {"value": percent})
 
 
-Handler = Callable[[TaskContext], Awaitable[Any]]
+Handler = Callable[[TaskContext], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class TaskKind:
     query: bool = False
     label: str = ""
     aliases: tuple[str, ...] = field(default=())
-    target: Callable[[Mapping[str, Any]], str] | None = None
+    target: Callable[[Mapping[str, object]], str] | None = None
     secret: bool = False
 
 
@@ -166,7 +166,7 @@ class TaskRunner:
                     body = {"code": "FenceOvertaken", "message": text, "error": text,
                             "details": details}  # fmt: skip
                     return 409, body
-            shown: Mapping[str, Any] = {} if kind.secret else params
+            shown: Mapping[str, object] = {} if kind.secret else params
             entry = self.history.add(task, shown, key, persistent=not kind.query)
             work = asyncio.create_task(self._run(kind, entry, params), name=f"task {task}")
             self._running[entry.number] = work
@@ -177,7 +177,7 @@ class TaskRunner:
         assert entry.outcome is not None
         return entry.outcome
 
-    async def _run(self, kind: TaskKind, entry: Entry, params: Mapping[str, Any]) -> None:
+    async def _run(self, kind: TaskKind, entry: Entry, params: Mapping[str, object]) -> None:
         try:
             target = self._target(kind, params)
             # The lock first: a task that waits for its VM occupies no place in its queue.

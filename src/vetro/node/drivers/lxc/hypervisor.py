@@ -289,7 +289,7 @@ class LxcHypervisor(BasicHypervisor):
         """Take it from the running container, and from the host."""
         await self._volumes.detach(vm, entry)
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """Grow the file system while it is mounted; where that is refused, between two mounts."""
         await self._volumes.grow(vm, entry, size)
 

@@ -133,7 +133,7 @@ class Inside:
         wanted = set(types)
         found: dict[str, Any] = {}
         connection = await self._connection()
-        asked: dict[str, Callable[[], Awaitable[Any]]] = {
+        asked: dict[str, Callable[[], Awaitable[object]]] = {
             "vnc": partial(self._vnc, uuid),
             "serial": partial(self._serial, uuid),
             **{kind: partial(connection.monitor, uuid, query) for kind, query in _QUERIES.items()},
