@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard packages guest clean soak
+.PHONY: openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ simulate: $(VENV)/.installed ## SEEDS=200: the compute control plane in virtual 
 
 docs: $(VENV)/.installed ## write the generated pages of docs/
 	@$(BIN)/python tools/write_reference.py docs/reference
+
+pictures: setup ## the pictures of docs/dashboard.md, of a service that is started for them
+	@$(BIN)/python -m tests.dashboard.pictures
 
 dashboard: $(VENV)/.installed ## the web dashboard, from dashboard/ (needs the npm registry)
 	@tools/dashboard.sh $(VENV)

@@ -341,3 +341,22 @@ async def test_a_service_of_the_repository_is_filled_in(api: Api, tmp_path: Any)
         refused = await again.call("POST", f"{path}/finish", to)
         assert (refused.status, "model_kind muranopl" in refused.text) == (400, True)
     assert (await api.call("POST", "/wizards", {"service": "webServer"})).status == 404
+
+
+async def test_components_of_inheriting_classes_are_offered(api: Api, package_zip: Any) -> None:
+    """A field takes what inherits its class, over packages; circles and unknown classes do not hurt."""
+    for name, extends in (
+        ("org.acme.Sql", "[org.acme.Database, org.acme.Postgres]"),
+        ("org.acme.Postgres", "org.acme.Sql"),
+        ("org.acme.Cache", "org.acme.Nowhere"),
+    ):
+        klass = f"Name: {name}\nExtends: {extends}\n"
+        assert (await api.upload(package_zip(name, klass=klass))).status == 200
+    environment = await api.environment()
+    session = await api.session(environment)
+    for id_, type_ in (("pg", "Postgres/1.0.0"), ("cache", "Cache"), ("lost", "Lost")):
+        header = {"id": id_, "type": f"org.acme.{type_}", "name": id_}
+        await api.add(environment, session, **{"?": header})
+    made = await wizard(api, package_zip, environment_id=environment, session_id=session)
+    objects = field(made["form"]["pages"][1], "database")
+    assert objects["choices"] == [{"value": "pg", "label": "pg"}]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from litestar import Request, get
 
-from vetro.http import Assembly, assemble, dashboard_face, make_face, principal_of
+from vetro.http import Assembly, ServicePart, assemble, dashboard_face, make_face, principal_of
 from vetro.http.client import HttpClient, Response
 from vetro.http.dashboard.sessions import Link, Sealer, Session
 from vetro.identity import MIGRATIONS, Identity, forwarding_face
@@ -72,6 +72,11 @@ async def identity(tmp_path: Path) -> AsyncGenerator[Identity, None]:
     await database.close()
 
 
+async def parts() -> list[ServicePart]:
+    """One part that works, and one that does not."""
+    return [ServicePart("database", "SQLite"), ServicePart("disk", "", "the disk is full")]
+
+
 def assembly_of(
     identity: Identity, files: Path, key: str = "key", keystone: HttpClient | None = None
 ) -> Assembly:
@@ -85,9 +90,9 @@ def assembly_of(
     )
     faces = [face, identity.face([])]
     if keystone is None:
-        return assemble([*faces, dashboard_face(faces, files, key)])
+        return assemble([*faces, dashboard_face(faces, files, key, parts)])
     shown = [face, forwarding_face("http://keystone/identity", keystone)]
-    return assemble([face, dashboard_face(shown, files, key)])
+    return assemble([face, dashboard_face(shown, files, key, parts)])
 
 
 @pytest.fixture(params=["built-in", "keystone"])
@@ -352,3 +357,15 @@ async def test_pages_are_only_read(stranger: Browser) -> None:
     """Another method on a page is 405, and says which there are."""
     answer = await stranger.ask("POST", "/environments")
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+async def test_the_health_of_parts_is_for_who_is_signed_in(browser: Browser) -> None:
+    """Every part says what it is and what is wrong; without a session nothing is said."""
+    assert (await browser.ask("GET", "/api/health")).status == 401
+    await browser.sign_in()
+    answer = (await browser.ask("GET", "/api/health")).json()
+    assert [(one["name"], one["problem"]) for one in answer["parts"]] == [
+        ("database", ""),
+        ("disk", "the disk is full"),
+    ]
+    assert answer["version"]

@@ -43,7 +43,7 @@ export function Page({ title, aside, lead, path, actions, children, wide }: Page
             {aside}
           </Group>
           {lead && (
-            <Text c="dimmed" mt={4} maw={720} component="div">
+            <Text c="dimmed" mt={4} maw={720} component="div" className={classes.lead}>
               {lead}
             </Text>
           )}

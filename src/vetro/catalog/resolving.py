@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import or_, select
 
+from vetro.catalog.blobs import BlobStore
 from vetro.catalog.tables import classes, packages
 from vetro.http import Principal
-from vetro.packages import Version, version_spec
-from vetro.storage import Database
+from vetro.packages import Version, open_package, version_spec
+from vetro.storage import Database, Transaction
 
 #: Package names and versions.
 Pins = Mapping[str, Collection[str]]
@@ -25,10 +29,17 @@ async def best_archive(
     Its own come before public ones, then the highest version counts. ``pinned`` ones are found even
     if they were deleted or disabled.
     """
+    async with database.read() as tx:
+        return await best_archive_in(tx, condition, spec, project_id, pinned)
+
+
+async def best_archive_in(
+    tx: Transaction, condition: Any, spec: str, project_id: str | None, pinned: Pins = NO_PINS
+) -> str | None:
+    """`best_archive` in a transaction."""
     near = or_(packages.c.is_public, packages.c.owner_id == (project_id or ""))
     query = select(packages).where(condition, near)
-    async with database.read() as tx:
-        rows = list(await tx.execute(query))
+    rows = list(await tx.execute(query))
     wanted = version_spec(spec or None)
     fitting = [
         row
@@ -47,6 +58,36 @@ async def best_archive(
         ),
     )
     return str(best.archive)
+
+
+#: Longer chains of classes are not followed.
+GENERATIONS = 20
+
+
+@lru_cache(maxsize=1000)
+def _parents(path: Path, name: str) -> tuple[str, ...]:
+    # The name of an archive's file is its digest: what it has never changes.
+    return tuple(open_package(path).parents_of(name))
+
+
+async def ancestors_of(
+    tx: Transaction, blobs: BlobStore, name: str, project_id: str
+) -> tuple[str, ...]:
+    """The classes that a class inherits, as far as packages that a project may use can tell."""
+    found: dict[str, None] = {}
+    generation = [name]
+    for _ in range(GENERATIONS):
+        parents: list[str] = []
+        for one in generation:
+            declares = packages.c.id.in_(select(classes.c.package_id).where(classes.c.name == one))
+            archive = await best_archive_in(tx, declares, "*", project_id)
+            if archive is not None:
+                parents += await asyncio.to_thread(_parents, blobs.path(archive), one)
+        generation = [one for one in dict.fromkeys(parents) if one not in found and one != name]
+        if not generation:
+            break
+        found.update(dict.fromkeys(generation))
+    return tuple(found)
 
 
 async def declaring_packages(

@@ -16,7 +16,13 @@ from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import index_package, unindex_package
 from vetro.catalog.listing import package_views, search_packages
-from vetro.catalog.resolving import NO_PINS, Pins, best_archive, declaring_packages
+from vetro.catalog.resolving import (
+    NO_PINS,
+    Pins,
+    ancestors_of,
+    best_archive,
+    declaring_packages,
+)
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.tables import classes, package_categories, packages, tags
 from vetro.catalog.uses import (
@@ -512,6 +518,10 @@ class Catalog:
     async def declaring(self, principal: Principal, names: Sequence[str]) -> list[dict[str, Any]]:
         """The enabled packages that declare one of these classes, each with its ``classes`` of them."""
         return await declaring_packages(self.database, principal, names)
+
+    async def ancestors(self, tx: Transaction, principal: Principal, name: str) -> tuple[str, ...]:
+        """The classes that a class inherits, as far as the project's packages can tell."""
+        return await ancestors_of(tx, self.blobs, name, principal.project_id)
 
     # Packages, for the engine
 

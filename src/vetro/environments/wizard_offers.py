@@ -6,6 +6,7 @@ A source that fails offers nothing, and the form says so: a page never breaks by
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import structlog
@@ -77,8 +78,14 @@ class WizardOffers:
             kind: None if items is None else [dict(one) for one in items]
             for kind, items in found.items()
         }
-        packages = await self.catalog.declaring(principal, sorted(form.classes()))
-        return {"kinds": kinds, "packages": packages, "warnings": list(warnings)}
+        classes = sorted(form.classes())
+        packages = await self.catalog.declaring(principal, classes)
+        return {
+            "kinds": kinds,
+            "packages": packages,
+            "classes": classes,
+            "warnings": list(warnings),
+        }
 
     async def _region(self, principal: Principal, environment_id: str | None) -> str | None:
         if environment_id is None:
@@ -105,6 +112,8 @@ class WizardOffers:
                 component(one) for one in services
                 if object_id(one) not in (None, row.component_id)
             ]  # fmt: skip
+            if gathered.get("classes"):
+                components = await self._with_ancestors(tx, principal, components)
             if kinds.get("networks"):
                 query = select(environments.c.name).where(
                     environments.c.tenant_id == environment.tenant_id
@@ -123,6 +132,15 @@ class WizardOffers:
             environments=names,
             warnings=gathered["warnings"],
         )  # fmt: skip
+
+    async def _with_ancestors(
+        self, tx: Transaction, principal: Principal, components: list[Component]
+    ) -> list[Component]:
+        """The components with what their classes inherit: a field of a parent class can name them."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name in {one.class_name for one in components}:
+            found[name] = await self.catalog.ancestors(tx, principal, name)
+        return [replace(one, classes=found[one.class_name]) for one in components]
 
 
 def component(service: Any) -> Component:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
     from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
-    from vetro.http.dashboard import dashboard_face
+    from vetro.http.dashboard import ServicePart, dashboard_face
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
@@ -109,7 +109,7 @@ __getattr__ = import_when_used(
         "vetro.http.downloads": "download known_content",
         "vetro.http.envelope": "Envelope",
         "vetro.http.events": "ServerEvent event_stream unless_closing",
-        "vetro.http.dashboard": "dashboard_face",
+        "vetro.http.dashboard": "ServicePart dashboard_face",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
@@ -191,6 +191,7 @@ __all__ = [
     "RequestCounts",
     "Security",
     "ServerEvent",
+    "ServicePart",
     "ServiceUnavailable",
     "TlsError",
     "TooManyRequests",

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from .host.session import Session
     from .host.stepping import Steps
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
-    from .syntax.text_package import loose_package
+    from .syntax.text_package import loose_package, parents_of
     from .syntax.yamltree import yaml_hint
     from .tools.checking import check_package
     from .tools.coverage import FileCoverage, LineCoverage
@@ -92,7 +92,7 @@ __getattr__ = import_when_used(
             " describe_class"
         ),
         "vetro.muranopl.syntax.documents": "MappingNode ScalarNode SequenceNode read_documents",
-        "vetro.muranopl.syntax.text_package": "loose_package",
+        "vetro.muranopl.syntax.text_package": "loose_package parents_of",
         "vetro.muranopl.syntax.yamltree": "yaml_hint",
         "vetro.muranopl.host.replay": "RecordingEffects ReplayMismatch ReplayingEffects",
         "vetro.muranopl.host.requests": "SessionInfo TaskReply",
@@ -168,6 +168,7 @@ __all__ = [
     "loose_package",
     "meta",
     "native",
+    "parents_of",
     "read_documents",
     "run_test",
     "run_tests",

@@ -12,7 +12,12 @@ from typing import Any
 
 from vetro import documents
 from vetro.documents import DocumentError, measure_yaml
-from vetro.packages.errors import PackageClassError, PackageFormatError, PackageLoadError
+from vetro.packages.errors import (
+    PackageClassError,
+    PackageError,
+    PackageFormatError,
+    PackageLoadError,
+)
 from vetro.packages.hot import (
     CLASS_FILE,
     ENVIRONMENTS,
@@ -167,6 +172,18 @@ class Package:
             raise PackageClassError(
                 self.full_name, file, "the file is not UTF-8 text", file=name
             ) from error
+
+    def parents_of(self, name: str) -> list[str]:
+        """The full names that one of its classes extends; none for a class that cannot be read."""
+        from vetro.muranopl import DslSyntaxError, parents_of
+
+        file = self.classes.get(name)
+        if file is None:
+            return []
+        try:
+            return parents_of(self.read_class(file), file, name)
+        except (PackageError, DslSyntaxError, FileNotFoundError):
+            return []
 
     def read_resource(self, name: str) -> bytes:
         """A file below ``Resources/``. Errors: ``FileNotFoundError``, ``PackageFormatError`` (outside it).

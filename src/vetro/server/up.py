@@ -42,7 +42,7 @@ from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
-    from vetro.http import Admission, Assembly, ConnectionLimits, Readings
+    from vetro.http import Admission, Assembly, ConnectionLimits, Readings, ServicePart
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
@@ -183,7 +183,8 @@ class _Up:
                 seconds = self.settings.identity.answer_seconds
                 client = await stack.enter_async_context(HttpClient(timeout_seconds=seconds))
                 shown.append(identity.forwarding_face(known, client))
-            dashboard = dashboard_face(shown, Path(vetro.__file__).parent / "_dashboard", key)
+            directory = Path(vetro.__file__).parent / "_dashboard"
+            dashboard = dashboard_face(shown, directory, key, self._parts)
             serving = asyncio.create_task(
                 serve(
                     assemble(
@@ -390,6 +391,13 @@ class _Up:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+
+    async def _parts(self) -> list[ServicePart]:
+        from vetro.server.parts import parts_of
+
+        workers = None if self.pool is None else self.engine.engine.workers
+        missing = await self._readiness()
+        return parts_of(self.settings, missing, workers=workers, driver=self.driver)
 
     async def _readiness(self) -> Mapping[str, str]:
         missing = dict(self.missing) if self.settings.node.enabled else {}

@@ -1,15 +1,13 @@
-import { Badge, Card, Select, SimpleGrid, Stack, Table, Text, Title, useMantineColorScheme, type MantineColorScheme } from '@mantine/core';
+import { Badge, Card, Group, Select, SimpleGrid, Stack, Table, Text, Title, useMantineColorScheme, type MantineColorScheme } from '@mantine/core';
+import { IconAlertTriangle, IconCircleCheck } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { data, sessionApi } from '~/api/client';
 import { useSession } from '~/app/session';
 import { LANGUAGES, useLanguage, useTexts, type Language } from '~/i18n';
 import { Page } from '~/ui/page';
 import { When } from '~/ui/when';
 import { messages } from './messages';
-
-interface Health {
-  status: string;
-  waiting_on: Record<string, string>;
-}
 
 /** The settings of this browser, who is signed in, and how the parts of the service are. */
 export function About() {
@@ -19,15 +17,11 @@ export function About() {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const parts = useQuery({
     queryKey: ['health'],
-    queryFn: async (): Promise<{ health: Health; version: string }> => {
-      const [ready, versions] = await Promise.all([fetch('/readyz'), fetch('/', { headers: { Accept: 'application/json' } })]);
-      const { versions: known = [] } = (await versions.json()) as { versions?: { id: string; status: string }[] };
-      return { health: (await ready.json()) as Health, version: known.map((one) => `${one.id} (${one.status})`).join(', ') };
-    },
+    queryFn: () => data(sessionApi.GET('/api/health')),
     refetchInterval: 10_000,
     retry: 1,
   });
-  const waiting = Object.entries(parts.data?.health.waiting_on ?? {});
+  const wrong = parts.data?.parts.some((one) => one.problem) ?? false;
   return (
     <Page title={t('title')}>
       <SimpleGrid cols={{ base: 1, md: 2 }}>
@@ -43,22 +37,31 @@ export function About() {
                 </Badge>
               ) : (
                 parts.data && (
-                  <Badge color={waiting.length ? 'red' : 'glass'} variant="light" tt="none" radius="sm">
-                    {t(waiting.length ? 'notReady' : 'ready')}
+                  <Badge color={wrong ? 'red' : 'glass'} variant="light" tt="none" radius="sm">
+                    {t(wrong ? 'notReady' : 'ready')}
                   </Badge>
                 )
               )}
             </div>
-            {waiting.map(([part, problem]) => (
-              <Text key={part} size="sm">
-                <strong>{part}</strong>: {problem}
-              </Text>
-            ))}
+            <Table variant="vertical" withRowBorders={false} aria-label={t('parts')}>
+              <Table.Tbody>
+                {parts.data?.parts.map((one) => (
+                  <Table.Tr key={one.name}>
+                    <Table.Th w={140} scope="row">
+                      {`part_${one.name}` in messages.en ? t(`part_${one.name}` as keyof typeof messages.en) : one.name}
+                    </Table.Th>
+                    <Table.Td style={{ overflowWrap: 'anywhere' }}>
+                      <Group gap="xs" wrap="nowrap" align="flex-start">
+                        {one.problem ? <IconAlertTriangle size={18} color="var(--mantine-color-error)" aria-label={t('bad')} /> : <IconCircleCheck size={18} color="var(--mantine-color-anchor)" aria-label={t('good')} />}
+                        <span>{one.problem || one.made_of}</span>
+                      </Group>
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
             <Text size="sm" c="dimmed">
-              {t('api')}: {parts.data?.version}
-            </Text>
-            <Text size="sm" c="dimmed">
-              {t('more')}
+              Vetro {parts.data?.version} · {t('more')} <Link to="/machines" search={{ tab: 'nodes' }}>{t('nodes')}</Link>
             </Text>
           </Stack>
         </Card>

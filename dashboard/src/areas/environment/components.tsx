@@ -4,7 +4,7 @@ import { IconBolt, IconDots, IconPencil, IconPlus, IconPuzzle, IconTrash } from 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { catalogApi } from '~/api/client';
+import { call, catalogApi } from '~/api/client';
 import { Palette } from '~/areas/composer/palette';
 import { ServicePalette } from '~/areas/composer/services';
 import { useTexts } from '~/i18n';
@@ -14,7 +14,7 @@ import { When } from '~/ui/when';
 import { ActionDialog } from './action';
 import classes from './list.module.css';
 import { messages } from './messages';
-import { changesOf, ensureSession, hasServices, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
+import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
 
 const LEVELS: Record<string, string> = { error: 'red', warning: 'yellow' };
@@ -82,7 +82,28 @@ function Row({ component, change, status, environmentId, busy }: RowProps) {
     try {
       const session = await ensureSession(queries, environmentId);
       await catalogApi.DELETE('/v1/environments/{environment_id}/services/{path}', { params: { path: { environment_id: environmentId, path: id }, header: { 'X-Configuration-Session': session } } });
-      notifications.show({ message: t('removed', { name: nameOf(component) }) });
+      const toast = `removed ${id}`;
+      const undo = async () => {
+        notifications.hide(toast);
+        try {
+          await call('POST', `/v1/environments/${environmentId}/services`, asGiven(component), { 'X-Configuration-Session': session });
+          await refreshEnvironment(queries, environmentId);
+        } catch (error) {
+          failed(error);
+        }
+      };
+      notifications.show({
+        id: toast,
+        autoClose: 12_000,
+        message: (
+          <Group justify="space-between" wrap="nowrap">
+            <Text size="sm">{t('removed', { name: nameOf(component) })}</Text>
+            <Button size="compact-sm" variant="subtle" onClick={() => void undo()}>
+              {t('undo')}
+            </Button>
+          </Group>
+        ),
+      });
       await refreshEnvironment(queries, environmentId);
     } catch (error) {
       failed(error);
@@ -106,7 +127,7 @@ function Row({ component, change, status, environmentId, busy }: RowProps) {
             {type.split('/')[0]}
           </Text>
           <Text size="sm" mt={6} lineClamp={2} c={status ? LEVELS[status.level] : 'dimmed'}>
-            {status ? status.text : t('draft')}
+            {status ? status.text : change !== 'added' && t('draft')}
             {status && (
               <Text span size="sm" c="dimmed">
                 {' '}

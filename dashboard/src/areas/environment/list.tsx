@@ -1,8 +1,9 @@
-import { Button, Card, Group, Radio, SimpleGrid, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Card, Group, Radio, Stack, Text, TextInput, useMatches } from '@mantine/core';
 import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import { useDeferredValue, useState } from 'react';
+import { useWindowVirtualizer } from '@tanstack/react-virtual';
+import { useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -49,11 +50,7 @@ export function EnvironmentList() {
             />
           )}
           {found.length === 0 && <Text c="dimmed">{t('nothing', { search })}</Text>}
-          <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.list}>
-            {found.map((one) => (
-              <Tile key={one.id} environment={one} />
-            ))}
-          </SimpleGrid>
+          <Tiles environments={found} label={t('title')} />
         </Stack>
       )}
       <CreateDialog opened={create ?? false} onClose={() => open(false)} />
@@ -61,10 +58,30 @@ export function EnvironmentList() {
   );
 }
 
-function Tile({ environment }: { environment: ListedEnvironment }) {
+/** As many tiles as there are environments; only the rows in sight are drawn. */
+function Tiles({ environments, label }: { environments: ListedEnvironment[]; label: string }) {
+  const columns = useMatches({ base: 1, sm: 2, lg: 3 });
+  const ground = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  useLayoutEffect(() => setTop(ground.current?.offsetTop ?? 0), [environments.length]);
+  const rows = useWindowVirtualizer({ count: Math.ceil(environments.length / columns), estimateSize: () => 124, overscan: 6, scrollMargin: top });
+  return (
+    <div ref={ground} role="list" aria-label={label} className={classes.tiles} style={{ height: rows.getTotalSize() }}>
+      {rows.getVirtualItems().map((row) => (
+        <div key={row.key} ref={rows.measureElement} data-index={row.index} role="presentation" className={classes.row} style={{ gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, transform: `translateY(${row.start - top}px)` }}>
+          {environments.slice(row.index * columns, (row.index + 1) * columns).map((one, index) => (
+            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} />
+          ))}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function Tile({ environment, place, count }: { environment: ListedEnvironment; place: number; count: number }) {
   const t = useTexts(messages);
   return (
-    <Card component="li" className={classes.tile}>
+    <Card role="listitem" aria-posinset={place} aria-setsize={count} className={classes.tile}>
       <Group justify="space-between" wrap="nowrap" align="flex-start" mb="xs">
         <Link to="/environments/$environmentId" params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}

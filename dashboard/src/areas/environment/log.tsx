@@ -83,7 +83,7 @@ export function Log({ followed, names }: { followed: Followed; names: ReadonlyMa
             return (
               <div key={row.key} ref={rows.measureElement} data-index={row.index} className={classes.row} data-level={one.level} style={{ transform: `translateY(${row.start}px)` }}>
                 <time className={classes.time} dateTime={date?.toISOString()} title={date ? exact(date, language) : ''}>
-                  {date?.toLocaleTimeString(language)}
+                  {date?.toLocaleTimeString(language, { hourCycle: 'h23' })}
                 </time>
                 {nameOf(one) && <span className={classes.entity}>{nameOf(one)}</span>}
                 <span className={classes.text}>

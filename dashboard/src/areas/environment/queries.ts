@@ -53,6 +53,12 @@ export const isBusy = (status: string) => IN_PROGRESS.has(status);
 
 export const nameOf = (component: Component) => component['?'].name ?? component.name ?? component['?'].type.split('.').pop() ?? component['?'].id;
 
+/** A component without what the service adds when it shows one. */
+export function asGiven(component: Component): Component {
+  const { status: _status, _actions, ...header } = component['?'];
+  return { ...component, '?': header };
+}
+
 export const environmentsQuery = queryOptions({
   queryKey: ['environments'],
   queryFn: async () => (await data(catalogApi.GET('/v1/environments'))).environments,

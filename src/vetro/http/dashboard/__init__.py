@@ -8,5 +8,6 @@ Specification: dashboard-and-cli.md part A; why so: docs/decisions/0215.
 """
 
 from vetro.http.dashboard.face import dashboard_face
+from vetro.http.dashboard.health import ServicePart
 
-__all__ = ["dashboard_face"]
+__all__ = ["ServicePart", "dashboard_face"]

@@ -15,6 +15,7 @@ from vetro.http.dashboard.bookmarks import moved
 from vetro.http.dashboard.consoles import serve_stream, wanted_at
 from vetro.http.dashboard.files import Files
 from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward, is_own_origin
+from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import Sealer
 from vetro.http.dashboard.signing_in import ENDPOINTS, REPLIES, Call, SigningIn
 from vetro.http.endpoint import routes, serving
@@ -26,17 +27,19 @@ from vetro.http.headers import Headers, header
 PREFIX = "/dashboard"
 
 
-def dashboard_face(faces: Sequence[Face], directory: Path, key: str) -> Face:
+def dashboard_face(
+    faces: Sequence[Face], directory: Path, key: str, parts: Parts = no_parts
+) -> Face:
     """The dashboard of these faces.
 
     ``directory``: its built files; without them a page says how to build them. ``key`` seals the
-    sessions: whoever has it can make one from any token.
+    sessions: whoever has it can make one from any token. ``parts``: how the service is.
     """
     sealer = Sealer(key)
     made = make_face(
         name="dashboard",
         prefix=PREFIX,
-        handlers=routes(ENDPOINTS, serving(partial(Call, SigningIn(faces, sealer)))),
+        handlers=routes(ENDPOINTS, serving(partial(Call, SigningIn(faces, sealer, parts)))),
         title="Vetro dashboard sessions",
         public=lambda method, path: True,
         replies=REPLIES,

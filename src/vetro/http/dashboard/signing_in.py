@@ -1,4 +1,4 @@
-"""Signing in and out, changing the project, and one-time links: ``/dashboard/api/session``."""
+"""Signing in and out, changing the project, one-time links (``/dashboard/api/session``), and health."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 
 from litestar import Request
 
+from vetro import __version__
 from vetro.http import endpoint as http
 from vetro.http.context import base_url
 from vetro.http.dashboard.forwarding import CSRF_HEADER, Answered, ask
+from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import LINK_SECONDS, Link, Sealer, Session, cookie
 from vetro.http.document import Reply, listed, shape
 from vetro.http.endpoint import Answer
@@ -26,10 +28,11 @@ _SIGN_IN = "Sign in first"
 
 @dataclass(frozen=True)
 class SigningIn:
-    """What the calls work on: the faces of this process, and the key of the sessions."""
+    """What the calls work on: the faces of this process, the key of the sessions, and its parts."""
 
     faces: Sequence[Face]
     sealer: Sealer
+    parts: Parts = no_parts
 
 
 Call = http.Call[SigningIn]
@@ -94,6 +97,18 @@ async def make_link(call: Call) -> dict[str, Any]:
     link = Link(begun, once.token, min(begun.expires, time() + LINK_SECONDS))
     code = call.service.sealer.seal(link)
     return {"url": f"{base_url(call.request)}/dashboard/sign-in#{code}", "seconds": LINK_SECONDS}
+
+
+async def health(call: Call) -> dict[str, Any]:
+    """How each part of the service is; for whoever is signed in."""
+    await _known(call, _session(call).token)
+    found = await call.service.parts()
+    return {
+        "version": __version__,
+        "parts": [
+            {"name": one.name, "made_of": one.made_of, "problem": one.problem} for one in found
+        ],
+    }
 
 
 async def _by_link(call: Call, code: str) -> Answer:
@@ -242,6 +257,7 @@ ENDPOINTS = [
     Endpoint("change_project", "PUT", "/api/session", change_project, _takes("project")),
     Endpoint("sign_out", "DELETE", "/api/session", sign_out, (_CSRF,), status=204),
     Endpoint("make_link", "POST", "/api/links", make_link, (_CSRF,)),
+    Endpoint("show_health", "GET", "/api/health", health),
 ]
 
 _TEXT = {"type": "string"}
@@ -261,6 +277,18 @@ REPLIES = {
     "POST /api/session": Reply(_SESSION, errors=(401, 403, 429, 503)),
     "PUT /api/session": Reply(_SESSION, errors=(401, 403)),
     "DELETE /api/session": Reply(status=204, errors=(403,)),
+    "GET /api/health": Reply(
+        shape(
+            "DashboardHealth",
+            {
+                "version": _TEXT,
+                "parts": listed(
+                    shape("ServicePart", {"name": _TEXT, "made_of": _TEXT, "problem": _TEXT})
+                ),
+            },
+        ),
+        errors=(401,),
+    ),
     "POST /api/links": Reply(
         shape("SignInLink", {"url": _TEXT, "seconds": {"type": "number"}}), errors=(401, 403)
     ),

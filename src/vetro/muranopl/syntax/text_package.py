@@ -53,3 +53,15 @@ def loose_package(
         resources=dict(resources or {}),
         meta=meta,
     )
+
+
+def parents_of(text: str, file: str, name: str) -> list[str]:
+    """The full names that a class extends, in the order of its text; none when it is not in the file.
+
+    Raises DslSyntaxError with the place.
+    """
+    documents = load_documents(text, file, parse_expression=parse_expression)
+    for one in class_reader.declare(documents, name):
+        if one.name in (name, name.rpartition(".")[2]):
+            return list(one.extends)
+    return []

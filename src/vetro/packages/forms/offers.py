@@ -48,9 +48,14 @@ class Component:
     type: str
     classes: tuple[str, ...] = ()
 
+    @property
+    def class_name(self) -> str:
+        """Its class, without version and package."""
+        return self.type.partition("/")[0].partition("@")[0]
+
     def fits(self, wanted: Sequence[str]) -> bool:
         """Whether a field of these classes can name it."""
-        own = self.type.partition("/")[0].partition("@")[0]
+        own = self.class_name
         return own == ANY_CLASS or any(one == own or one in self.classes for one in wanted)
 
 
