@@ -92,7 +92,7 @@ class WizardOffers:
             return None
         async with self.store.database.read() as tx:
             environment = await self.store.environment(tx, principal, environment_id)
-        region = (environment.model.get("Objects") or {}).get("region")
+        region: Any = (environment.model.get("Objects") or {}).get("region")
         return region if isinstance(region, str) else None
 
     async def of_wizard(
