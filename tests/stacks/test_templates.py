@@ -76,7 +76,7 @@ PARAMETERS = {
         ({"get_param": "text"}, "hello"),
         ({"Ref": "text"}, "hello"),
         ({"get_param": ["map", "k", 1]}, 2),
-        ({"get_param": "list"}, ["a", "b"]),
+        ({"get_param": "list"}, ["a", " b"]),
         ({"get_param": "number"}, 3),
         ({"get_param": "flag"}, True),
         ({"get_param": "OS::stack_name"}, "stack-name"),

@@ -92,7 +92,8 @@ class WizardOffers:
             return None
         async with self.store.database.read() as tx:
             environment = await self.store.environment(tx, principal, environment_id)
-        region: Any = (environment.model.get("Objects") or {}).get("region")
+        objects = cast("dict[str, Any]", environment.model.get("Objects") or {})
+        region = objects.get("region")
         return region if isinstance(region, str) else None
 
     async def of_wizard(

@@ -105,6 +105,7 @@ class Subnet(ResourceType):
     required = (("network", "network_id"), ("cidr",))
     attributes = frozenset(
         {
+            "allocation_pools",
             "cidr",
             "gateway_ip",
             "network_id",
@@ -175,6 +176,7 @@ class Subnet(ResourceType):
             if subnet.uuid == context.physical_id:
                 shown: dict[str, Json] = {
                     "id": subnet.uuid,
+                    "allocation_pools": _pools(subnet.cidr, subnet.gateway),
                     "cidr": subnet.cidr,
                     "gateway_ip": subnet.gateway,
                     "network_id": subnet.network_uuid,
@@ -186,6 +188,21 @@ class Subnet(ResourceType):
                 }
                 return shown if name == "show" else shown.get(name)
         return None
+
+
+def _pools(cidr: str, gateway: str | None) -> list[Json]:
+    """The addresses that ports can have: all of the range but its ends and the gateway."""
+    network = ipaddress.ip_network(cidr)
+    first, last = int(network[1]), int(network[-1 if network.version == 6 else -2])
+    ranges = [(first, last)]
+    if gateway and first <= (taken := int(ipaddress.ip_address(gateway))) <= last:
+        ranges = [(first, taken - 1), (taken + 1, last)]
+    address = type(network[0])
+    return [
+        {"start": str(address(start)), "end": str(address(end))}
+        for start, end in ranges
+        if start <= end
+    ]
 
 
 class Router(ResourceType):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vetro.documents import DocumentError, read_json
-from vetro.stacks.errors import TemplateError
+from vetro.stacks.errors import TemplateError, UnresolvedReference
 
 Json = Any
 
@@ -42,7 +42,8 @@ def parameter_values(
         elif "default" in definition:
             value = definition["default"]
         else:
-            raise TemplateError(f"The parameter {name!r} is not given and has no default")
+            # Heat tells no difference between this and a parameter that is not declared.
+            raise UnresolvedReference(f"The parameter {name!r} is not given and has no default")
         kind = _KINDS.get(str(definition.get("type", "string")).lower(), "string")
         values[name] = _convert(name, kind, value)
         _check(name, definition, values[name])
@@ -63,7 +64,7 @@ def _convert(name: str, kind: str, value: Json) -> Json:
     if kind == "list":
         if isinstance(value, list):
             return list(_items(value))
-        return [item.strip() for item in str(value).split(",")] if value != "" else []
+        return str(value).split(",") if value != "" else []  # Heat keeps spaces
     if kind == "json":
         if isinstance(value, dict | list):
             return _any(value)
