@@ -63,6 +63,8 @@ def places(service: Service, hostile: str, instance: str) -> dict[str, list[str]
     machines = json.loads(service.run("vm", "list", "--json"))
     vm = next(one for one in machines if one["alias"] == instance)
     inside = f"/environments/{environment}"
+    old = service.api("POST", "/environments", {"name": uuid.uuid4().hex})  # of version 0.3
+    flat = f"/environments/{old['id']}"
     return {
         "/about": ["/about"],
         "/history": ["/history"],
@@ -79,6 +81,9 @@ def places(service: Service, hostile: str, instance: str) -> dict[str, list[str]
         "/environments": ["/environments", "/environments?create=true"],
         "/environments/$environmentId": [inside],
         "/environments/$environmentId/add/$packageId": [f"{inside}/add/{hostile}"],
+        "/environments/$environmentId/add-service/$service": [
+            f"{flat}/add-service/{quote(definition['full_service_name'])}"
+        ],
         "/environments/$environmentId/edit/$componentId": [f"{inside}/edit/{made}"],
         "/environments/$environmentId/components/$componentId": [f"{inside}/components/{made}"],
         "/environments/$environmentId/history": [f"{inside}/history"],
