@@ -6,9 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
-from vetro.compute.tables import ports, servers, tasks, vms
+from vetro.compute.tables import ports, servers, tasks, vms, volume_copies, volumes
 from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.compute.work.node_tasks import PULLED
 from vetro.storage import ManualClock
@@ -16,6 +16,7 @@ from vetro.storage import ManualClock
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 STRANGE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 DISK = (
     "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes", "kvm_quota_bytes", "kvm_quota_used_bytes",
     "zone_quota_bytes", "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes",
@@ -36,6 +37,7 @@ class Site:
         self.world = world
         self.here: dict[tuple[str, str], dict[str, Any]] = {}
         self.failing: set[tuple[str, str]] = set()
+        self.deleted: set[tuple[str, str]] = set()
         for task in ("machine_create", "machine_load", "machine_destroy", "nop"):
             world.nodes.answers[task] = self.answer
 
@@ -58,6 +60,11 @@ class Site:
                 },
             )  # fmt: skip
         return self
+
+    def deletes_volume(self, call: TaskCall) -> Any:
+        """An agent that deletes a volume."""
+        self.deleted.add((self.world.nodes.agents[-1].server_uuid, call.params["volume_uuid"]))
+        return {}
 
     def answer(self, call: TaskCall) -> Any:
         """An agent's answer."""
@@ -249,6 +256,57 @@ async def test_a_server_that_comes_back_is_cleaned_up(any_site: Site) -> None:
         extra = (await site.world.service.servers.row(tx, NODE)).extra
     assert "moved_vms" not in extra
     assert (await site.world.ok("GET", f"/servers/{NODE}"))["reserved"] is True
+
+
+async def volume_on(site: Site, vm: str | None = None) -> str:
+    """A volume on the first server, that a VM has or not."""
+    made = await site.world.ok("POST", "/volumes", {"size": 1, "project_id": PROJECT})
+    async with site.world.database.transaction() as tx:
+        values = {"server_uuid": NODE, "format": "ext4", "vm_uuid": vm, "owner_uuid": PROJECT}
+        await tx.execute(update(volumes).where(volumes.c.uuid == made["uuid"]).values(**values))
+    return str(made["uuid"])
+
+
+async def test_volumes_of_a_dead_server_are_lost_until_it_comes_back(any_site: Site) -> None:
+    """They are not attached, grown or copied meanwhile, and say why; one may be removed, or restored from
+    a backup. On the server that returns the wanted one is available and the others are deleted."""
+    site, world = any_site, any_site.world
+    vm = await world.vm()
+    world.nodes.answers["volume_delete"] = site.deletes_volume
+    used, kept, restored, removed = [await volume_on(site, one) for one in (vm, None, None, None)]
+    backup = str(uuid4())
+    async with world.database.transaction() as tx:
+        row = {
+            "uuid": backup, "kind": "backup", "owner_uuid": PROJECT, "volume_uuid": restored,
+            "name": "b", "size_gib": 1, "format": "ext4", "state": "available", "reason": "",
+            "server_uuid": NODE, "bytes": 1, "created": world.database.clock.now(),
+        }  # fmt: skip
+        await tx.execute(insert(volume_copies).values(**row))
+    await site.die()
+    job = await site.evacuate()
+    assert job["execution"] == "succeeded"
+    assert "4 volumes are lost" in str(job)
+    shown = await world.ok("GET", f"/volumes/{used}")
+    assert (shown["state"], shown["vm_uuid"]) == ("lost", None)
+    for method, path, body in (
+        ("POST", f"/volumes/{used}/attach", {"vm_uuid": vm}),
+        ("PUT", f"/volumes/{used}", {"size": 2}),
+        ("POST", "/volume-snapshots", {"volume_uuid": used}),
+        ("POST", "/volumes", {"project_id": PROJECT, "source": {"kind": "volume", "uuid": used}}),
+    ):
+        status, _, message = await world.refused(method, path, body)
+        assert status == 409
+        assert "restore a backup" in message
+    await world.ok("DELETE", f"/volumes/{removed}")
+    body = {"volume_uuid": restored}
+    again = await world.ok("POST", f"/volume-backups/{backup}/restore", body)
+    assert (again["state"], again["server_uuid"]) == ("available", None)
+    await world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    assert (await site.cleaned())["execution"] == "succeeded"
+    assert site.deleted == {(NODE, restored), (NODE, removed)}
+    assert {(await world.ok("GET", f"/volumes/{one}"))["state"] for one in (used, kept)} == {
+        "available"
+    }
 
 
 async def test_a_server_that_is_heard_again_is_not_evacuated_further(site: Site) -> None:

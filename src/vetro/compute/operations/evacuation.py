@@ -4,7 +4,7 @@ A silent server may be dead, or only cut off with its VMs running. The service c
 the operator confirms in a separate step that the machine is switched off and stays so (it is
 *fenced*). Then the server's tasks are given up, and each VM that the service created is recreated
 elsewhere from its original request: same uuid, addresses and size, with a fresh root file system
-from its image. Data on the dead server's disks stays there.
+from its image. Data on the dead server's disks stays there; its volumes are lost (``lost_volumes``).
 
 The server's record keeps the list of these VMs. If its machine comes back, they are destroyed on it
 before it may be used again; VMs that were not recreated still belong to it.
@@ -19,9 +19,10 @@ from typing import Any
 import structlog
 from sqlalchemy import Row, delete, select, update
 
+from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
 from vetro.compute.operations.parts import Run, ServiceParts
-from vetro.compute.servers.store import CHANNEL, MOVED
+from vetro.compute.servers.store import CHANNEL, LOST, MOVED
 from vetro.compute.tables import moves, servers, vms
 from vetro.compute.values.faults import conflict, not_found
 from vetro.compute.values.records import Json, Record, mapping
@@ -87,14 +88,15 @@ async def make_again(run: Run) -> Json:
     wanted = [*here, *(uuid for uuid in begun if uuid not in here)]
     ended = await asyncio.gather(*(one(uuid) for uuid in wanted))
     reasons = {uuid: why for uuid, why in zip(wanted, ended, strict=True) if why}
+    lost = await mark_lost(service, run.server_uuid)
     for vm in await service.machines.listing(run.server_uuid):
         uuid = str(vm["uuid"])
         if uuid not in wanted and uuid not in under_way and vm.get("state") not in UNMADE:
             reasons[uuid] = "the service did not make it and does not know how to make it again"
     if reasons:
-        lost = "; ".join(f"VM {uuid}: {why}" for uuid, why in sorted(reasons.items()))
-        raise JobFailure(f"{len(reasons)} VMs were not made again: {lost}")
-    return f"{len(wanted)} made again"
+        named = "; ".join(f"VM {uuid}: {why}" for uuid, why in sorted(reasons.items()))
+        raise JobFailure(f"{len(reasons)} VMs were not made again: {named}")
+    return f"{len(wanted)} made again" + (f"; {lost} volumes are lost" if lost else "")
 
 
 async def _one(run: Run, vm_uuid: str) -> str | None:
@@ -217,7 +219,7 @@ async def destroy_moved(run: Run) -> Json:
                 raise JobFailure(f"VM {vm_uuid} is still on server {server_uuid}: {result.error}")
         async with service.database.transaction() as tx:
             await _remember(tx, server_uuid, vm_uuid, None)
-    return f"{len(left) - len(own)} destroyed"
+    return f"{len(left) - len(own)} destroyed; {await find_again(run)}"
 
 
 async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> None:
@@ -226,7 +228,11 @@ async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> Non
         query = select(servers.c.uuid, servers.c.extra).where(servers.c.status == "running")
         if server_uuid is not None:
             query = query.where(servers.c.uuid == server_uuid)
-        returned = [row.uuid for row in await tx.execute(query) if row.extra.get(MOVED)]
+        returned = [
+            row.uuid
+            for row in await tx.execute(query)
+            if row.extra.get(MOVED) or row.extra.get(LOST)
+        ]
     for uuid in returned:
         try:
             job = await service.jobs.create(CLEAN, uuid, {"server_uuid": uuid})

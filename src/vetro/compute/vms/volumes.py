@@ -18,7 +18,8 @@ from sqlalchemy import Row, Table, delete, insert, select, update
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict, internal_error, invalid_argument, not_found
-from vetro.compute.values.records import Record, api_time, mapping
+from vetro.compute.values.records import Record, mapping
+from vetro.compute.vms.volume_views import copy_view, volume_view
 from vetro.compute.wire import HVM_BRANDS, NewVolume, Offer, Volume, VolumeCopy, VolumeSource
 from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import Fault
@@ -29,6 +30,8 @@ log = structlog.get_logger(__name__)
 #: The volume is the root disk of the VM that boots from its image: it has no content of its own.
 BOOT = "image"
 SNAPSHOT, BACKUP = "snapshot", "backup"
+#: On a server that was given up; what is not lost any more is set by the job that cleans it up.
+LOST_STATE = "lost"
 _TASK_SECONDS = 3650.0
 _STATUS = {
     "VolumeInUse": 409,
@@ -152,6 +155,7 @@ class Volumes:
             return 1
         if source.kind == "volume":
             row = await self.find(source.uuid, project)
+            _refuse_lost(row)
             if row.format == BOOT:
                 raise conflict(f"volume {row.uuid} is a root disk: make an image of its VM instead")
         elif source.kind in (SNAPSHOT, BACKUP):
@@ -184,6 +188,8 @@ class Volumes:
     async def change(self, row: Row[Any], values: Record) -> Volume:
         """Another name, a larger size. Errors: 409 to shrink it."""
         size = values.pop("size", None)
+        if size is not None:
+            _refuse_lost(row)
         if size is not None and size != row.size_gib:
             if size < row.size_gib:
                 raise conflict(
@@ -213,7 +219,7 @@ class Volumes:
             raise conflict(
                 f"volume {row.uuid} has {len(taken)} snapshots ({taken[0]} …): remove them first"
             )
-        if row.server_uuid and await self._is_known(row.server_uuid):
+        if row.state != LOST_STATE and row.server_uuid and await self._is_known(row.server_uuid):
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
         async with self.database.transaction() as tx:
             await tx.execute(delete(volumes).where(volumes.c.uuid == row.uuid))
@@ -232,6 +238,7 @@ class Volumes:
             vm = await self._vm(tx, vm_uuid, row.owner_uuid)
             query = select(volumes).where(volumes.c.uuid == row.uuid)
             row = (await tx.execute(query)).one()
+            _refuse_lost(row)
             if row.vm_uuid not in (None, vm_uuid):
                 raise conflict(
                     f"volume {row.uuid} is attached to VM {row.vm_uuid}: detach it there first"
@@ -338,6 +345,7 @@ class Volumes:
         """Take a snapshot or make a backup of a volume, in use or not. Errors: 409."""
         if row.format == BOOT:
             raise conflict(f"volume {row.uuid} is a root disk: take a snapshot of its VM instead")
+        _refuse_lost(row)
         async with self.database.transaction() as tx:
             query = select(volume_copies).where(volume_copies.c.uuid == uuid)
             known = (await tx.execute(query)).first()
@@ -379,7 +387,8 @@ class Volumes:
 
     async def remove_copy(self, row: Row[Any]) -> None:
         """Remove a snapshot or a backup."""
-        if row.kind == SNAPSHOT and row.server_uuid and await self._is_known(row.server_uuid):
+        here = row.kind == SNAPSHOT and row.state != LOST_STATE
+        if here and row.server_uuid and await self._is_known(row.server_uuid):
             params = {"volume_uuid": row.volume_uuid, "snapshot_uuid": row.uuid}
             await self._task(row.server_uuid, "volume_delete_snapshot", params)
         self.file(row.uuid).unlink(missing_ok=True)
@@ -398,6 +407,9 @@ class Volumes:
                 f" {backup.size_gib} GiB {backup.format}"
             )
         source = {"kind": BACKUP, "uuid": backup.uuid, "volume_uuid": backup.volume_uuid}
+        if row.state == LOST_STATE:
+            # It is made where it is attached next; what the lost server has is deleted when it returns.
+            row = await self._set(row.uuid, state="available", reason="", server_uuid=None)
         if row.server_uuid:
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
         made = await self._set(row.uuid, source=source, format=backup.format)
@@ -445,41 +457,15 @@ class Volumes:
         return await self._find(volume_copies, uuid, None, "copy")
 
 
+def _refuse_lost(row: Row[Any]) -> None:
+    """Errors: 409 for a volume on a server that was given up."""
+    if row.state == LOST_STATE:
+        raise conflict(
+            f"volume {row.uuid} is lost with server {row.server_uuid} ({row.reason}): restore a backup"
+            " of it, or bring that server back"
+        )
+
+
 def _vm_of(row: Row[Any]) -> Record:
     """The VM whose lock a task on a volume needs."""
     return {"uuid": row.vm_uuid} if row.vm_uuid else {}
-
-
-def volume_view(row: Row[Any]) -> Volume:
-    """A volume as the API shows it."""
-    source = VolumeSource(kind=row.source["kind"], uuid=row.source["uuid"]) if row.source else None
-    return Volume(
-        uuid=row.uuid,
-        project_id=row.owner_uuid,
-        name=row.name,
-        size=row.size_gib,
-        format=row.format,
-        state="in-use" if row.vm_uuid else row.state,
-        reason=row.reason,
-        server_uuid=row.server_uuid,
-        vm_uuid=row.vm_uuid,
-        device=row.device,
-        read_only=row.read_only,
-        metadata=row.metadata,
-        source=source,
-    )
-
-
-def copy_view(row: Row[Any]) -> VolumeCopy:
-    """A snapshot or a backup as the API shows it."""
-    return VolumeCopy(
-        uuid=row.uuid,
-        project_id=row.owner_uuid,
-        volume_uuid=row.volume_uuid,
-        name=row.name,
-        size=row.size_gib,
-        state=row.state,
-        reason=row.reason,
-        bytes=row.bytes,
-        created=api_time(row.created),
-    )

@@ -22,7 +22,7 @@ class Volume(msgspec.Struct, kw_only=True):
 
     ``server_uuid``: the server that keeps it, ``None`` before it is first attached. ``format``:
     ``ext4`` for containers, ``qcow2`` for virtual machines, '' before. ``state``: ``available``,
-    ``in-use``, ``failed`` (``reason`` says why).
+    ``in-use``, ``failed``, ``lost`` with a server that was evacuated (``reason`` says why).
     """
 
     uuid: str
@@ -74,8 +74,8 @@ class Attachment(msgspec.Struct, kw_only=True, omit_defaults=True):
 class VolumeCopy(msgspec.Struct, kw_only=True):
     """A snapshot or a backup of a volume; ``size`` is that of the volume then.
 
-    ``state``: ``creating``, ``available``, ``failed``. A snapshot is kept by the volume's server, a backup
-    by the service (``bytes``: its file).
+    ``state``: ``creating``, ``available``, ``failed``, ``lost``. A snapshot is kept by the volume's
+    server, a backup by the service (``bytes``: its file).
     """
 
     uuid: str

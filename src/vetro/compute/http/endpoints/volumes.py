@@ -18,7 +18,8 @@ from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.network_parameters import AN_UUID, TEXT, text_of
 from vetro.compute.values.records import Json, mapping
-from vetro.compute.vms.volumes import BACKUP, SNAPSHOT, copy_view, volume_view
+from vetro.compute.vms.volume_views import copy_view, volume_view
+from vetro.compute.vms.volumes import BACKUP, SNAPSHOT
 from vetro.compute.wire import NewVolume
 from vetro.http import download, receive_upload
 from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, Param, Rule, query

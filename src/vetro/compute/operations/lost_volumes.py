@@ -1,0 +1,96 @@
+"""Volumes of a dead server whose VMs were recreated elsewhere: they are lost until it comes back.
+
+A volume is a file on its server's disk (decision 0235). Once its VM runs on another server, the volume
+is *lost*: whoever asks for it is told so, and may restore a backup. If the machine comes back, what is
+still wanted of it is available again, and what was replaced or removed meanwhile is deleted there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import or_, select, update
+
+from vetro.compute.operations.parts import Run, ServiceParts
+from vetro.compute.servers.store import LOST
+from vetro.compute.tables import servers, vms, volume_copies, volumes
+from vetro.compute.values.records import Json, Record
+from vetro.compute.vms.volumes import BOOT, LOST_STATE, SNAPSHOT
+from vetro.compute.work.jobs import JobFailure
+from vetro.storage import Transaction
+
+
+async def mark_lost(service: ServiceParts, server: str) -> int:
+    """Mark the volumes of a dead server, but not those of VMs that are still assigned to it."""
+    reason = f"server {server} was evacuated"
+    async with service.database.transaction() as tx:
+        here = select(vms.c.uuid).where(vms.c.server_uuid == server)
+        left = (
+            (volumes.c.server_uuid == server)
+            & (volumes.c.format != BOOT)
+            & or_(volumes.c.vm_uuid.is_(None), volumes.c.vm_uuid.not_in(here))
+        )
+        found = [row.uuid for row in await tx.execute(select(volumes.c.uuid).where(left))]
+        if not found:
+            return 0
+        lost: Record = {"state": LOST_STATE, "reason": reason}
+        await tx.execute(
+            update(volumes).where(volumes.c.uuid.in_(found)).values(vm_uuid=None, device="", **lost)
+        )
+        await tx.execute(update(volume_copies).where(_snapshots(found, server)).values(**lost))
+        known = await _kept(tx, server)
+        await _keep(tx, server, sorted({*known, *found}))
+    return len(found)
+
+
+async def find_again(run: Run) -> str:
+    """Make the lost volumes of a returned server available; delete there what is not wanted any more."""
+    service, server = run.service, run.server_uuid
+    async with service.database.read() as tx:
+        kept = await _kept(tx, server)
+        mine = volumes.c.uuid.in_(kept) & (volumes.c.server_uuid == server)
+        wanted = [row.uuid for row in await tx.execute(select(volumes.c.uuid).where(mine))]
+        agent = service.servers.agent_of(await service.servers.row(tx, server))
+    for uuid in kept:
+        if uuid in wanted:
+            continue
+        id_ = await service.work.start(
+            agent, "volume_delete", {"volume_uuid": uuid}, job_uuid=run.uuid
+        )
+        ended = await service.work.wait(id_)
+        if ended.status != "complete":
+            raise JobFailure(f"volume {uuid} is still on server {server}: {ended.error}")
+    async with service.database.transaction() as tx:
+        found: Record = {"state": "available", "reason": ""}
+        lost = volumes.c.uuid.in_(wanted) & (volumes.c.state == LOST_STATE)
+        await tx.execute(update(volumes).where(lost).values(**found))
+        await tx.execute(update(volume_copies).where(_snapshots(wanted, server)).values(**found))
+        await _keep(tx, server, [])
+    return f"{len(wanted)} volumes found, {len(kept) - len(wanted)} deleted"
+
+
+def _snapshots(of: list[str], server: str) -> Any:
+    return (
+        volume_copies.c.volume_uuid.in_(of)
+        & (volume_copies.c.kind == SNAPSHOT)
+        & (volume_copies.c.server_uuid == server)
+        & volume_copies.c.state.in_(("available", LOST_STATE))
+    )
+
+
+async def _kept(tx: Transaction, server: str) -> list[str]:
+    query = select(servers.c.extra).where(servers.c.uuid == server)
+    row = (await tx.execute(query)).first()
+    found: Json = (row.extra.get(LOST) if row is not None else None) or []
+    return [str(one) for one in found]
+
+
+async def _keep(tx: Transaction, server: str, uuids: list[str]) -> None:
+    query = select(servers.c.extra).where(servers.c.uuid == server).with_for_update()
+    row = (await tx.execute(query)).first()
+    if row is None:
+        return
+    extra: Record = {name: one for name, one in row.extra.items() if name != LOST}
+    if uuids:
+        extra[LOST] = uuids
+    await tx.execute(update(servers).where(servers.c.uuid == server).values(extra=extra))
