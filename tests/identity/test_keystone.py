@@ -7,11 +7,12 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from keystoneauth1 import session
+from keystoneauth1 import _utils, session
 from keystoneauth1.exceptions import http as keystone_errors
 from keystoneauth1.identity import v3
 from tests.waiting import eventually
@@ -99,6 +100,21 @@ async def test_password_login_finds_our_faces(running: Running) -> None:
         running.password(),
     )
     assert endpoint == "http://catalog.test"
+
+
+@pytest.mark.parametrize("days", [-2, 2])
+async def test_a_client_whose_clock_is_wrong(
+    running: Running, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """A client that is days behind or ahead works: what is valid is decided by the service's clock."""
+    exact = _utils.from_utcnow
+    monkeypatch.setattr(_utils, "from_utcnow", lambda **by: exact(**by) + timedelta(days=days))
+
+    def twice(opened: session.Session) -> set[Any]:
+        answers = [opened.get(f"{running.url}/v3/auth/projects") for _ in range(2)]
+        return {one.status_code for one in answers}
+
+    assert await in_thread(twice, running.password()) == {200}
 
 
 async def test_token_login_is_rescoped_and_does_not_live_longer(running: Running) -> None:
