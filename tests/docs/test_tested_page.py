@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize(("page", "least"), [("compute/tested.md", 15), ("library.md", 12)])
+@pytest.mark.parametrize(("page", "least"), [("compute/tested.md", 15), ("library.md", 80)])
 def test_every_test_the_page_names_is_there(page: str, least: int) -> None:
     """A test that is renamed or removed is also here."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
