@@ -53,6 +53,13 @@ QUERIES = {
     "Is somebody guessing passwords?": "sum(rate(vetro_login_failures_total[10m])) > 1",
 }
 
+TAIL = """
+## Alerts, and a dashboard
+
+`monitoring/alerts.yml` has alert rules for Prometheus, each with what to do; `monitoring/grafana.json` is a
+dashboard to import in Grafana ([operating.md](operating.md#alerts)).
+"""
+
 
 def page() -> str:
     """The whole page."""
@@ -72,4 +79,5 @@ def page() -> str:
         raise SystemExit(f"tools/metrics_page.py has no part for {', '.join(left)}")
     parts.append("\n## Questions and queries\n\n| question | query |\n|---|---|\n")
     parts += [f"| {question} | `{query}` |\n" for question, query in QUERIES.items()]
+    parts.append(TAIL)
     return "".join(parts)

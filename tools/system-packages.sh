@@ -13,6 +13,10 @@ packages=(lxc uidmap nftables iproute2 mmdebstrap zstd e2fsprogs python3-venv)
 browser=()
 [ "$purpose" != test ] || browser+=(chromium fonts-dejavu-core)
 
+# Its tool runs the tests of the alert rules.
+monitoring=()
+[ "$purpose" != test ] || monitoring+=(prometheus)
+
 # Virtual machines. libvirt-python is compiled when it is installed.
 machines=()
 case "$purpose" in test|vm)
@@ -21,7 +25,7 @@ case "$purpose" in test|vm)
 esac
 
 if [ "${2:-}" = --list ]; then
-  printf '%s\n' "${packages[@]}" "${browser[@]}" "${machines[@]}" | sort -u
+  printf '%s\n' "${packages[@]}" "${browser[@]}" "${monitoring[@]}" "${machines[@]}" | sort -u
   exit
 fi
 
@@ -48,6 +52,7 @@ install() {
 # With what they recommend: LXC without lxcfs and its helpers is only half there.
 install "Containers need them; going on with the 'process' driver." -- "${packages[@]}"
 [ ${#browser[@]} = 0 ] || install "Tests of the dashboard need them." --no-install-recommends -- "${browser[@]}"
+[ ${#monitoring[@]} = 0 ] || install "Tests of alert rules need it." --no-install-recommends -- "${monitoring[@]}"
 # Without what they recommend: no graphics, no other hypervisors, no daemon of the system's own.
 [ ${#machines[@]} = 0 ] || install "Virtual machines (driver 'qemu') need them." --no-install-recommends -- "${machines[@]}"
 
