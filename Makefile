@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
+.PHONY: deb openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,6 +26,9 @@ guest: $(VENV)/.installed ## the guest agent as one file, dist/vetro-guest.pyz
 
 packages: $(VENV)/.installed ## the sample packages as zips in dist/packages
 	@$(BIN)/vetro package build --output dist/packages $(SAMPLES) >/dev/null
+
+deb: setup ## a Debian package of this tree, in dist/ (with the distribution's own Python)
+	@tools/debian_package.sh $(VENV) dist
 
 demo: setup ## set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)
 	@$(BIN)/python tools/demo.py

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 
@@ -21,6 +23,27 @@ def without_secrets(
         name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
     }
     return {name: cover_log(v) if isinstance(v, str) else v for name, v in shown.items()}
+
+
+class LogStream:
+    """A stream whose reader may go away, or whose disk may be full: what cannot be written is dropped.
+
+    A service must not fail, and must still end when it is told to, because nobody reads its log.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text if that is possible."""
+        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream if that is possible."""
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 def configure_logging(level: str = "info", style: str = "console") -> None:
@@ -46,7 +69,7 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     structlog.configure(
         processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", LogStream(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(

@@ -164,8 +164,8 @@ class _Up:
         loop = asyncio.get_running_loop()
 
         def told(number: signal.Signals) -> None:
-            self._run.stopping(f"signal {number.name}")
             stop.set()
+            self._run.stopping(f"signal {number.name}")
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, told, number)
