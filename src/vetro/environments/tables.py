@@ -100,7 +100,7 @@ statuses = Table(
     Column("sequence", Integer, nullable=False),
     Column("id", String(36), nullable=False),
     Column("entity_id", String(255)),
-    Column("entity", String(10)),
+    Column("entity", String(20)),
     Column("text", Text, nullable=False),
     Column("level", String(32), nullable=False),
     Column("details", Text),
