@@ -47,8 +47,9 @@ class Shelf:
         version: str = "1.0.0",
         classes: Sequence[str] = (),
         description: str = "",
+        extends: Mapping[str, str] | None = None,
     ) -> Path:
-        """A package with these classes, or with one that has its name."""
+        """A package with these classes, or with one that has its name; ``extends``: their parents."""
         names = classes or [name]
         manifest = (
             f"Format: '1.4'\nType: Library\nFullName: {name}\nVersion: {version}\n"
@@ -60,7 +61,9 @@ class Shelf:
         with zipfile.ZipFile(file, "w") as archive:
             archive.writestr("manifest.yaml", manifest)
             for one in names:
-                archive.writestr(f"Classes/{one}.yaml", f"Name: {one}\n")
+                parent = (extends or {}).get(one)
+                text = f"Name: {one}\n" + (f"Extends: {parent}\n" if parent else "")
+                archive.writestr(f"Classes/{one}.yaml", text)
         return file
 
     async def add(

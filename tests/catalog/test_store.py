@@ -297,3 +297,55 @@ async def test_a_refusal_names_every_mistake(shelf: Shelf, user: Any) -> None:
         "manifest.yaml",
         "manifest.yaml:4:7",
     ]
+
+
+async def test_what_a_class_inherits_is_found_across_packages(shelf: Shelf, user: Any) -> None:
+    """Parents of parents, in packages that the project may use; a circle ends; others' stay unknown."""
+    base = shelf.archive("p.Base", classes=["p.Base", "p.Odd"], extends={"p.Base": "q.Secret"})
+    await shelf.add("p", admin=True, file=base, is_public=True)
+    await shelf.add("q", file=shelf.archive("q.Secret", extends={"q.Secret": "q.Root"}))
+    heir = shelf.archive("p.Heir", classes=["p.Heir"], extends={"p.Heir": "p.Base"})
+    await shelf.add("p", file=heir)
+    for one, other in (("p.A", "p.B"), ("p.B", "p.A")):
+        await shelf.add("p", file=shelf.archive(one, extends={one: other}))
+    async with shelf.catalog.database.read() as tx:
+        for name, found in (
+            ("p.Heir", ("p.Base", "q.Secret")),
+            ("p.Odd", ("io.murano.Object",)),
+            ("p.A", ("p.B",)),
+            ("none", ()),
+        ):
+            assert await shelf.catalog.ancestors(tx, user("p"), name) == found, name
+        assert await shelf.catalog.ancestors(tx, user("q"), "p.Base") == ("q.Secret", "q.Root")
+
+
+async def test_packages_that_declare_classes(shelf: Shelf, user: Any) -> None:
+    """Those of the project and public ones, each with the classes that were asked for; not disabled ones."""
+    mine = await shelf.add("p", file=shelf.archive("p.Two", classes=["p.One", "p.Two", "p.Three"]))
+    theirs = await shelf.add("q", admin=True, file=shelf.archive("q.Four"), is_public=True)
+    await shelf.add("q", file=shelf.archive("q.Five"))
+    await shelf.add("p", file=shelf.archive("p.Six"), enabled=False)
+    wanted = ["p.One", "p.Two", "q.Four", "q.Five", "p.Six"]
+    found = await shelf.catalog.declaring(user("p"), wanted)
+    assert {one["id"]: set(one["classes"]) for one in found} == {
+        mine["id"]: {"p.One", "p.Two"},
+        theirs["id"]: {"q.Four"},
+    }
+    assert await shelf.catalog.declaring(user("p"), []) == []
+
+
+async def test_a_refusal_with_many_mistakes_is_bounded(shelf: Shelf) -> None:
+    """Twenty are named beside the first; of the others their number."""
+    names = [f"p.C{number:02}" for number in range(30)]
+    file = shelf.archive("p.App", classes=names)
+    with zipfile.ZipFile(file) as whole:
+        manifest = whole.read("manifest.yaml")
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr("manifest.yaml", manifest)
+        for name in names:
+            made.writestr(f"Classes/{name}.yaml", "Name: [\n")
+    with pytest.raises(BadRequest) as caught:
+        await shelf.add("p", file=file)
+    lines = caught.value.message.splitlines()
+    assert len(lines) == 22
+    assert lines[-1] == "and 9 more"

@@ -54,7 +54,10 @@ def other_errors(archive: Path, first: PackageError) -> list[str]:
     lines: dict[str, None] = {}
     for one in _findings(archive):
         place = (one.file, one.line, one.column)
-        if one.level != "error" or one.code in LOADS or first.message.endswith(one.message):
+        if one.level != "error" or one.code in LOADS:
+            continue
+        # Another file may have the same mistake.
+        if first.file in (None, one.file) and first.message.endswith(one.message):
             continue
         if place == (first.file, first.line, first.column) and one.line:
             continue
