@@ -290,6 +290,8 @@ def test_a_network_is_made_whole_or_not_at_all(home: Service) -> None:
         (("--uplink", "a b"), "TAG or TAG:VLAN"),
         (("--uplink", "office:5000"), "4094"),
         (("--mtu", "1"), "not in the range"),
+        (("--cidr", "fd00:79::5/64"), "Is fd00:79::/64 meant?"),
+        (("--cidr", "fd00:79::/64", "--gateway", "10.79.0.1"), "outside of"),
     ):
         assert said in home.refused("network", "create", "n", *wrong, code=2), wrong
     assert home.everything() == before
@@ -299,6 +301,26 @@ def test_a_network_is_made_whole_or_not_at_all(home: Service) -> None:
     assert "vetro vm destroy" in text
     assert "10.78.0.0/24" in home.ok("network", "list"), "refused before anything was removed"
     home.ok("vm", "destroy", machine["uuid"], "--yes")
+
+
+def test_a_network_of_ipv6_and_its_rules(home: Service) -> None:
+    """Ranges and addresses of IPv6 are taken where IPv4's are; a rule is of its range's family."""
+    home.ok("network", "create", "six", "--cidr", "fd00:79::/64", "--isolated")
+    assert "fd00:79::/64" in home.ok("network", "list")
+    home.ok("group", "create", "six")
+    home.ok("group", "rule", "add", "six", "--port", "80", "--remote", "fd00:79::/64")
+    home.ok("group", "rule", "add", "six", "--port", "22", "--ipv6")
+    home.ok("group", "rule", "add", "six", "--ipv6", "--remote-group", "six")
+    rows = home.json("group", "rule", "list", "six")
+    assert [(row["ethertype"], row["remote"]) for row in rows] == [
+        ("IPv6", "fd00:79::/64"),
+        ("IPv6", "::/0"),
+        ("IPv6", "group six (IPv6)"),
+    ]
+    wrong = ("--ipv6", "--remote", "10.0.0.0/8")
+    assert "range of IPv4" in home.refused("group", "rule", "add", "six", *wrong, code=2)
+    home.ok("group", "delete", "six", "--yes")
+    home.ok("network", "delete", "six", "--yes")
 
 
 def test_rules_are_checked_before_they_are_sent(home: Service) -> None:

@@ -95,17 +95,21 @@ common_verbs(subnet, SUBNET, _with_network)
 common_verbs(router, ROUTER, _routers, deleting="Delete routers that join no subnets.")
 
 
-def ipv4_range(_context: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+def address_range(
+    _context: click.Context, _param: click.Parameter, value: str | None
+) -> str | None:
     """An address range as it is stored. Errors: wrong usage."""
     if value is None:
         return None
     try:
-        given = ipaddress.IPv4Network(value)
+        given = ipaddress.ip_network(value)
     except ValueError as error:
         try:
-            meant = ipaddress.IPv4Network(value, strict=False)
+            meant = ipaddress.ip_network(value, strict=False)
         except ValueError:
-            raise click.BadParameter(f"{error}. A range is written like 10.77.5.0/24") from error
+            raise click.BadParameter(
+                f"{error}. A range is written like 10.77.5.0/24, or fd00:5::/64"
+            ) from error
         raise click.BadParameter(f"{error}. Is {meant} meant?") from error
     if given.num_addresses < 4:
         raise click.BadParameter(f"{given} is too small: it needs at least 4 addresses")
@@ -115,15 +119,17 @@ def ipv4_range(_context: click.Context, _param: click.Parameter, value: str | No
 Addresses = TypeVar("Addresses", str | None, tuple[str, ...])
 
 
-def ipv4_address(_context: click.Context, _param: click.Parameter, value: Addresses) -> Addresses:
+def checked_address(
+    _context: click.Context, _param: click.Parameter, value: Addresses
+) -> Addresses:
     """One address, or several. Errors: wrong usage."""
     for one in value if isinstance(value, tuple) else [value]:
         if one is not None:
             try:
-                ipaddress.IPv4Address(one)
+                ipaddress.ip_address(one)
             except ValueError as error:
                 raise click.BadParameter(
-                    f"{error}: an address is written like 10.77.5.1"
+                    f"{error}: an address is written like 10.77.5.1, or fd00:5::1"
                 ) from error
     return value
 
@@ -139,15 +145,21 @@ def _uplink(_context: click.Context, _param: click.Parameter, value: str | None)
     return {"nic_tag": tag, "vlan_id": int(vlan or 0)}
 
 
-_gateway = click.option("--gateway", callback=ipv4_address, help="Its gateway [the first address].")
+_gateway = click.option(
+    "--gateway", callback=checked_address, help="Its gateway [the first address]."
+)
 _dns = click.option(
-    "--dns", multiple=True, callback=ipv4_address, help="A name server; may be repeated."
+    "--dns", multiple=True, callback=checked_address, help="A name server; may be repeated."
 )
 
 
 @network.command("create", short_help="Make a network.")
 @click.argument("name")
-@click.option("--cidr", callback=ipv4_range, help="Give it a subnet of this range: 10.77.5.0/24.")
+@click.option(
+    "--cidr",
+    callback=address_range,
+    help="Give it a subnet of this range: 10.77.5.0/24, or fd00:5::/64.",
+)
 @_gateway
 @_dns
 @click.option("--isolated", is_flag=True, help="Make no router: nothing leads out of it.")
@@ -210,7 +222,7 @@ def network_create(
 
 def _make_subnet(connection: Connection, new: NewSubnet) -> Subnet:
     gateway = new.gateway
-    if gateway and ipaddress.IPv4Address(gateway) not in ipaddress.IPv4Network(new.cidr):
+    if gateway and ipaddress.ip_address(gateway) not in ipaddress.ip_network(new.cidr):
         fail(f"The gateway {gateway} is outside of {new.cidr}", exit_code=2)
     call = SUBNETS.create(new)
     answer = connection.answer_to(call)
@@ -281,7 +293,7 @@ def _remove_whole(connection: Connection, found: list[Network]) -> None:
 
 @subnet.command("create", short_help="Give a network a range of addresses.")
 @click.argument("network_name", metavar="NETWORK", type=NETWORK.argument)
-@click.argument("cidr", callback=ipv4_range)
+@click.argument("cidr", callback=address_range)
 @click.option("--name", default="", help="What it is called.")
 @_gateway
 @_dns

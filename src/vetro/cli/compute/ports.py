@@ -21,7 +21,7 @@ from vetro.cli.compute.lookup import (
     project_option,
     row_of,
 )
-from vetro.cli.compute.networks import ipv4_address, refuse_nothing
+from vetro.cli.compute.networks import checked_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.output import done, fail, json_option
@@ -80,10 +80,10 @@ def allowed(_context: click.Context, _param: click.Parameter, value: tuple[str, 
     """Addresses or ranges. Errors: wrong usage."""
     for one in value:
         try:
-            ipaddress.IPv4Network(one)
+            ipaddress.ip_network(one)
         except ValueError as error:
-            raise click.BadParameter(f"{error}. An address or range is written 10.77.5.9, or"
-                                     " 10.77.5.0/24") from error  # fmt: skip
+            raise click.BadParameter(f"{error}. An address or range is written 10.77.5.9,"
+                                     " 10.77.5.0/24, fd00:5::9") from error  # fmt: skip
     return list(value)
 
 
@@ -113,7 +113,7 @@ def group_uuids(connection: Connection, names: tuple[str, ...], project: str) ->
 @click.argument("network_name", metavar="NETWORK", type=NETWORK.argument)
 @click.option("--name", default="", help="What it is called.")
 @click.option("--subnet", "subnet_name", type=SUBNET.argument, help="Which of several subnets.")
-@click.option("--ip", callback=ipv4_address, help="The address it has [a free one].")
+@click.option("--ip", callback=checked_address, help="The address it has [a free one].")
 @_groups
 @click.option("--no-port-security", is_flag=True, help="Neither groups nor checks of addresses.")
 @_allowed

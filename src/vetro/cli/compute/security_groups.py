@@ -84,9 +84,11 @@ def _remote(_context: click.Context, _param: click.Parameter, value: str | None)
     if value is None:
         return None
     try:
-        return str(ipaddress.IPv4Network(value))
+        return str(ipaddress.ip_network(value))
     except ValueError as error:
-        raise click.BadParameter(f"{error}. A range is written like 10.77.5.0/24") from error
+        raise click.BadParameter(
+            f"{error}. A range is written like 10.77.5.0/24, or fd00:5::/64"
+        ) from error
 
 
 @group.command("create", short_help="Make a security group.")
@@ -133,6 +135,7 @@ def _as_row(number: int, given: Row, names: dict[str, str]) -> Row:
         "ports": "any" if low is None else str(low) if low == high else f"{low}-{high}",
         "remote": (
             f"group {names.get(of_group, of_group)}"
+            + (" (IPv6)" if given.get("ethertype") == "IPv6" else "")
             if of_group
             else given.get("remote_ip_prefix") or "anywhere"
         ),
@@ -166,6 +169,7 @@ def rule_list(name_or_uuid: str) -> None:
 @click.option("--port", "ports", callback=_port_range, help="A port, or a range: 8000-8080 [any].")
 @click.option("--remote", callback=_remote, help="The range at the other end [0.0.0.0/0].")
 @click.option("--remote-group", type=GROUP.argument, help="The group at the other end.")
+@click.option("--ipv6", is_flag=True, help="For IPv6 [the family of --remote, else IPv4].")
 @json_option
 def rule_add(
     name_or_uuid: str,
@@ -174,6 +178,7 @@ def rule_add(
     ports: tuple[int, int] | None,
     remote: str | None,
     remote_group: str | None,
+    ipv6: bool,
 ) -> None:
     """Add a rule to a group; the nodes of its ports have it when this returns."""
     protocol = protocol or "tcp"
@@ -181,6 +186,9 @@ def rule_add(
         fail(f"{protocol} has no ports", "--port goes with --protocol tcp or udp.", 2)
     if remote is not None and remote_group is not None:
         fail("--remote and --remote-group exclude each other", exit_code=2)
+    if ipv6 and remote is not None and ":" not in remote:
+        fail(f"{remote} is a range of IPv4", "Leave --ipv6 out, or give a range of IPv6.", 2)
+    ipv6 = ipv6 or ":" in (remote or "")
     with Connection() as connection:
         row = find(connection, GROUP, name_or_uuid)
         other = find(connection, GROUP, remote_group, row.project_id) if remote_group else None
@@ -189,7 +197,8 @@ def rule_add(
             protocol=None if protocol == "any" else protocol,
             port_range_min=ports[0] if ports else None,
             port_range_max=ports[1] if ports else None,
-            remote_ip_prefix=None if other else remote or "0.0.0.0/0",
+            ethertype="IPv6" if ipv6 else "IPv4",
+            remote_ip_prefix=None if other else remote or ("::/0" if ipv6 else "0.0.0.0/0"),
             remote_group_id=other.uuid if other else None,
         ).body()
         if made in row.rules:
