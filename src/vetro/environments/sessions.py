@@ -93,14 +93,29 @@ class SessionStore:
         environment = await self.store.environment(tx, principal, environment_id)
         return session, environment
 
+    async def _users_own(
+        self,
+        tx: Transaction,
+        principal: Principal,
+        environment_id: str,
+        session_id: str,
+        *,
+        lock: bool = False,
+    ) -> tuple[Row[Any], Row[Any]]:
+        """The same, of the caller and no other user of the project. Errors: 401 beside those."""
+        session, environment = await self.own_session(
+            tx, principal, environment_id, session_id, lock=lock
+        )
+        if session.user_id != principal.user_id:
+            raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+        return session, environment
+
     async def show_session(
         self, principal: Principal, environment_id: str, session_id: str
     ) -> dict[str, Any]:
         """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
         async with self.database.read() as tx:
-            session, environment = await self.own_session(tx, principal, environment_id, session_id)
-            if session.user_id != principal.user_id:
-                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            session, environment = await self._users_own(tx, principal, environment_id, session_id)
             rows = await self.store.session_states(tx, environment_id)
             overtaken = self.store.invalid(session, environment.version, rows)
             if session.state not in states.FINAL and overtaken:
@@ -112,9 +127,7 @@ class SessionStore:
     ) -> None:
         """Drop a session. Errors: 404, 400, 403, 401, 403 while it deploys."""
         async with self.database.transaction() as tx:
-            session, _ = await self.own_session(tx, principal, environment_id, session_id)
-            if session.user_id != principal.user_id:
-                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
+            session, _ = await self._users_own(tx, principal, environment_id, session_id)
             if session.state in states.ACTIVE:
                 raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
             await tx.execute(delete(sessions).where(sessions.c.id == session_id))
@@ -345,11 +358,9 @@ class SessionStore:
         """
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
-            session, environment = await self.own_session(
+            session, environment = await self._users_own(
                 tx, principal, environment_id, session_id, lock=True
             )
-            if session.user_id != principal.user_id:
-                raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
             if session.state != states.OPENED:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if session.version == environment.version:
