@@ -55,6 +55,7 @@ test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
 # Programs of the languages must mean the same on every Python that pyproject.toml promises. The longest
 # tests with drawn examples are left to `make test`: what they look for does not depend on the interpreter.
 NEWEST := .venv-newest
+newest: export VETRO_TEST_EFFORT ?= 0.2
 newest: guest ## the tests of the languages, packages and guest on the newest Python of the machine
 	@tools/python-environment.sh "$$(tools/newest-python.sh)" $(NEWEST)
 	@$(NEWEST)/bin/pytest -n 2 -p no:cacheprovider -m "not root and not e2e and not programs" \
@@ -76,7 +77,7 @@ bench: setup ## the published figures, as ratios measured in one run
 
 soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'
-	@VETRO_DIFFERENTIAL_EXAMPLES=20000 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e and not openstack"
+	@VETRO_TEST_EFFORT=20 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e and not openstack"
 
 # ROOMS="catalog storage": these only; WRITE=1: publish the figures instead of comparing them.
 coverage: $(VENV)/.installed ## what the tests of each room cover of it, against docs/coverage.md

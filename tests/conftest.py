@@ -19,6 +19,7 @@ import pytest
 import structlog
 from hypothesis import settings
 from tests.migrating import repeat_migrations
+from tests.times import tell_times
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
@@ -71,6 +72,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
         sys.stdout.write(f"\nFAILED {report.when}: {report.nodeid}\n")
         sys.stdout.flush()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which files a long run spent its time on."""
+    tell_times(terminalreporter)
 
 
 class ProgramLog:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import string
 import time
@@ -19,13 +18,13 @@ import hypothesis
 import pytest
 import schemathesis
 from schemathesis.core.result import Ok
+from tests.effort import EFFORT, examples
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 VM = "22222222-2222-4333-8444-555555555555"
 World = Any  # the fixtures' type: conftest.py
-SECONDS = float(os.environ.get("VETRO_FUZZ_SECONDS", "10"))
-EXAMPLES = int(os.environ.get("VETRO_FUZZ_EXAMPLES", "2"))
-THOROUGH = "VETRO_FUZZ_EXAMPLES" in os.environ
+SECONDS = examples(5)
+EXAMPLES = examples(2)
 ROUNDS = 6
 ODD: list[Any] = [
     None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 1e308, 0.5, "", " ", "x", " x ", "true",
@@ -198,7 +197,7 @@ def generated(document: dict[str, Any]) -> list[tuple[str, str, Any]]:
     for number, result in enumerate(schema.get_all_operations()):
         assert isinstance(result, Ok)
         # Making a strategy is what takes time: an operation is tried in one mode, unless asked for more.
-        for mode in modes if THOROUGH else [modes[number % len(modes)]]:
+        for mode in modes if EFFORT > 1 else [modes[number % len(modes)]]:
             collect(result.ok(), mode)
     return found
 

@@ -1,7 +1,6 @@
 """Every parameter of every documented call, generated: nothing crashes, every refusal is explained."""
 
 import contextlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 import requests
 import schemathesis
 from schemathesis.core.result import Ok
+from tests.effort import examples
 
 Installation = Any  # the fixtures of conftest.py
-EXAMPLES = int(os.environ.get("VETRO_FUZZ_EXAMPLES", "12"))
+EXAMPLES = examples(5)
 for _type in ("application/murano-packages-json-patch", "application/env-model-json-patch"):
     schemathesis.serializer.alias(_type, "application/json")
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]

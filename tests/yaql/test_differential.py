@@ -1,15 +1,12 @@
 """Generated expressions and data, against the `yaql` package.
 
-A run of CI takes 20,000 examples, always the same; elsewhere it is a tenth of them. With
-`VETRO_DIFFERENTIAL_EXAMPLES` set it is that many, and others each time. docs/language/yaql.md lists
-the deliberate differences, and the generators below stay clear of them.
+docs/language/yaql.md lists the deliberate differences, and the generators below stay clear of them.
 """
 
 from __future__ import annotations
 
 import collections.abc
 import datetime
-import os
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,13 +15,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
+from tests.effort import EFFORT, examples
 
 import yaql as oracle_package
 from vetro.yaql import compile, legacy_names
 from yaql import legacy as oracle_legacy
 
-_WANTED = os.environ.get("VETRO_DIFFERENTIAL_EXAMPLES")
-EXAMPLES = int(_WANTED or (20_000 if os.environ.get("CI") == "true" else 2_000))
+EXAMPLES = examples(4_000)
 SHARDS = 20
 """Pieces of the run, so that several processes can share it."""
 OPTIONS = {
@@ -621,7 +618,7 @@ def check(
     def each(text: str, value: dict[str, Any]) -> None:
         compared(text, value)
 
-    (each if _WANTED else seed(shard)(each))()
+    (each if EFFORT > 1 else seed(shard)(each))()
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.yaql import (
     MURANOPL,
@@ -52,7 +53,7 @@ PIECES = [
     *("x => ", "range(", "sequence()", ".first()", ".orderBy(", ".groupBy(", "call(", "coalesce("),
 ]
 common = settings(
-    max_examples=1000,
+    max_examples=examples(500),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

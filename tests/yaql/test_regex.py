@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.yaql import (
     ArgumentValueException,
@@ -107,7 +108,12 @@ flags = st.sampled_from([0, re.IGNORECASE, re.MULTILINE, re.DOTALL, re.MULTILINE
 
 
 @seed(7)
-@settings(max_examples=3000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(1000),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(patterns, subjects, flags)
 def test_guarded_matcher_agrees(pattern: str, subject: str, flag: int) -> None:
     """The guarded matcher finds what Python's engine finds: place, groups and all matches."""
@@ -236,7 +242,7 @@ _PIECES = [
 
 
 @seed(20)
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(
     st.lists(st.sampled_from(_PIECES), max_size=7).map("".join),
     st.text("ab\n.", max_size=6),

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.compute.allocation import allocate_case, default_description
 
@@ -130,7 +131,9 @@ def test_the_whole_case_places_a_vm(build: Any) -> None:
 
 
 @settings(
-    max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(500),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 2**32))
 def test_no_value_anywhere_is_crashed_on(build: Any, seed: int) -> None:

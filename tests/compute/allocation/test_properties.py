@@ -14,6 +14,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.compute.allocation import Allocator, Defaults, Fleet, allocate_case, open_tickets, seeded
 from vetro.compute.allocation.capacity import CapacityRule
@@ -442,7 +443,7 @@ class Slow:
                 self.score[one["uuid"]] += more
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.integers(0, 2**32))
 def test_the_same_as_server_by_server(seed: int) -> None:
     """Every step leaves the same servers in the same order; scores and choice are the same."""
