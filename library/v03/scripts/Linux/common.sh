@@ -21,10 +21,13 @@ family() {
 }
 
 enable_and_restart() {
-    # A service that was configured again must take notice.
+    # SERVICE [CONTROL]: a service that was configured again must take notice. CONTROL is the service's own
+    # control program: without systemd it is asked, as init scripts wait for whole seconds (Apache's: 1 to 2).
     if [ -d /run/systemd/system ]; then
         systemctl enable "$1" >/dev/null 2>&1 || true
         systemctl restart "$1" || die "the service $1 does not start"
+    elif [ -n "${2:-}" ]; then
+        "$2" -k graceful 2>/dev/null || "$2" -k start || die "the service $1 does not start"
     else
         service "$1" restart || die "the service $1 does not start"
     fi

@@ -10,8 +10,8 @@ php=${1:-False}
 root=/var/www/html
 
 case "$(family)" in
-    Debian) server=apache2; packages=(apache2); php_packages=(php libapache2-mod-php) ;;
-    RedHat) server=httpd; packages=(httpd); php_packages=(php) ;;
+    Debian) server=apache2; control=apache2ctl; packages=(apache2); php_packages=(php libapache2-mod-php) ;;
+    RedHat) server=httpd; control=apachectl; packages=(httpd); php_packages=(php) ;;
 esac
 
 install "${packages[@]}"
@@ -33,5 +33,5 @@ else
     rm -f "$root/info.php"
 fi
 open_port 80
-enable_and_restart "$server"
+enable_and_restart "$server" "$control"
 log "Apache answers on port 80, PHP: $php"
