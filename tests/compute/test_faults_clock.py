@@ -12,7 +12,7 @@ from sqlalchemy import insert, select, update
 
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import instances, servers, tasks
-from vetro.compute.work.node_tasks import NodeTasks
+from vetro.compute.work.takeover import TaskTakeover
 from vetro.storage import ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -36,7 +36,7 @@ def no_watch(monkeypatch: pytest.MonkeyPatch) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(Heartbeats, "watch", watch)
-    monkeypatch.setattr(NodeTasks, "watch", watch)
+    monkeypatch.setattr(TaskTakeover, "watch", watch)
 
 
 async def status_of(world: World, uuid_: str) -> str:
@@ -150,18 +150,18 @@ async def test_tasks_of_the_living_are_left_to_them_and_those_of_the_dead_are_no
                 instance="dead", history=[], created=now,
             )
         )  # fmt: skip
-    assert await two.service.work.take_over() == []
+    assert await two.service.takeover.take_over() == []
     clock.jump(jump)
-    assert await two.service.work.take_over() == []
+    assert await two.service.takeover.take_over() == []
     clock.advance(30)
-    await one.service.work.show_alive()
-    await two.service.work.show_alive()
-    assert await two.service.work.take_over() == [number]
+    await one.service.takeover.show_alive()
+    await two.service.takeover.show_alive()
+    assert await two.service.takeover.take_over() == [number]
     async with one.database.transaction() as tx:
         await tx.execute(
             update(tasks)
             .where(tasks.c.id == number)
             .values(status="active", instance=one.service.instance)
         )
-    await one.service.work.show_alive()
-    assert await two.service.work.take_over() == []
+    await one.service.takeover.show_alive()
+    assert await two.service.takeover.take_over() == []

@@ -241,7 +241,7 @@ async def test_the_removal_of_an_image_survives_the_service(
         await second.server()
         async with database.transaction() as tx:
             await tx.execute(delete(instances).where(instances.c.name == first.service.instance))
-        await second.service.work.take_over()
+        await second.service.takeover.take_over()
         assert (await second.ended(key))["status"] == "complete"
         (call,) = [one for one in second.nodes.calls if one.task == "image_delete"]
         assert (call.key, call.params["image_uuid"]) == (key, IMAGE)

@@ -103,7 +103,7 @@ if __name__ == "__main__":
     replace(Machines, "create", create)
     replace(NodeTasks, "store", store)
     replace(NodeTasks, "launch", launch)
-    replace(NodeTasks, "_end", end)
+    replace(NodeTasks, "end", end)
     replace(ProcessHypervisor, "make", make)
     replace(ProcessHypervisor, "start", start)
     replace(process_driver, "run", run)

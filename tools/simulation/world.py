@@ -22,7 +22,8 @@ from vetro.compute.servers.heartbeats import INSTANCE_LIFETIME, LIFETIME, Heartb
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import vms
 from vetro.compute.waitlist.tickets import TicketStore
-from vetro.compute.work.node_tasks import INSTANCE_BEAT_SECONDS, NodeTasks
+from vetro.compute.work.node_tasks import NodeTasks
+from vetro.compute.work.takeover import INSTANCE_BEAT_SECONDS, TaskTakeover
 from vetro.http import Fault
 
 OWNER = "11111111-1111-4111-8111-111111111111"
@@ -76,7 +77,9 @@ class Process:
         self.tickets = TicketStore(database)
         self.placement = Placement(database, self.servers)
         agents: Any = object()
-        self.nodetasks = NodeTasks(database, self.servers, instance=name, agents=agents)
+        self.takeover = TaskTakeover(
+            NodeTasks(database, self.servers, instance=name, agents=agents)
+        )
         self.tasks: set[asyncio.Task[Any]] = set()
         self.alive = True
 
@@ -84,7 +87,7 @@ class Process:
         """Load what a starting service loads, then watch."""
         while True:
             try:
-                await self.nodetasks.show_alive()
+                await self.takeover.show_alive()
                 await self.heartbeats.load()
                 break
             except OSError:
@@ -98,7 +101,7 @@ class Process:
         while True:
             await asyncio.sleep(INSTANCE_BEAT_SECONDS)
             with contextlib.suppress(OSError):
-                await self.nodetasks.show_alive()
+                await self.takeover.show_alive()
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something that dies with the process."""

@@ -41,6 +41,8 @@ from vetro.compute.wire import node_key
 from vetro.compute.work.agents import AgentClient
 from vetro.compute.work.jobs import JobRunner
 from vetro.compute.work.node_tasks import NodeTasks
+from vetro.compute.work.pulled import PulledTasks
+from vetro.compute.work.takeover import TaskTakeover
 from vetro.http import unless_closing
 from vetro.storage import Database, Transaction
 
@@ -77,6 +79,8 @@ class ComputeService:
             instance=self.instance,
             agents=AgentClient(settings.agent_tls),
         )
+        self.pulled = PulledTasks(self.work)
+        self.takeover = TaskTakeover(self.work)
         self.fabric = Fabric(database, settings.external)
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
         self.machines = Machines(database, self.servers, self.work, self.networks)
@@ -146,7 +150,7 @@ class ComputeService:
         await self.fabric.prepare()
         await self.boot.prepare()
         await self.heartbeats.load()
-        await self.work.recover()
+        await self.takeover.recover()
         watches = [
             asyncio.create_task(watch, name=name)
             for name, watch in (
@@ -155,7 +159,7 @@ class ComputeService:
                 ("ticket expiry", self.tickets.watch()),
                 ("node networks", self.networks.watch()),
                 ("networks of several nodes", self.networks.spread()),
-                ("node tasks", self.work.watch()),
+                ("node tasks", self.takeover.watch()),
                 ("jobs", self.jobs.watch()),
                 ("evacuated servers", watch_returning(self)),
                 ("image copies", self.copies.watch()),

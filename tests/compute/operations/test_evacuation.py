@@ -209,7 +209,7 @@ async def test_what_the_dead_server_was_asked_for_is_given_up(site: Site) -> Non
     assert ended["status"] == "failure"
     assert "evacuated" in ended["result"]["error"]
     late = {"vm": {"uuid": vm, "state": "stopped"}}
-    await service.work.finish_pulled(NODE, STRANGE, 200, late)
+    await service.pulled.finish(NODE, STRANGE, 200, late)
     assert (await site.world.ended(STRANGE))["status"] == "failure"
     assert (await site.home(vm), row.server_uuid) == ((OTHER, "running"), NODE)
 

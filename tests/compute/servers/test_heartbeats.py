@@ -13,7 +13,7 @@ from tests.waiting import eventually
 
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import servers, status
-from vetro.compute.work.node_tasks import NodeTasks
+from vetro.compute.work.takeover import TaskTakeover
 from vetro.storage import Database, DatabaseUnavailable, ManualClock
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
@@ -200,7 +200,7 @@ async def test_servers_of_a_service_that_is_gone_are_watched_by_the_others(
     make_world: MakeWorld, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A node that fell silent together with the service that heard it becomes unknown all the same."""
-    monkeypatch.setattr(NodeTasks, "watch", Heartbeats.watch)  # which does nothing here
+    monkeypatch.setattr(TaskTakeover, "watch", Heartbeats.watch)  # which does nothing here
     one = await make_world(clock=clock)
     two = await make_world(clock=clock)
     await one.server()
@@ -208,12 +208,12 @@ async def test_servers_of_a_service_that_is_gone_are_watched_by_the_others(
     heirs = two.service.heartbeats
     for _ in range(4):  # the other one heard the node never, and lives
         clock.advance(5)
-        await two.service.work.show_alive()
+        await two.service.takeover.show_alive()
         assert await heirs.look() == []
     gone: list[str] = []
     for _ in range(8):
         clock.advance(5)
-        await two.service.work.show_alive()
+        await two.service.takeover.show_alive()
         gone = await heirs.look()
         if gone:
             break

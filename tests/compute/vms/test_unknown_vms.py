@@ -38,7 +38,7 @@ async def _kill(world: World, other: World, until: Any) -> None:
                 .where(instances.c.name == world.service.instance)
                 .values(seen=other.database.clock.now().replace(year=2000))
             )
-        await other.service.work.take_over()
+        await other.service.takeover.take_over()
 
 
 async def _never(_call: Any) -> None:

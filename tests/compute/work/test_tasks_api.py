@@ -97,7 +97,7 @@ async def test_a_clock_that_is_set_makes_no_service_dead(
     """Another service takes up the tasks of one only when it was silent for long."""
     clock = ManualClock()
     first, second = await make_world(clock=clock), await make_world(clock=clock)
-    await first.service.work.show_alive()
+    await first.service.takeover.show_alive()
     async with first.database.transaction() as tx:
         await tx.execute(
             insert(tasks).values(
@@ -106,14 +106,14 @@ async def test_a_clock_that_is_set_makes_no_service_dead(
             )
         )  # fmt: skip
     clock.jump(jump)
-    assert await second.service.work.take_over() == []
+    assert await second.service.takeover.take_over() == []
     async with first.database.transaction() as tx:
         await tx.execute(
             update(instances)
             .where(instances.c.name == first.service.instance)
             .values(seen=first.database.steady_now().replace(year=2000))
         )
-    assert await second.service.work.take_over() == ["t"]
+    assert await second.service.takeover.take_over() == ["t"]
 
 
 async def test_another_service_takes_up_a_dead_ones_tasks(make_world: MakeWorld) -> None:
@@ -130,7 +130,7 @@ async def test_another_service_takes_up_a_dead_ones_tasks(make_world: MakeWorld)
     made = await first.ok("POST", f"/servers/{NODE}/vms", PAYLOAD)
     waiting = asyncio.create_task(first.ok("GET", f"/tasks/{made['id']}/wait?timeout=30"))
     second = await make_world()
-    assert await second.service.work.take_over() == []
+    assert await second.service.takeover.take_over() == []
     mine = select(tasks.c.instance).where(tasks.c.id == made["id"])
     owner = first.service.instance
     while owner == first.service.instance:
@@ -142,7 +142,7 @@ async def test_another_service_takes_up_a_dead_ones_tasks(make_world: MakeWorld)
                 .values(seen=second.database.clock.now().replace(year=2000))
             )
         # The second's own watch may be faster than this.
-        await second.service.work.take_over()
+        await second.service.takeover.take_over()
         async with second.database.read() as tx:
             owner = (await tx.execute(mine)).one().instance
     assert owner == second.service.instance
@@ -172,11 +172,11 @@ async def test_old_tasks_are_forgotten(world: World) -> None:
     """After 30 days."""
     made = await world.ok("POST", f"/servers/{NODE}/nop", {})
     await world.ended(made["id"])
-    assert await world.service.work.forget_old() == 0
+    assert await world.service.takeover.forget_old() == 0
     async with world.database.transaction() as tx:
         old = world.database.clock.now().replace(year=2000)
         await tx.execute(update(tasks).values(created=old))
-    assert await world.service.work.forget_old() > 0
+    assert await world.service.takeover.forget_old() > 0
     assert (await world.refused("GET", f"/tasks/{made['id']}"))[0] == 404
 
 

@@ -12,16 +12,13 @@ import asyncio
 import uuid as uuids
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, insert, select, update
 
-from vetro.compute.servers.heartbeats import seen_lately
 from vetro.compute.servers.store import Agent, ServerStore
-from vetro.compute.tables import instances, servers, tasks, vms
+from vetro.compute.tables import servers, tasks, vms
 from vetro.compute.values.faults import not_found
 from vetro.compute.values.records import Record, api_time, mapping
 from vetro.compute.wire import Task
@@ -30,7 +27,6 @@ from vetro.compute.work.agents import (
     AgentClient,
     NodeTaskError,
     TaskCall,
-    outcome_of,
 )
 from vetro.http import Fault
 from vetro.storage import Database, Transaction, await_until
@@ -39,25 +35,9 @@ log = structlog.get_logger(__name__)
 
 __all__ = ["Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
 
-INSTANCE_BEAT_SECONDS = 5.0
-KEPT = timedelta(days=30)
 #: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.
 PULL, PULLED = "(pull)", "(pulled)"
 _PATIENCE_SECONDS = 3600.0
-#: What of a VM's tasks a later one of the same group decides anew: sent again afterwards, the older one
-#: would undo what was asked since. Updates that still run each change what they name.
-_DECIDING = (
-    ("machine_boot", "machine_shutdown", "machine_reboot", "machine_kill"),
-    ("machine_reprovision", "machine_rollback_snapshot"),
-    ("machine_update",),
-    ("machine_create",),
-)
-
-
-def _overtaking(task: str) -> tuple[str, ...]:
-    """The tasks that, asked of the same VM later, make it wrong to send ``task`` again."""
-    group = next((one for one in _DECIDING if task in one), None)
-    return (*group, "machine_destroy") if group is not None else ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +109,10 @@ class NodeTasks:
         async with self.database.read() as tx:
             found = await tx.execute(select(tasks.c.params).where(wanted))
             return [mapping(row.params) for row in found]
+
+    def runs(self, id_: str) -> bool:
+        """Whether this instance waits for the agent of a task."""
+        return id_ in self._running
 
     async def close(self) -> None:
         """Stop waiting for agents; the tasks go on there."""
@@ -272,7 +256,7 @@ class NodeTasks:
         except Exception as error:
             log.exception("node_task_broke", task=row.task)
             good, result = False, {"error": f"the compute service failed: {error!r}"}
-        await self._end(row, good, result)
+        await self.end(row, good, result)
 
     async def _leave_for_pull(self, id_: str, server_uuid: str) -> None:
         async with self.database.transaction() as tx:
@@ -289,7 +273,7 @@ class NodeTasks:
             if work is not None:
                 work.cancel()
                 await asyncio.wait({work})
-            await self._end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
+            await self.end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
         return len(rows)
 
     async def _is_active(self, id_: str) -> bool:
@@ -311,12 +295,13 @@ class NodeTasks:
         )
         rows = (await tx.execute(query)).all()
         for row in rows:
-            await self._keep_end(
+            await self.keep_end(
                 tx, row.id, False, {"error": reason, "details": {"restCode": "Withdrawn"}}
             )
         return [row.id for row in rows]
 
-    async def _end(self, row: Row[Any], good: bool, result: Record) -> None:
+    async def end(self, row: Row[Any], good: bool, result: Record) -> None:
+        """End a task as its agent did (``result`` as of `TaskEnd`); one that ended already stays as it is."""
         if not await self._is_active(row.id):
             log.info("node_task_ended_already", id=row.id, task=row.task)
             return
@@ -334,11 +319,11 @@ class NodeTasks:
                 error=end.result.get("error"),
             )
         async with self.database.transaction() as tx:
-            await self._keep_end(tx, row.id, end.good, end.result)
+            await self.keep_end(tx, row.id, end.good, end.result)
         await self._note(row, {"name": "finish" if end.good else "error", "task": row.task,
                                "event": end.result})  # fmt: skip
 
-    async def _keep_end(self, tx: Transaction, id_: str, good: bool, result: Record) -> None:
+    async def keep_end(self, tx: Transaction, id_: str, good: bool, result: Record) -> None:
         """Write how an active task ended, and tell those who wait."""
         now = self.database.clock.now()
         stamp = api_time(now)
@@ -373,175 +358,6 @@ class NodeTasks:
                 await self.note(row.job_uuid, {**entry, "task_id": row.id})
             except Fault as error:
                 log.warning("job_not_advanced", job=row.job_uuid, error=error.message)
-
-    # Agents in pull mode
-
-    async def next_pulled(
-        self, server_uuid: str, timeout_seconds: float, *, restarted: bool
-    ) -> Record | None:
-        """The next task for an agent that asks; ``None`` after the time. ``restarted``: what was
-        given to the agent before is given again (it has the results of what it did)."""
-        if restarted:
-            async with self.database.transaction() as tx:
-                await tx.execute(
-                    update(tasks)
-                    .where(
-                        tasks.c.server_uuid == server_uuid,
-                        tasks.c.status == "active",
-                        tasks.c.instance == PULLED,
-                    )
-                    .values(instance=PULL)
-                )
-        look = partial(self._take_pulled, server_uuid)
-        return await await_until(self.database, pull_channel(server_uuid), look, timeout_seconds)
-
-    async def _take_pulled(self, server_uuid: str) -> Record | None:
-        waiting = (
-            (tasks.c.server_uuid == server_uuid)
-            & (tasks.c.status == "active")
-            & (tasks.c.instance == PULL)
-        )
-        async with self.database.read() as tx:
-            if (await tx.execute(select(tasks.c.id).where(waiting).limit(1))).first() is None:
-                return None
-        async with self.database.transaction() as tx:
-            query = select(tasks).where(waiting).order_by(tasks.c.created).limit(1)
-            row = (await tx.execute(query.with_for_update(skip_locked=True))).first()
-            if row is None:
-                return None
-            await tx.execute(update(tasks).where(tasks.c.id == row.id).values(instance=PULLED))
-        taken: Record = {
-            "id": row.id,
-            "task": row.task,
-            "params": row.params or {},
-            "request_id": row.req_id or "",
-        }
-        return {**taken, "fence": row.fence} if row.fence else taken
-
-    async def finish_pulled(self, server_uuid: str, id_: str, status: int, body: object) -> None:
-        """Take the result of a pulled task; again: nothing. Errors: 404."""
-        async with self.database.read() as tx:
-            query = select(tasks).where(tasks.c.id == id_, tasks.c.server_uuid == server_uuid)
-            row = (await tx.execute(query)).first()
-        if row is None:
-            raise not_found("no such task found")
-        if row.status != "active":
-            return
-        try:
-            result, good = outcome_of(status, body), True
-        except NodeTaskError as error:
-            result, good = {"error": str(error), "details": error.details}, False
-        await self._end(row, good, result)
-
-    # Service instances
-
-    async def show_alive(self) -> None:
-        """Record that this instance is alive."""
-        now = self.database.steady_now()
-        async with self.database.transaction() as tx:
-            mine = instances.c.name == self.instance
-            changed = await tx.execute(update(instances).where(mine).values(seen=now))
-            if changed.rowcount == 0:
-                await tx.execute(insert(instances).values(name=self.instance, seen=now))
-
-    async def take_over(self) -> list[str]:
-        """Take over the tasks of dead instances, and our own of an earlier run; their ids."""
-        living = select(instances.c.name).where(seen_lately(self.database.steady_now()))
-        async with self.database.read() as tx:
-            alive = {row.name for row in await tx.execute(living)}
-            orphaned = [
-                row.id
-                for row in await tx.execute(
-                    select(tasks.c.id, tasks.c.instance)
-                    .where(tasks.c.status == "active")
-                    .order_by(tasks.c.created, tasks.c.id)
-                )
-                if row.instance not in (PULL, PULLED)
-                and (row.instance not in alive or row.instance == self.instance)
-                and row.id not in self._running
-            ]
-        taken: list[str] = []
-        for id_ in orphaned:
-            async with self.database.transaction() as tx:
-                query = select(tasks).where(tasks.c.id == id_).with_for_update()
-                row = (await tx.execute(query)).first()
-                if row is None or row.status != "active":
-                    continue
-                if row.instance in alive and row.instance != self.instance:
-                    continue  # another instance took it
-                if id_ in self._running:
-                    continue
-                newer = await self._overtaken_by(tx, row)
-                if newer is not None:
-                    text = (
-                        f"{newer} was asked of VM {row.vm_uuid} since: {row.task} is not repeated"
-                    )
-                    log.info("overtaken_node_task_not_repeated", task=row.task, id=id_)
-                    await self._keep_end(
-                        tx, id_, False, {"error": text, "details": {"restCode": "Withdrawn"}}
-                    )
-                    taken.append(id_)
-                    continue
-                await tx.execute(
-                    update(tasks).where(tasks.c.id == id_).values(instance=self.instance)
-                )
-            if row.params is None:
-                await self._end(
-                    row, False, {"error": "the compute service was restarted meanwhile"}
-                )
-            else:
-                log.info("node_task_taken_up", task=row.task, id=id_)
-                await self.launch(id_)
-            taken.append(id_)
-        return taken
-
-    async def _overtaken_by(self, tx: Transaction, row: Row[Any]) -> str | None:
-        """The task asked of a VM since that an older one, sent again now, would undo."""
-        kinds = _overtaking(row.task)
-        if not row.vm_uuid or not kinds:
-            return None
-        standing = ("complete",) if row.task == "machine_update" else ("active", "complete")
-        query = (
-            select(tasks.c.task)
-            .where(
-                tasks.c.vm_uuid == row.vm_uuid,
-                tasks.c.server_uuid == row.server_uuid,
-                tasks.c.task.in_(kinds),
-                tasks.c.created > row.created,
-                tasks.c.status.in_(standing),
-            )
-            .order_by(tasks.c.created.desc())
-            .limit(1)
-        )
-        newer = (await tx.execute(query)).first()
-        return newer.task if newer is not None else None
-
-    async def recover(self) -> None:
-        """At start: take up what an earlier life of this instance left."""
-        await self.show_alive()
-        await self.take_over()
-
-    async def watch(self) -> None:
-        """Record life, take over tasks, and clean up once an hour, until cancelled."""
-        cleaned = self.database.clock.monotonic()
-        while True:
-            try:
-                await self.show_alive()
-                await self.take_over()
-                if self.database.clock.monotonic() - cleaned >= 3600:
-                    cleaned = self.database.clock.monotonic()
-                    await self.forget_old()
-            except (OSError, TimeoutError) as error:
-                log.warning("node_tasks_wait_for_database", error=str(error))
-            await asyncio.sleep(INSTANCE_BEAT_SECONDS)
-
-    async def forget_old(self) -> int:
-        """Delete tasks of more than 30 days, and instances long gone; how many tasks."""
-        old = self.database.clock.now() - KEPT
-        async with self.database.transaction() as tx:
-            gone = await tx.execute(delete(tasks).where(tasks.c.created < old))
-            await tx.execute(delete(instances).where(instances.c.seen < old))
-        return gone.rowcount
 
     # Looking at tasks
 

@@ -60,7 +60,7 @@ async def next_task(call: Call) -> Json:
     seconds = 30.0 if seconds is None or seconds < 0 else min(seconds, LONGEST_POLL_SECONDS)
     taken = await call.service.until_closing(
         call.request,
-        call.service.work.next_pulled(_own_uuid(call), seconds, restarted=call.flag("restarted")),
+        call.service.pulled.next(_own_uuid(call), seconds, restarted=call.flag("restarted")),
     )
     return Answer(204) if taken is None else taken
 
@@ -70,7 +70,7 @@ async def pulled_result(call: Call) -> Json:
     task = str(call.get("task_uuid"))
     if len(task) > 36 or not task.isascii() or not task.isprintable():
         raise not_found("no such task found")
-    await call.service.work.finish_pulled(
+    await call.service.pulled.finish(
         _own_uuid(call), task, int(call.params["status"]), call.get("body")
     )
 
