@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from vetro.node.commands import run
 from vetro.node.drivers.protocol import DiskUse
-from vetro.node.drivers.qemu.daemon import QEMU_UID
+from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.errors import CommandFailed, DriverError, not_implemented
 from vetro.node.files import remove_tree
 
@@ -56,6 +56,11 @@ def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
 def file_of(directory: Path, disk: Mapping[str, object]) -> Path:
     """The file of a disk in a VM's ``directory``."""
     return directory / "disks" / f"{disk['path']}.qcow2"
+
+
+def seen_files(directory: Path, vm: Mapping[str, Any], daemon: LibvirtDaemon) -> dict[str, str]:
+    """The files of a VM's disks as QEMU sees them, by the disks' names."""
+    return {str(disk["path"]): daemon.seen(file_of(directory, disk)) for disk in vm["disks"]}
 
 
 async def bring_to(

@@ -31,7 +31,7 @@ from vetro.node.drivers.protocol import (
     HostCommand,
     RunState,
 )
-from vetro.node.drivers.qemu import disks, domain
+from vetro.node.drivers.qemu import disks, domain, interfaces
 from vetro.node.drivers.qemu import plan as qemu_plan
 from vetro.node.drivers.qemu import seed as qemu_seed
 from vetro.node.drivers.qemu.connection import LibvirtLink
@@ -42,17 +42,18 @@ from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.drivers.qemu.limits import CpuGroups
 from vetro.node.drivers.qemu.migration_steps import Moves
 from vetro.node.drivers.qemu.processes import VmProcesses
+from vetro.node.drivers.qemu.snapshots import RunningSnapshots
+from vetro.node.drivers.qemu.volumes import VolumePlugs
 from vetro.node.drivers.stats import machine_stats
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.files import remove_tree
-from vetro.node.guest.instance_files import address_of, host_resolvers
+from vetro.node.guest.instance_files import host_resolvers
 from vetro.node.images import vm_images
 from vetro.node.images.store import ImageStore
-from vetro.node.network.announce import announce
-from vetro.node.network.names import bridge_name, host_interface_name
+from vetro.node.network.names import host_interface_name
 from vetro.node.processes import FollowedProcess, started_at
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import HVM_BRANDS, MachineStore, Vm, timestamp, volumes_of
+from vetro.node.vm_objects import HVM_BRANDS, MachineStore, Vm, timestamp
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +119,8 @@ class QemuHypervisor(BasicHypervisor):
         self._stopping: set[str] = set()
         self._processes = VmProcesses(self.daemon)
         self._inside = Inside(store, self.connection, self._processes)
+        self._plugs = VolumePlugs(self._volumes, self.daemon, self.connection)
+        self._snapshots = RunningSnapshots(store, self.daemon, self._inside, self.connection)
         self._moves = Moves(store, self.daemon, self, prefix=prefix, vnc_host=vnc_host)
 
     # The daemon
@@ -256,18 +259,10 @@ class QemuHypervisor(BasicHypervisor):
 
     async def prepare(self, vm: Vm) -> None:
         """Prepare what a start needs besides the domain: networks, disks as recorded, seed."""
-        for nic in vm["nics"]:
-            bridge = bridge_name(self._prefix, str(nic["network_uuid"]))
-            if not Path("/sys/class/net", bridge).exists():
-                raise DriverError(
-                    f"Network {nic['network_uuid']} is not on this node: apply the networks"
-                    f" (network_apply) before VM {vm['uuid']} is started",
-                    rest_code="NetworkNotFound",
-                )
+        interfaces.check_networks(vm, self._prefix)
         directory = self._store.path(vm["uuid"])
         await self._bring_disks(vm)
-        for entry in volumes_of(vm):
-            self._own_volume(entry)
+        self._plugs.own(vm)
         seed = directory / "seed.iso"
         await qemu_seed.write_seed(
             seed, vm, guest_archive=self._guest_archive, resolvers=host_resolvers()
@@ -285,7 +280,7 @@ class QemuHypervisor(BasicHypervisor):
             plan = qemu_plan.plan_of(
                 vm, self._store.path(uuid), self._images, self.daemon,
                 accelerator=self.accelerator, prefix=self._prefix, vnc_host=self._vnc_host,
-                volumes=self._attached(vm),
+                volumes=self._plugs.attached(vm),
             )  # fmt: skip
             xml = domain.render(vm, plan)
             await connection.again_with_another_port(
@@ -320,17 +315,7 @@ class QemuHypervisor(BasicHypervisor):
         process = self._processes.follow(vm["uuid"])
         if process is not None and self._cpu is not None:
             self._cpu.limit(vm, process.pid)
-        for nic in vm["nics"]:
-            # An instance that contacts its own floating address receives its packets back.
-            hairpin = Path(
-                "/sys/class/net", host_interface_name(self._prefix, str(nic["mac"])),
-                "brport/hairpin_mode",
-            )  # fmt: skip
-            with contextlib.suppress(FileNotFoundError):
-                hairpin.write_text("1")
-            address = address_of(nic)
-            if address is not None:
-                announce(bridge_name(self._prefix, str(nic["network_uuid"])), nic["mac"], address)
+        interfaces.introduce(vm, self._prefix)
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Press the power button, and end the VM after ``timeout`` seconds."""
@@ -397,51 +382,22 @@ class QemuHypervisor(BasicHypervisor):
         """A disk."""
         return "qcow2"
 
-    def _own_volume(self, entry: Mapping[str, Any]) -> None:
-        data = self._volumes.data(entry["uuid"])
-        os.chown(data, QEMU_UID, QEMU_UID)
-        data.chmod(0o600)
-
-    def _attached(self, vm: Vm) -> list[domain.DomainVolume]:
-        """The volumes of the record: each stays at the unit that it has."""
-        return [self._attachment(one) for one in volumes_of(vm)]
-
-    def _attachment(self, entry: Mapping[str, Any]) -> domain.DomainVolume:
-        uuid = str(entry["uuid"])
-        return domain.DomainVolume(
-            uuid,
-            self.daemon.seen(self._volumes.data(uuid)),
-            int(entry.get("slot") or 0),
-            bool(entry.get("read_only")),
-        )
-
     async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Plug the disk into the running VM."""
-        if not self.running(vm["uuid"]):
-            return
-        self._own_volume(entry)
-        await (await self.connection()).plug(
-            vm["uuid"], domain.volume_xml(self._attachment(entry)), str(entry["uuid"])
-        )
+        if self.running(vm["uuid"]):
+            await self._plugs.plug(vm, entry)
 
     async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Pull the disk out of the running VM; what the guest has not flushed is lost."""
         if self.running(vm["uuid"]):
-            await (await self.connection()).unplug(vm["uuid"], str(entry["uuid"]))
+            await self._plugs.unplug(vm, entry)
 
     async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
         """Grow the disk; a running guest is told."""
-        if not self.running(vm["uuid"]):
+        if self.running(vm["uuid"]):
+            await self._plugs.grow(vm, entry, size)
+        else:
             await self._volumes.grow(entry["uuid"], size)
-            return
-        path = self.daemon.seen(self._volumes.data(entry["uuid"]))
-        connection = await self.connection()
-        await connection.with_domain(
-            vm["uuid"],
-            lambda found: found.blockResize(
-                path, size * 2**30, connection.library.VIR_DOMAIN_BLOCK_RESIZE_BYTES
-            ),
-        )
 
     @contextlib.asynccontextmanager
     async def still(self, vm: Vm, entry: Mapping[str, object]) -> AsyncGenerator[None, None]:
@@ -449,39 +405,17 @@ class QemuHypervisor(BasicHypervisor):
         if not self.running(vm["uuid"]) or entry.get("read_only"):
             yield
             return
-        connection = await self.connection()
-        await connection.with_domain(vm["uuid"], lambda found: found.suspend())
-        try:
+        async with self._plugs.paused(vm):
             yield
-        finally:
-            await connection.resume(vm["uuid"])
 
     # Snapshots
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Snapshot all disks at one moment; those of a running VM are as after a power cut."""
-        directory = self._store.path(vm["uuid"])
-        if self._processes.follow(vm["uuid"]) is None:
-            await disks.snapshot(directory, vm["disks"], name)
-            return
-        await self.drop_snapshot(vm, name)
-        connection = await self.connection()
-        actions = [
-            {"type": "blockdev-snapshot-internal-sync", "data": {"device": node, "name": name}}
-            for node in (await self._nodes(vm)).values()
-        ]
-        await connection.monitor(vm["uuid"], "transaction", actions=actions)
-
-    async def _nodes(self, vm: Vm) -> dict[str, str]:
-        return await self._inside.disk_nodes(vm["uuid"], self._files(vm))
-
-    def _files(self, vm: Vm) -> dict[str, str]:
-        """The disks' files as QEMU sees them."""
-        directory = self._store.path(vm["uuid"])
-        return {
-            str(disk["path"]): self.daemon.seen(disks.file_of(directory, disk))
-            for disk in vm["disks"]
-        }
+        if self.running(vm["uuid"]):
+            await self._snapshots.take(vm, name)
+        else:
+            await disks.snapshot(self._store.path(vm["uuid"]), vm["disks"], name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Restore the disks of a stopped VM."""
@@ -489,20 +423,10 @@ class QemuHypervisor(BasicHypervisor):
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot, also of a running VM."""
-        directory = self._store.path(vm["uuid"])
-        if self._processes.follow(vm["uuid"]) is None:
-            await disks.drop_snapshot(directory, vm["disks"], name)
-            return
-        connection = await self.connection()
-        nodes = await self._nodes(vm)
-        for disk in vm["disks"]:
-            if name in await disks.snapshot_names(disks.file_of(directory, disk)):
-                await connection.monitor(
-                    vm["uuid"],
-                    "blockdev-snapshot-delete-internal-sync",
-                    device=nodes[disk["path"]],
-                    name=name,
-                )
+        if self.running(vm["uuid"]):
+            await self._snapshots.drop(vm, name)
+        else:
+            await disks.drop_snapshot(self._store.path(vm["uuid"]), vm["disks"], name)
 
     # Looking inside
 
@@ -537,7 +461,9 @@ class QemuHypervisor(BasicHypervisor):
                     guest_name(nic): host_interface_name(self._prefix, str(nic["mac"]))
                     for nic in vm["nics"]
                 },
-                await self._inside.block_counts(uuid, self._files(vm)),
+                await self._inside.block_counts(
+                    uuid, disks.seen_files(self._store.path(uuid), vm, self.daemon)
+                ),
             )
         except ProcessLookupError as error:
             raise not_running(uuid) from error

@@ -1,0 +1,55 @@
+"""Snapshots of running virtual machines, through QEMU's monitor; those of stopped ones are `disks`'."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from vetro.node.drivers.qemu import disks
+from vetro.node.drivers.qemu.daemon import LibvirtDaemon
+from vetro.node.drivers.qemu.inside import Inside
+from vetro.node.drivers.qemu.libvirt import Libvirt
+from vetro.node.vm_objects import MachineStore, Vm
+
+
+class RunningSnapshots:
+    """Takes and removes snapshots of running VMs; ``connect`` gives libvirt."""
+
+    def __init__(
+        self,
+        store: MachineStore,
+        daemon: LibvirtDaemon,
+        inside: Inside,
+        connect: Callable[[], Awaitable[Libvirt]],
+    ) -> None:
+        self._store = store
+        self._daemon = daemon
+        self._inside = inside
+        self._connect = connect
+
+    async def _nodes(self, vm: Vm) -> dict[str, str]:
+        files = disks.seen_files(self._store.path(vm["uuid"]), vm, self._daemon)
+        return await self._inside.disk_nodes(vm["uuid"], files)
+
+    async def take(self, vm: Vm, name: str) -> None:
+        """Snapshot all disks at one moment, as after a power cut; one of the same name is replaced."""
+        await self.drop(vm, name)
+        connection = await self._connect()
+        actions = [
+            {"type": "blockdev-snapshot-internal-sync", "data": {"device": node, "name": name}}
+            for node in (await self._nodes(vm)).values()
+        ]
+        await connection.monitor(vm["uuid"], "transaction", actions=actions)
+
+    async def drop(self, vm: Vm, name: str) -> None:
+        """Remove a snapshot of the disks that have it."""
+        connection = await self._connect()
+        nodes = await self._nodes(vm)
+        directory = self._store.path(vm["uuid"])
+        for disk in vm["disks"]:
+            if name in await disks.snapshot_names(disks.file_of(directory, disk)):
+                await connection.monitor(
+                    vm["uuid"],
+                    "blockdev-snapshot-delete-internal-sync",
+                    device=nodes[disk["path"]],
+                    name=name,
+                )
