@@ -342,6 +342,33 @@ async def secrets(old: Old) -> dict[str, Any]:
     return model["Objects"]["services"][0]
 
 
+async def test_passwords_in_force_are_not_read(old: Old) -> None:
+    """What a deployment has noted in a state is read without its passwords, and stays when the service or a
+    unit is sent back as it was read, or without its state.
+    """
+    made = await old.add("activeDirectory")
+    service = f"/services/{made['id']}"
+    unit = f"{service}/units/{made['units'][0]['id']}"
+    for path, state in (
+        (service, {"primaryDc": "m", "domainAdminPassword": "p1"}),
+        (unit, {"hostname": "ad1", "adminPassword": "p9"}),
+    ):
+        assert await old.ok("PUT", f"{path}/state", state, status=201) is not None
+    read = await old.ok("GET", service)
+    assert (read["state"], read["units"][0]["state"]) == ({"primaryDc": "m"}, {"hostname": "ad1"})
+    listed = await old.call("GET", f"/v1/environments/{old.environment}/model", session=old.session)
+    assert "p9" not in listed.text
+    bare = {**read, "units": [{"id": made["units"][0]["id"], "isMaster": True}]}
+    for body in (read, {name: one for name, one in bare.items() if name != "state"}):
+        answer = await old.ok("PUT", service, body, status=201)
+        assert "p1" not in json.dumps(answer)
+        stored = await secrets(old)
+        assert stored["state"] == {"primaryDc": "m", "domainAdminPassword": "p1"}
+        assert stored["units"][0]["state"] == {"hostname": "ad1", "adminPassword": "p9"}
+    answer = await old.ok("PUT", unit, read["units"][0], status=201)
+    assert "p9" not in json.dumps(answer)
+
+
 async def test_deploying(old: Old) -> None:
     """A deployment takes the flat model to an engine, and its reports are served."""
     made = await old.add("linuxTelnetService")

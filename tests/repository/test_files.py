@@ -178,6 +178,12 @@ async def test_two_uploads_of_one_name(api: Api) -> None:
     assert (await api.call("GET", "/admin/scripts/once")).content == winner
 
 
+GUARDED = b"""<workflow><rule match="$.services[?(not @.ip)]"><rule match="$[?(not @.temp.x or @.y)]">
+<update-cf-stack template="A"><success><set path="temp.x">1</set></success></update-cf-stack>
+<update-cf-stack template="B"><success><rule match="$"><set path="::ip">1</set></rule></success>
+</update-cf-stack></rule></rule></workflow>"""
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "body", "said"),
     [
@@ -192,6 +198,15 @@ async def test_two_uploads_of_one_name(api: Api) -> None:
         ("workflows", "x.xml", b"<a>" * 300 + b"</a>" * 300, "nest deeper"),
         ("workflows", "x.xml", b"\xff\xfe\x00", "not well-formed XML"),
         ("workflows", "x.xml", b'<?xml version="1.0" encoding="klingon"?><a/>', "encoding"),
+        ("workflows", "x.xml", b"<rules/>", "workflows/x.xml:1: the root element is 'workflow'"),
+        (
+            "workflows",
+            "x.xml",
+            b"<workflow>\n<selekt/></workflow>",
+            "x.xml:2: there is no function",
+        ),
+        ("workflows", "x.xml", b'<workflow>\n<rule match="a"/></workflow>', "x.xml:2: a JSONPath"),
+        ("workflows", "x.xml", GUARDED, "workflows/x.xml:3: the fragment is left out of the next"),
         ("heat", "x.template", b'{\n"a": }', "heat/x.template:2: not JSON"),
         ("heat", "x.template", b"[]", "must be an object"),
         ("heat", "x.template", b"[" * 10_000, "nested deeper"),

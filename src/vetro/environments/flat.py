@@ -106,6 +106,11 @@ def initial_flat_model(
     }
 
 
+def is_secret(key: str) -> bool:
+    """Whether what deployments have noted under a key is a password or a token (§13.4)."""
+    return "pass" in key.lower() or "token" in key.lower()
+
+
 def is_workflow(model: Mapping[str, Json]) -> bool:
     """Whether a stored model is that of a workflow environment."""
     return model.get("Kind") == WORKFLOW
@@ -238,11 +243,12 @@ def kept(old: Mapping[str, Json], new: dict[str, Json]) -> None:
     if new.get("id", old.get("id")) != old.get("id"):
         raise BadRequest(f"The id of a service cannot change: it is {old.get('id')}")
     known = TYPES.get(str(old.get("type")))
-    for name in ("id", "type", "state", *(sorted(known.hidden) if known else ())):
+    for name in ("id", "type", *(sorted(known.hidden) if known else ())):
         if name in old and name not in new:
             new[name] = old[name]
     if "created" in old:
         new["created"] = old["created"]
+    _keep_state(old, new)
     keep_units(old.get("units"), new.get("units"), known)
 
 
@@ -265,6 +271,17 @@ def keep_unit(old: Json, new: Json, known: ServiceType | None) -> None:
     for name in ("id", *(sorted(known.hidden_of_unit) if known else ())):
         if name in was and name not in node:
             node[name] = was[name]
+    _keep_state(was, node)
+
+
+def _keep_state(old: Mapping[str, Json], new: dict[str, Json]) -> None:
+    """What deployments have set; a writer who sends it back does not know the passwords in it."""
+    was, now = old.get("state"), new.get("state")
+    if was is not None and "state" not in new:
+        new["state"] = was
+    elif isinstance(was, dict) and isinstance(now, dict):
+        secrets = {key: one for key, one in cast("dict[str, Json]", was).items() if is_secret(key)}
+        new["state"] = {**secrets, **cast("dict[str, Json]", now)}
 
 
 def remade(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
@@ -307,7 +324,18 @@ def _shown(service: Json, status: str, *, secrets: bool) -> Json:
             if isinstance(unit, dict):
                 for name in known.hidden_of_unit:
                     cast("dict[str, Json]", unit).pop(name, None)
+    if not secrets:
+        for one in [node, *_objects(cast("list[Json]", node.get("units") or []))]:
+            hide_in_state(one)
     return {**node, "status": status}
+
+
+def hide_in_state(node: dict[str, Json]) -> None:
+    """Leave out the passwords that are in force: workflows note them in the state of services and units."""
+    state = node.get("state")
+    if isinstance(state, dict):
+        known = cast("dict[str, Json]", state)
+        node["state"] = {key: one for key, one in known.items() if not is_secret(key)}
 
 
 def shown_services(model: Mapping[str, Json], status: str) -> Json:

@@ -246,7 +246,9 @@ def _hidden_in(call: Call, parts: list[str], value: Json) -> Json:
         return cast("Json", value)
     hidden = frozenset[str]().union(*(one.hidden_of_unit for one in flat.TYPES.values()))
     given = cast("dict[str, Json]", value)
-    return {name: one for name, one in given.items() if name not in hidden}
+    visible = {name: one for name, one in given.items() if name not in hidden}
+    flat.hide_in_state(visible)
+    return visible
 
 
 async def _switched(call: Call, added: list[Json], parts: list[str]) -> bool:

@@ -24,7 +24,7 @@ from vetro.repository.manifests import (
     read_mapping,
     write_manifest,
 )
-from vetro.repository.parsing import parse
+from vetro.repository.parsing import check_upload
 from vetro.repository.paths import parents
 from vetro.repository.sets import Editor, digest_of, version_of_project
 from vetro.repository.store import Repository, service_named
@@ -48,17 +48,17 @@ async def editing(repository: Repository, project_id: str) -> AsyncGenerator[Edi
 
 
 def findings_of(files: Mapping[str, Mapping[str, bytes]]) -> list[str]:
-    """What cannot be parsed of some files, with places."""
+    """What is wrong with some files, with places."""
     return [
         finding.at(kind, path)
         for kind, there in files.items()
         for path, content in there.items()
-        for finding in parse(kind, path, content).findings
+        for finding in check_upload(kind, path, content)
     ]
 
 
 async def checked(files: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> list[str]:
-    """What cannot be parsed of an upload. Errors: 400 with the findings when ``strict``."""
+    """What is wrong with the files of an upload. Errors: 400 with the findings when ``strict``."""
     found = await asyncio.to_thread(findings_of, files)
     if found and strict:
         raise BadRequest("Nothing was stored: " + "; ".join(found[:20]))

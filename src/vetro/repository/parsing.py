@@ -77,6 +77,23 @@ def parse(kind: str, path: str, content: bytes) -> Parsed:
     return Parsed()
 
 
+def check_upload(kind: str, path: str, content: bytes) -> tuple[Finding, ...]:
+    """What is wrong with a file that is brought: of a workflow also what an engine would refuse, and what
+    removes resources unasked (docs/decisions/0381). Raises nothing.
+    """
+    found = parse(kind, path, content).findings
+    if found or kind != "workflows" or not path.endswith(".xml"):
+        return found
+    from vetro.workflows import WorkflowError, compile_workflow, parse_xml, persistent_guards
+
+    try:
+        compile_workflow(content, path)
+        guards = persistent_guards(parse_xml(content, path))
+        return tuple(Finding(message, line) for line, message in guards)
+    except WorkflowError as error:
+        return (Finding(error.message, error.place.line if error.place else 0),)
+
+
 def _mapping(value: Any, what: str) -> Parsed:
     if isinstance(value, dict):
         return Parsed()

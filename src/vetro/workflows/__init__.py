@@ -22,6 +22,8 @@ from vetro.workflows.errors import (
 )
 from vetro.workflows.expectations import check_expected, differences
 from vetro.workflows.files import Files
+from vetro.workflows.guards import persistent_guards
+from vetro.workflows.hostnames import services_of, units_of
 from vetro.workflows.ports import (
     AgentAnswer,
     AgentRequest,
@@ -38,6 +40,7 @@ from vetro.workflows.secrets import sanitised
 from vetro.workflows.source import Element, parse_xml
 from vetro.workflows.task import FUNCTIONS, Outcome, Task, Workflow, compile_workflow
 from vetro.workflows.trace import Event, Trace
+from vetro.workflows.userdata import queue_of, result_queue_of
 
 __all__ = [
     "FUNCTIONS",
@@ -72,6 +75,11 @@ __all__ = [
     "compile_workflow",
     "differences",
     "parse_xml",
+    "persistent_guards",
+    "queue_of",
+    "result_queue_of",
     "run_case",
     "sanitised",
+    "services_of",
+    "units_of",
 ]
