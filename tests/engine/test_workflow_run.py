@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
+import re
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +22,36 @@ from vetro.engine.checkpoints import Checkpoints, TakenOver
 from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
 from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
+from vetro.engine.system.memory import MemoryTransport
 from vetro.engine.worker import workflow_port, workflow_run
 from vetro.engine.worker.deployment import is_flat
 from vetro.engine.worker.messages import send_message
 from vetro.engine.worker.workflow_port import first_free_range
 from vetro.engine.worker.workflow_run import run_workflows
 from vetro.environments import EngineTask, TaskResult
-from vetro.messaging import Guest, Mailboxes
+from vetro.messaging import (
+    BrokerSettings,
+    BrokerUnreachable,
+    Guest,
+    Mailboxes,
+    MailboxSection,
+    RabbitmqSection,
+)
+from vetro.messaging.mailboxes import MailboxSettings
 from vetro.messaging.results import MalformedResult
 from vetro.stacks import ComputeNetworkDirectory, MemoryStacks, ResourceFailure
 from vetro.storage import Database, migrate
 
+NETWORK = {
+    "heat_template_version": "2016-10-14",
+    "resources": {
+        "net": {"type": "OS::Neutron::Net"},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.77.0.0/24"},
+        },
+    },
+}
 GOOD = {"FormatVersion": "2.0.0", "ErrorCode": 0, "Body": "done", "Action": "Execution:Result"}
 
 
@@ -186,6 +208,111 @@ async def test_a_service_is_deployed_and_deleted(place: Place) -> None:
     gone = await place.run(None, again.model["Objects"])
     assert (gone.is_exception, gone.model["ObjectsCopy"]) == (False, None)
     assert await place.stacks.get("p", "ee1") is None
+    assert await place.mailboxes.queues_of("") == []  # and no credential of the guest
+
+
+async def test_a_unit_that_is_removed_loses_its_credential(place: Place) -> None:
+    """Its mailbox goes when its machine has gone; those of other units and environments stay."""
+    two = telnet()
+    two["services"][0]["units"].append({"id": "u2", "name": "n2"})
+    first = await place.run(two, guests=("ee1-s1-u1", "ee1-s1-u2"))
+    await place.mailboxes.declare("ee10-s1-u2")
+    model = first.model["Objects"]
+    before = deepcopy(model)
+    del model["services"][0]["units"][1]
+    place.stacks.compute.fail["delete_server"] = ResourceFailure("busy")
+    await place.run(model, before)
+    assert len(await place.mailboxes.queues_of("ee1-")) == 2
+    place.stacks.compute.fail.clear()
+    await place.run(model, before)
+    assert await place.mailboxes.queues_of("") == ["ee1-s1-u1", "ee10-s1-u2"]
+
+
+async def test_guests_of_an_installation_with_a_broker_are_reached_over_it(
+    place: Place, tmp_path: Path
+) -> None:
+    """Plans go to the broker's queues, agents are told its address and login instead of a mailbox, and a
+    deletion removes the queues. Agent configurations of the installation win over those that ship.
+    """
+    (tmp_path / "Linux.template").write_text(
+        "%RABBITMQ_HOST%:%RABBITMQ_PORT% %RABBITMQ_USER% %RABBITMQ_PASSWORD% %RABBITMQ_INPUT_QUEUE% "
+        "%RESULT_QUEUE% [%MAILBOX_URL%%MAILBOX_TOKEN%]"
+    )
+    door = MemoryTransport()
+    opened: list[tuple[str, str]] = []
+
+    def brokers(broker: BrokerSettings, results: str) -> MemoryTransport:
+        opened.append((broker.host, results))
+        return door
+
+    place.services.brokers = brokers
+    place.services.settings = replace(
+        place.services.settings,
+        rabbitmq=RabbitmqSection(host="mq", login="guests", password="in the open"),
+        engine=EngineSection(agent_config_dir=str(tmp_path), file_server="files.example.org"),
+    )
+    done = await place.run(telnet())
+    assert [one for one in place.reports.said if one[1] == "error"] == []
+    assert [queue for queue, _ in door.plans] == ["ee1-s1-u1"]
+    assert opened == [("mq", "-execution-results-ee1")]
+    assert await place.mailboxes.queues_of("") == []
+    stack = await place.stacks.get("p", "ee1")
+    assert stack is not None
+    script = stack.template["Resources"]["linu1"]["Properties"]["UserData"]
+    assert "files.example.org" in script
+    (encoded,) = re.findall(r"echo '(\S+)' \| base64 -d > /etc/murano/agent.conf", script)
+    assert base64.b64decode(encoded).decode() == (
+        "mq:5672 guests in the open ee1-s1-u1 -execution-results-ee1 []"
+    )
+    await place.run(None, done.model["Objects"])
+    assert (door.queues, door.results_forgotten) == (set(), True)
+
+
+async def test_a_broker_that_cannot_be_used_is_an_error_that_says_so(place: Place) -> None:
+    """Without its file of authorities, or when it does not answer, the task ends with a report."""
+    door = MemoryTransport()
+    place.services.brokers = lambda broker, results: door
+
+    async def unreachable(queue: str) -> str:
+        raise BrokerUnreachable("amqp://guests@mq", "connection refused")
+
+    door.issue_credential = unreachable
+    for section, said in (
+        (RabbitmqSection(host="mq", ssl=True, ca_certs="/none/ca.pem"), "/none/ca.pem"),
+        (
+            RabbitmqSection(host="mq"),
+            "prepare-user-data: The broker amqp://guests@mq cannot be used",
+        ),
+    ):
+        place.reports.said.clear()
+        place.services.settings = replace(place.services.settings, rabbitmq=section)
+        result = await place.run(telnet())
+        assert result.is_exception
+        assert said in result.result["message"]
+        assert [one[1] for one in place.reports.said][-1] == "error"
+
+
+async def test_a_plan_that_cannot_be_sent_fails_alone(place: Place) -> None:
+    """A plan above the limit of mailboxes is an error of its unit that names the limit."""
+    place.mailboxes.settings = MailboxSettings(sizes=MailboxSection(plan_limit=100))
+    result = await place.run(telnet())
+    assert not result.is_exception
+    (failed,) = [one for one in place.reports.said if one[1] == "error"]
+    assert failed[0] == "u1"
+    assert "limit of 100" in (failed[3] or "")
+
+
+async def test_without_networks_of_its_own_a_server_joins_the_only_one(place: Place) -> None:
+    """With ``nova`` on Vetro's own back end a server joins its project's only network."""
+    settings = place.services.settings
+    place.services.settings = replace(settings, network=NetworkSection(topology="nova"))
+    refused = await place.run(telnet())
+    failed = [one[3] or "" for one in place.reports.said if one[1] == "error"]
+    assert any("the project has none: create one" in one for one in failed), failed
+    await place.stacks.create("p", "net", NETWORK)
+    done = await place.run(refused.model["Objects"], guests=("ee1-s1-u1",))
+    (unit,) = done.model["Objects"]["services"][0]["units"]
+    assert unit["state"]["TelnetInstalled"] is True
 
 
 async def test_a_topology_is_a_setting(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,9 @@ if [ -n "$certificate" ]; then
 fi
 echo '%AGENT_CONFIG_BASE64%' | base64 -d > /etc/murano/agent.conf
 chmod 600 /etc/murano/agent.conf
+if [ -n "$certificate" ]; then
+    printf '\n[rabbitmq]\nca_certs=/etc/murano/ca.crt\n' >> /etc/murano/agent.conf
+fi
 echo 'MURANO_SERVER_ADDRESS=%MURANO_SERVER_ADDRESS%' > /etc/murano/server
 # On Vetro's own nodes the agent is no service: the node starts it when this script has ended.
 if [ -x /etc/init.d/murano-agent ]; then

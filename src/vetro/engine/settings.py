@@ -43,6 +43,12 @@ class EngineSection:
     """Directories with packages that every project sees, beside the catalog."""
     code_cache: str = ""
     """Where compiled classes are kept; empty: `code-cache` in the data directory."""
+    file_server: str = ""
+    """What guests of v0.3 services know as `%MURANO_SERVER_ADDRESS%`; empty: the broker or this service."""
+    init_scripts_dir: str = ""
+    """Directory with init scripts of v0.3 services, which win over those that ship."""
+    agent_config_dir: str = ""
+    """Directory with agent configurations (`NAME.template`) of v0.3 services, likewise."""
     home_region: str = ""
     """Name of the region that environments without one are in."""
     static_call_timeout: float = 60.0
@@ -171,7 +177,10 @@ class EngineSettings:
         """The value that ``config(group, key)`` gives to the core library; ``None`` when unset."""
         broker = self.rabbitmq
         table: dict[str, dict[str, Any]] = {
-            "DEFAULT": {"home_region": self.engine.home_region, "file_server": None},
+            "DEFAULT": {
+                "home_region": self.engine.home_region,
+                "file_server": self.engine.file_server or None,
+            },
             "rabbitmq": {
                 # Without a broker: the host name under which guests find this service.
                 "host": broker.host or urlsplit(self.mailbox_url).hostname,

@@ -86,6 +86,10 @@ class BrokerDoor:
         with contextlib.suppress(BrokerUnreachable):
             await self._insist(lambda connection: _remove(connection, queue), attempts=2)
 
+    async def queues_of(self, prefix: str) -> list[str]:
+        """The guests' queues whose names begin with a text, sorted."""
+        return await self.mailboxes.queues_of(prefix)
+
     async def send(
         self,
         queue: str,

@@ -144,6 +144,13 @@ class Mailboxes:
                 await tx.execute(delete(table).where(table.c.queue == queue))
             _announce(tx, queue)
 
+    async def queues_of(self, prefix: str) -> list[str]:
+        """The mailboxes whose names begin with a text, sorted."""
+        name = tables.mailboxes.c.queue
+        async with self.db.read() as tx:
+            found = select(name).where(name.startswith(prefix, autoescape=True)).order_by(name)
+            return list((await tx.execute(found)).scalars())
+
     async def send(
         self,
         queue: str,

@@ -60,6 +60,10 @@ class MessageTransport(Protocol):
         """Remove the mailbox with its messages and credentials. Idempotent."""
         ...
 
+    async def queues_of(self, prefix: str) -> list[str]:
+        """The guests' queues whose names begin with a text, sorted."""
+        ...
+
     async def send(
         self,
         queue: str,

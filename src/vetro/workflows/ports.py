@@ -107,7 +107,7 @@ class Port(Protocol):
         ...
 
     def guest_marks(self, queue: str) -> dict[str, str]:
-        """Further ``%NAME%`` of agent configurations, for the guest with this mailbox."""
+        """Further ``%NAME%`` of agent configurations, for the guest with this mailbox. Raises: PortError."""
         ...
 
     def new_id(self) -> str:

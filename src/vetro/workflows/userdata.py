@@ -6,6 +6,9 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
+from vetro.workflows.errors import EvaluationError
+from vetro.workflows.ports import PortError
+
 if TYPE_CHECKING:
     from vetro.workflows.task import Task
 
@@ -25,9 +28,15 @@ def result_queue_of(environment: str) -> str:
 def prepare_user_data(
     task: Task, hostname: str, service: str, unit: str, template: str, init_file: str
 ) -> str:
-    """The text of an init script, filled. Raises: TemplateError when a file is missing."""
+    """The text of an init script, filled. Raises: TemplateError when a file is missing, EvaluationError
+    when there is no way to the guest.
+    """
     broker = task.settings.broker
     queue = queue_of(task.environment_id, service, unit)
+    try:
+        marks = task.port.guest_marks(queue)
+    except PortError as error:
+        raise EvaluationError(f"prepare-user-data: {error.message}") from error
     configuration = _fill(
         _configuration(task, template),
         {
@@ -39,7 +48,7 @@ def prepare_user_data(
             "RABBITMQ_SSL": "true" if broker.ssl else "false",
             "RABBITMQ_INPUT_QUEUE": queue,
             "RESULT_QUEUE": result_queue_of(task.environment_id),
-            **task.port.guest_marks(queue),
+            **marks,
         },
     )
     return _fill(

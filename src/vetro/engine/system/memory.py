@@ -101,6 +101,10 @@ class MemoryTransport:
         self.credentials.pop(queue, None)
         self.queues.discard(queue)
 
+    async def queues_of(self, prefix: str) -> list[str]:
+        """The queues whose names begin with a text."""
+        return sorted(one for one in self.queues if one.startswith(prefix))
+
     async def send(
         self,
         queue: str,

@@ -20,6 +20,7 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.withdrawal import withdraw
+from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
     KnowsBalancers,
     RouterWithoutGateway,
@@ -51,7 +52,7 @@ class WorkflowPort:
     """The port of one task (``vetro.workflows.Port``).
 
     ``seed``: of the task and its definitions. Ids follow from it and from the round, so that a round that
-    is begun again sends plans under the same ids: a mailbox takes each once.
+    is begun again sends plans under the same ids: a mailbox takes each once. ``transport``: to the guests.
     """
 
     def __init__(
@@ -62,8 +63,10 @@ class WorkflowPort:
         loop: asyncio.AbstractEventLoop,
         seed: str,
         keep_trace: Callable[[int], Coroutine[Any, Any, None]],
+        transport: MessageTransport,
     ) -> None:
         self._services = services
+        self._transport = transport
         self._effects = effects
         self._checkpoints = checkpoints
         self._loop = loop
@@ -72,6 +75,8 @@ class WorkflowPort:
         self.begin_round(-1)
         self._stack = f"e{services.environment_id}"
         self._met: set[str] = set()
+        self.used: set[str] = set()
+        """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
         self._effect: asyncio.Task[Any] | None = None
 
@@ -300,15 +305,20 @@ class WorkflowPort:
     # Guests
 
     def guest_marks(self, queue: str) -> dict[str, str]:
-        """Where a guest finds its mailbox, with a credential of its own."""
+        """Where a guest finds its mailbox, with a credential of its own; nothing where there is a broker.
 
-        async def issue() -> str:
-            return await self._services.transport.issue_credential(queue)
-
-        signer = self._services.signer
+        Raises: PortError when the broker cannot be used.
+        """
+        self.used.add(queue)
+        services, signer = self._services, self._services.signer
+        brokered = self._transport is not services.transport
+        try:
+            token = self._wait_or_end(self._transport.issue_credential(queue))
+        except MessagingError as error:
+            raise PortError(str(error), type(error).__name__) from error
         return {
-            "MAILBOX_URL": self._services.settings.mailbox_url,
-            "MAILBOX_TOKEN": self._wait(issue()),
+            "MAILBOX_URL": "" if brokered else services.settings.mailbox_url,
+            "MAILBOX_TOKEN": "" if brokered else token,
             # Continuation lines of the INI file are indented.
             "ENGINE_KEY": "" if signer is None else signer.public_key("\t").strip(),
         }
@@ -329,7 +339,7 @@ class WorkflowPort:
                         {"queue": request.queue, "id": request.plan_id, "name": request.template},
                         self._sender(request),
                     )
-                except (ConnectionError, LookupError, ValueError) as error:
+                except MessagingError as error:
                     refused[request.plan_id] = str(error)
             sent = [one for one in new if one.plan_id not in refused]
             came = self._wait_or_end(self._collect(sent))
@@ -350,10 +360,11 @@ class WorkflowPort:
 
     def _sender(self, request: AgentRequest) -> Callable[[], Awaitable[None]]:
         body = json.dumps(request.plan).encode()
+        self.used.add(request.queue)
 
         async def send() -> None:
-            await self._services.transport.declare(request.queue)
-            await self._services.transport.send(
+            await self._transport.declare(request.queue)
+            await self._transport.send(
                 request.queue,
                 request.plan_id,
                 body,
@@ -387,16 +398,14 @@ class WorkflowPort:
         services = self._services
         await asyncio.gather(
             *(
-                withdraw(
-                    services.transport, services.signer, one.queue, one.plan_id, "ID" in one.plan
-                )
+                withdraw(self._transport, services.signer, one.queue, one.plan_id, "ID" in one.plan)
                 for one in requests
             )
         )
 
     async def _answer(self, request: AgentRequest) -> AgentAnswer:
         seconds = self._seconds(request)
-        transport = self._services.transport
+        transport = self._transport
         text = f"the agent of unit {request.unit}, which runs the plan {request.template}"
         self._services.waiting.say(request.plan_id, text)
         try:

@@ -12,7 +12,6 @@ import io
 import socket
 import tarfile
 from copy import deepcopy
-from pathlib import Path
 from typing import Any, cast
 
 from vetro.documents import DocumentError, read_json, read_yaml
@@ -20,6 +19,7 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, library_path
 from vetro.engine.worker.orders import orders_to
+from vetro.engine.worker.workflow_guests import broker_of, door_of, first_boot_files, release
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened
 from vetro.repository import Repository, RepositorySection
@@ -46,6 +46,12 @@ async def run_workflows(
 
     ``orders``: the socket over which the pool may cancel the task.
     """
+    settings = services.settings
+    try:
+        door, broker = door_of(services), broker_of(settings)
+        first_boot = await asyncio.to_thread(first_boot_files, settings)
+    except (ValueError, OSError) as error:
+        return await refused(services, task, str(error))
     progress = await checkpoints.take_over()
     effects.count_from(await checkpoints.journaled())
     if progress is not None:
@@ -53,7 +59,6 @@ async def run_workflows(
         await services.reports.report(task.environment_id, "warning", said, None)
     files = await definitions_of(database, task.project_id)
     model = model_of(task)
-    settings = services.settings
     seed = f"{task.id}/{hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()}"
     trace = Trace(most=MOST_EVENTS)
     cover = Cover(secrets_in([task.model]))
@@ -62,21 +67,23 @@ async def run_workflows(
     async def keep_trace(round_number: int) -> None:
         await reports.keep_trace(task.id, round_number, readable(trace.take(), cover))
 
-    port = WorkflowPort(
-        services, effects, checkpoints, asyncio.get_running_loop(), seed, keep_trace
-    )
+    loop = asyncio.get_running_loop()
+    transport = door or services.transport
+    port = WorkflowPort(services, effects, checkpoints, loop, seed, keep_trace, transport)
     if progress is not None:
         port.begin_round(progress["round"])
     running = Task(
         model,
-        Files(files, read_template, shipped_files()),
+        Files(files, read_template, first_boot),
         port,
         WorkflowSettings(
             network_topology=settings.network.topology,
             max_environments=settings.network.max_environments,
             max_hosts=settings.network.max_hosts,
             env_ip_template=settings.network.env_ip_template,
+            file_server=settings.engine.file_server or None,
             load_balancers_refused=port.lacks_balancers,
+            broker=broker,
         ),
         progress=progress,
         trace=trace,
@@ -89,7 +96,14 @@ async def run_workflows(
     with orders_to(end, orders, settings.engine.task_seconds):
         outcome = await asyncio.to_thread(running.run)
     await keep_trace(outcome.rounds)
-    return result_of(task, outcome)
+    result = result_of(task, outcome)
+    # What the rules used before the task was cut off is not known any more.
+    if not (result.is_exception or outcome.stopped) and (task.is_delete or progress is None):
+        environment = task.environment_id
+        await release(environment, effects, transport, outcome.model, port.used)
+        if task.is_delete and door is not None:
+            await door.forget_results()
+    return result
 
 
 def readable(value: Json, cover: Cover) -> Json:
@@ -112,6 +126,12 @@ def model_of(task: EngineTask) -> dict[str, Json]:
     if given is None:
         model |= {"services": [], "deleted": True}
     return model
+
+
+async def refused(services: EngineServices, task: EngineTask, said: str) -> TaskResult:
+    """A task that cannot begin: the reason is in a report and in the result (§1.1)."""
+    await services.reports.report(task.environment_id, "error", said, None)
+    return TaskResult(task.model, {"message": said, "details": None}, True)
 
 
 def result_of(task: EngineTask, outcome: Outcome) -> TaskResult:
@@ -152,13 +172,3 @@ def unpacked(content: bytes) -> dict[str, bytes]:
             if stream is not None:
                 files[member.name.removeprefix("./")] = stream.read()
     return files
-
-
-def shipped_files() -> dict[str, bytes]:
-    """Init scripts and agent configurations of the installation."""
-    root = library_path() / "v03"
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for folder in ("init-scripts", "agent-config")
-        for path in sorted(Path(root / folder).glob("*"))
-    }
