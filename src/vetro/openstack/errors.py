@@ -3,7 +3,7 @@
 ::
 
     OpenStackError
-    ├── ServiceAway         no answer, or one that says "not now" (500 and more); also a ConnectionError
+    ├── ServiceAway         no answer, or one that says "not now" (429, 500 and more); also a ConnectionError
     ├── LoginRefused        Keystone does not take the credential
     ├── NotInCatalog        the cloud has no such service in that region
     └── RequestRefused      a service has refused a request (400 to 499)

@@ -216,7 +216,9 @@ class Session:
             )
         except TransportError as error:
             raise ServiceAway(service, url, str(error)) from error
-        if response.status >= 500:
+        page = response.headers.get("content-type", "").startswith("text/html")
+        # 429, and pages for people: what stands in front of a service speaks for it.
+        if response.status >= 500 or response.status == 429 or (page and response.status < 300):
             said = f"{response.status}, {explanation(response)}"
             raise ServiceAway(service, url, said)
         return response

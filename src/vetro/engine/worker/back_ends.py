@@ -144,8 +144,7 @@ async def back_ends(
 ) -> AsyncGenerator[World, None]:
     """Everything a run needs, with the runtime set up for it; closed at the end.
 
-    ``database``: one that is already open; it stays open. ``pinned``: the packages and versions
-    that
+    ``database``: one that is already open; it stays open. ``pinned``: the packages and versions that
     the environment's last run used. ``delegation``: what the run acts as its user with.
     """
     opened = database or await Database.open(
@@ -163,7 +162,7 @@ async def back_ends(
         # Imported late: most installations have no OpenStack.
         from vetro.engine.worker.openstack import OpenStackRegions
 
-        regions = OpenStackRegions(settings, delegation or {})
+        regions = OpenStackRegions(settings, delegation or {}, project_id)
     try:
         compute = port_of(client)
         signer = await asyncio.to_thread(PlanSigner.load_or_create, settings.signing_key_file)

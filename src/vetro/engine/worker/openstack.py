@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from vetro.engine.settings import EngineSettings
-from vetro.openstack import ApplicationCredential, OpenStackError, TokenCredential
-from vetro.stacks.heat import HeatSettings, HeatStacks, NeutronDirectory
+from vetro.openstack import ApplicationCredential, OpenStackError
+from vetro.stacks.heat import HeatSettings, HeatStacks, NeutronDirectory, Patience
 
 if TYPE_CHECKING:
     from vetro.stacks import NetworkDirectory, Stacks
@@ -21,8 +21,11 @@ class NotDelegated(OpenStackError):
 class OpenStackRegions:
     """The regions whose stacks are Heat's; a session for each, opened when it is used."""
 
-    def __init__(self, settings: EngineSettings, delegation: Mapping[str, str]) -> None:
+    def __init__(
+        self, settings: EngineSettings, delegation: Mapping[str, str], project_id: str
+    ) -> None:
         self._settings = settings
+        self._project_id = project_id
         self._delegation = delegation
         self._open: dict[str, tuple[Stacks, NetworkDirectory]] = {}
         self._sessions = AsyncExitStack()
@@ -37,15 +40,18 @@ class OpenStackRegions:
                     f"The region {region or '(home)'} is on OpenStack, where a program acts as a user: this"
                     " one was not begun by a deployment or an action of a signed-in user"
                 )
+            if self._delegation["project_id"] != self._project_id:
+                raise NotDelegated(
+                    f"The environment is of the project {self._project_id}, and its region"
+                    f" {region or '(home)'} is on OpenStack, where a program acts in the project of the token"
+                    f" that began it, {self._delegation['project_id']}. Sign in for the environment's project"
+                )
             given = ApplicationCredential(self._delegation["id"], self._delegation["secret"])
             session = self._settings.keystone.session(given, region)
             self._sessions.push_async_callback(session.close)
-            token = TokenCredential(self._delegation["token"], self._delegation["project_id"])
-            creator = self._settings.keystone.session(token, region)
-            self._sessions.push_async_callback(creator.close)
-            patience = HeatSettings(away_seconds=self._settings.openstack.away_seconds)
-            heat = HeatStacks(session, patience, creator)
-            self._open[region] = (heat, NeutronDirectory(session))
+            patience = Patience(self._settings.openstack.away_seconds)
+            heat = HeatStacks(session, HeatSettings(patience=patience), self._delegation["token"])
+            self._open[region] = (heat, NeutronDirectory(session, patience=patience))
         return self._open[region]
 
     async def close(self) -> None:

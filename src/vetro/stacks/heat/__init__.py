@@ -3,5 +3,6 @@
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory
 from vetro.stacks.heat.offers import OffersByRegion
+from vetro.stacks.heat.patience import Patience
 
-__all__ = ["HeatSettings", "HeatStacks", "NeutronDirectory", "OffersByRegion"]
+__all__ = ["HeatSettings", "HeatStacks", "NeutronDirectory", "OffersByRegion", "Patience"]

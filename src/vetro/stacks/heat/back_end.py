@@ -6,15 +6,14 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-import structlog
-
-from vetro.openstack import LoginRefused, RequestRefused, ServiceAway, Session
+from vetro.openstack import RequestRefused, ServiceAway, Session
 from vetro.stacks.errors import StackBusy, StackError, StackNotFound, TemplateError
 from vetro.stacks.heat.answers import Progress, failure_of, refusal, snapshot
 from vetro.stacks.heat.client import HeatClient, place_of
+from vetro.stacks.heat.patience import Patience
 from vetro.stacks.model import (
     Change,
     ChangeKind,
@@ -28,7 +27,6 @@ from vetro.stacks.template.spelling import without_nulls
 
 Json = Any
 T = TypeVar("T")
-log = structlog.get_logger(__name__)
 #: Heat bounds an operation itself, to the minute; this much later it is given up.
 GRACE_SECONDS = 90.0
 SERVERS = ("OS::Nova::Server", "AWS::EC2::Instance")
@@ -46,8 +44,8 @@ _KINDS = {
 class HeatSettings:
     """Settings of the back end. Times in seconds."""
 
-    away_seconds: float = 120.0
-    """How long Heat may give no usable answer (silence, 500) before an operation fails."""
+    patience: Patience = field(default_factory=Patience)
+    """With services that give no usable answer."""
     first_look: float = 0.15
     longest_pause: float = 2.0
     """Between two looks at an operation; it grows to this."""
@@ -56,19 +54,19 @@ class HeatSettings:
 class HeatStacks:
     """`Stacks` over Heat, for the project that the session is scoped to.
 
-    ``creator``: the session that stacks are created with; Heat makes a trust from it, which Keystone refuses
-    to whoever has signed in with a delegation. By default the session.
+    ``token``: what stacks are created with; Heat makes a trust from it, which Keystone refuses to whoever
+    has signed in with a delegation. By default that of the session.
     """
 
     def __init__(
         self,
         session: Session,
         settings: HeatSettings | None = None,
-        creator: Session | None = None,
+        token: str = "",
     ) -> None:
-        self._client = HeatClient(session)
-        self._creator = HeatClient(creator or session)
         self._settings = settings or HeatSettings()
+        self._client = HeatClient(session, self._settings.patience)
+        self._token = token
 
     async def get(self, project_id: str, name: str) -> Stack | None:
         """The stack with its template, or None."""
@@ -117,13 +115,7 @@ class HeatStacks:
         """Create a stack; see `Stacks.create`. A name that is taken is `StackBusy`: look again."""
         body = _body(template, parameters, files, environment, tags, rollback, timeout)
         operation = _Operation(self._client, self._settings, name, progress, timeout)
-        try:
-            await operation.begin_create({**body, "stack_name": name}, self._creator)
-        except LoginRefused as error:
-            raise StackError(
-                f"The stack {name} is made with the token of who deploys, and that is over: {error}."
-                " Deploy again"
-            ) from error
+        await operation.begin_create({**body, "stack_name": name}, self._token)
         return await self._settled(operation, project_id)
 
     async def update(
@@ -222,20 +214,20 @@ class _Operation:
         progress: ProgressCallback | None,
         timeout: float | None,
     ) -> None:
-        self.client = client
+        self._say: ProgressCallback = progress or _unheard
+        self.client = HeatClient(client.session, settings.patience, self._say)
         self.settings = settings
         self.name = name
         self.events: list[dict[str, Json]] = []
         """Those of this operation, oldest first."""
-        self._say: ProgressCallback = progress or _unheard
         self._ends = None if timeout is None else time.monotonic() + timeout + GRACE_SECONDS
         self._place = ""
         self._stack_id = ""
         self._seen: set[str] = set()
         self._before: Json = None
 
-    async def begin_create(self, body: Mapping[str, Json], creator: HeatClient) -> None:
-        """Ask Heat for the stack. Errors: `TemplateError`, `StackBusy`, `ServiceAway`."""
+    async def begin_create(self, body: Mapping[str, Json], token: str) -> None:
+        """Ask Heat for the stack. Errors: `TemplateError`, `StackBusy`, `StackError`."""
         asked = False
 
         async def ask() -> None:
@@ -245,7 +237,7 @@ class _Operation:
                 return
             asked = True
             try:
-                await self._refusable(creator.create(body))
+                await self._refusable(self.client.create(body, token))
             except StackBusy:
                 if await self.client.show(self.name) is not None:
                     raise
@@ -277,7 +269,7 @@ class _Operation:
         pause = self.settings.first_look
         began = False
         while True:
-            shown = await self._insist(self._look)
+            shown = await self._look()
             if shown is None:
                 return None
             new = [one for one in self._latest if one["id"] not in self._seen]
@@ -305,35 +297,29 @@ class _Operation:
         return shown
 
     async def _remember(self, *, events: bool) -> None:
-        shown = await self._insist(lambda: self.client.show(self.name))
+        shown = await self.client.show(self.name)
         if shown is None:
             return
         self._place, self._stack_id = place_of(shown), shown["id"]
         self._before = shown.get("updated_time")
         if events:
-            known = await self._insist(lambda: self.client.events(self._place))
+            known = await self.client.events(self._place)
             self._seen = {one["id"] for one in known}
 
     async def _refusable(self, work: Awaitable[T]) -> T:
         try:
             return await work
         except RequestRefused as error:
+            if error.status == 401:
+                raise StackError(
+                    f"The stack {self.name} is made with the token of who deploys, and that is not valid any"
+                    f" more: {error}. Deploy again"
+                ) from error
             raise refusal(error, self.name) from error
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while Heat gives no usable answer, up to `away_seconds`."""
-        deadline = time.monotonic() + self.settings.away_seconds
-        pause = self.settings.first_look
-        while True:
-            try:
-                return await ask()
-            except ServiceAway as error:
-                if time.monotonic() + pause > deadline:
-                    raise
-                log.warning("heat_asked_again", stack=self.name, error=str(error))
-                self._say(f"an answer of Heat ({error})")
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 8.0)
+        subject = f"Work on the stack {self.name}"
+        return await self.settings.patience.ask(ask, subject, self._say)
 
 
 def _body(

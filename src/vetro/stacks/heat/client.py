@@ -7,6 +7,8 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from vetro.openstack import Session
+from vetro.stacks.heat.patience import Patience
+from vetro.stacks.model import ProgressCallback
 
 Json = Any
 HEAT = "orchestration"
@@ -15,16 +17,27 @@ EVENTS = 200
 
 
 class HeatClient:
-    """Heat, for the project of a session. A stack is named by `place`: its name and id."""
+    """Heat, for the project of a session. A stack is named by `place`: its name and id.
 
-    def __init__(self, session: Session) -> None:
+    What reads asks again as ``patience`` says, and tells ``say`` what it waits for; what changes is for the
+    caller to repeat.
+    """
+
+    def __init__(
+        self, session: Session, patience: Patience, say: ProgressCallback | None = None
+    ) -> None:
         self.session = session
+        self._patience = patience
+        self._say = say
 
-    async def _get(self, path: str, **params: Any) -> Any:
-        response = await self.session.request(
-            HEAT, "GET", path, params=params or None, absent=(404,)
-        )
-        return None if response is None else response.json()
+    async def _get(self, path: str, service: str = HEAT, **params: Any) -> Any:
+        async def ask() -> Any:
+            response = await self.session.request(
+                service, "GET", path, params=params or None, absent=(404,)
+            )
+            return None if response is None else response.json()
+
+        return await self._patience.ask(ask, f"Reading {path}", self._say)
 
     async def show(self, name: str, *, outputs: bool = False) -> dict[str, Json] | None:
         """A stack by name, or by name and id; ``None`` when there is none, or it is deleted."""
@@ -63,9 +76,10 @@ class HeatClient:
             ),
         )
 
-    async def create(self, body: Mapping[str, Json]) -> None:
-        """Begin to create a stack."""
-        await self.session.request(HEAT, "POST", "/stacks", json=body)
+    async def create(self, body: Mapping[str, Json], token: str = "") -> None:
+        """Begin to create a stack, with a token of its own if one is given."""
+        given = {"X-Auth-Token": token} if token else None
+        await self.session.request(HEAT, "POST", "/stacks", json=body, headers=given)
 
     async def update(self, place: str, body: Mapping[str, Json]) -> bool:
         """Begin to update a stack; ``False`` when it is gone."""
@@ -92,8 +106,8 @@ class HeatClient:
 
     async def server_state(self, id_: str) -> str:
         """A server's state at Nova; empty when there is none."""
-        found = await self.session.request("compute", "GET", f"/servers/{id_}", absent=(404,))
-        return "" if found is None else str(found.json()["server"]["status"])
+        found = await self._get(f"/servers/{id_}", "compute")
+        return "" if found is None else str(found["server"]["status"])
 
 
 def place_of(shown: Mapping[str, Json]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vetro.openstack import Session
 from vetro.stacks.directory import router_with_gateway
+from vetro.stacks.heat.patience import Patience
 
 NEUTRON = "network"
 Rows = list[dict[str, Any]]
@@ -22,10 +23,12 @@ class NeutronDirectory:
         self,
         session: Session,
         *,
+        patience: Patience | None = None,
         pause: Callable[[float], Awaitable[None]] = sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._session = session
+        self._patience = patience or Patience()
         self._pause = pause
         self._monotonic = monotonic
 
@@ -87,12 +90,15 @@ class NeutronDirectory:
         return await self._list("extensions")
 
     async def _list(self, kind: str, **filters: str) -> Rows:
-        response = await self._session.request(
-            NEUTRON, "GET", f"{await self._version()}/{kind}", params=filters or None
-        )
-        assert response is not None
-        rows: Rows = response.json()[kind]
-        return rows
+        async def ask() -> Rows:
+            response = await self._session.request(
+                NEUTRON, "GET", f"{await self._version()}/{kind}", params=filters or None
+            )
+            assert response is not None
+            rows: Rows = response.json()[kind]
+            return rows
+
+        return await self._patience.ask(ask, f"Reading the {kind} of the project")
 
     async def _version(self) -> str:
         """The version, where the catalog's address has none."""
