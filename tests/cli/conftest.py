@@ -1,19 +1,14 @@
 """Package directories made for a test, and the command run in this process."""
 
-import functools
-import http.server
-import json
 import textwrap
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.shelf import Shelf
 
 from vetro.cli import cli
-from vetro.packages import build_archive
 
 
 @pytest.fixture(autouse=True)
@@ -64,44 +59,10 @@ def make_package(tmp_path):
     return make
 
 
-class Shelf:
-    """A repository served by a thread, and its directory."""
-
-    def __init__(self, directory: Path) -> None:
-        class Quiet(http.server.SimpleHTTPRequestHandler):
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        handler = functools.partial(Quiet, directory=str(directory))
-        self.directory = directory
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def add(self, name: str, version: str, *, images: str = "", **require: str) -> Path:
-        """An archive below ``apps``."""
-        needs = {other.replace("_", "."): spec for other, spec in require.items()}
-        source = self.directory / "src" / f"{name}-{version}"
-        source.mkdir(parents=True)
-        (source / "manifest.yaml").write_text(
-            f"Format: '1.4'\nType: Library\nFullName: {name}\nVersion: {version}\n"
-            f"Description: d\nRequire: {json.dumps(needs)}\n"
-        )
-        if images:
-            (source / "images.lst").write_text(images)
-        target = self.directory / "apps" / f"{name}.{version}.zip"
-        target.parent.mkdir(exist_ok=True)
-        build_archive(source, target)
-        return target
-
-
 @pytest.fixture
 def shelf(tmp_path: Path) -> Iterator[Shelf]:
     """An empty repository."""
     (tmp_path / "repository").mkdir()
     made = Shelf(tmp_path / "repository")
     yield made
-    made.server.shutdown()
-    made.server.server_close()
-    made.thread.join()
+    made.close()

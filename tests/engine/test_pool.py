@@ -43,6 +43,7 @@ Classes:
   test.Curious: all.yaml
   test.Hoarder: all.yaml
   test.Chatterer: all.yaml
+  test.Keeper: all.yaml
 """
 CLASSES = """
 Namespaces: {=: test, std: io.murano}
@@ -57,6 +58,18 @@ Methods:
       - $reporter.report($this, one)
       - $reporter.report($this, two)
       - $.said: hello
+---
+Name: Keeper
+Extends: std:Application
+Properties:
+  key: {Contract: $.string()}
+  size: {Contract: $.int(), Usage: Out}
+Methods:
+  deploy:
+    Body:
+      - $text: decryptData($.key)
+      - $this.find(std:Environment).reporter.report($this, 'got ' + $text)
+      - $.size: len($text)
 ---
 Name: Sleeper
 Extends: std:Application
@@ -331,6 +344,20 @@ async def test_a_task_runs_in_a_worker_and_leaves_no_journal(yard: Yard) -> None
     assert texts == ["Action deploy is scheduled", "one", "two", "Deployment finished"]
     assert (await yard.model(task))["services"][0]["said"] == "hello"
     await eventually(yard.journal_is_empty, "the journal is removed after the end is stored")
+
+
+async def test_a_program_reads_what_a_form_encrypted(yard: Yard) -> None:
+    """It has the text behind the reference; reports do not; another project's is not there."""
+    secrets = yard.rooms.form_secrets
+    await secrets.keep("p", None, {"own": "open sesame"})
+    await secrets.keep("q", None, {"theirs": "shibboleth"})
+    yard.start()
+    task = await yard.submit("Keeper", key="own")
+    assert not (await yard.ended(task))["isException"]
+    assert (await yard.model(task))["services"][0]["size"] == len("open sesame")
+    assert "got ***" in [text for _, text, _ in await yard.reports(task)]
+    (refused,) = await yard.errors(await yard.submit("Keeper", key="theirs"))
+    assert "the project has no secret 'theirs'" in refused
 
 
 async def test_a_failing_program_leaves_no_journal(yard: Yard) -> None:

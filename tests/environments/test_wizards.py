@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from vetro.catalog import Catalog
+from vetro.catalog.tables import parents
 from vetro.environments import CallAnswer, Environments, environments_face
 from vetro.http import NotFound, assemble
 from vetro.http.client import HttpClient
@@ -171,7 +173,7 @@ async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
         ("/{}/pages/main", {}, 400, "values must be an object"),
         ("/{}/pages/main/check", {"values": {}, "field": "none"}, 400, "no field none"),
         ("/{}/build", {}, 400, "Page main is not filled yet"),
-        ("/{}/finish", {}, 400, "not filled yet"),
+        ("/{}/finish", {}, 400, "Say in environment_id"),
     ],
 )
 async def test_wrong_calls_say_what_is_wrong(
@@ -258,6 +260,48 @@ async def test_a_component_is_changed_by_its_form_again(api: Api, package_zip: A
     assert [one["size"] for one in services] == [4]
     other = {"component_id": "none", "environment_id": environment}
     assert (await api.call("POST", "/wizards", other)).status == 404
+
+
+async def test_secrets_of_forms_are_kept_beside_the_model(api: Api, package_zip: Any) -> None:
+    """encryptData() leaves a reference in the model; the project finds the secret, others do not."""
+    form = (
+        "Version: 2.1\nApplication: {'?': {type: org.acme.App}, key: encryptData($.p.word)}\n"
+        "Forms: [{p: {fields: [{name: word, type: string}]}}]\n"
+    )
+    environment = await api.environment()
+    session = await api.session(environment)
+    made = await wizard(api, package_zip, form, environment_id=environment, quick=True)
+    path = f"/wizards/{made['id']}"
+    await api.call("POST", f"{path}/pages/p", {"values": {"word": "sesame"}})
+    done = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
+    built = (await api.call("POST", f"{path}/build", session=session)).json()["model"]
+    assert "sesame" not in str([done, built])
+    secrets = api.rooms.form_secrets
+    assert await secrets.read("p", done["key"]) == await secrets.read("p", built["key"]) == "sesame"
+    assert await secrets.read("q", done["key"]) is None
+    await api.call("DELETE", f"/environments/{environment}?abandon=true")
+    # The one of the object that was only built may be in a template: it stays with the project.
+    kept = [await secrets.read("p", one["key"]) for one in (done, built)]
+    assert kept == [None, "sesame"]
+
+
+async def test_a_package_whose_class_inherits_is_offered(api: Api, package_zip: Any) -> None:
+    """For an object field: also through another package's class, and of packages from before the index."""
+    for name, parent in (("org.acme.Base", "io.x.Db"), ("org.acme.Own", "org.acme.Base")):
+        klass = f"Name: {name}\nExtends: {parent}\n"
+        assert (await api.upload(package_zip(name, klass=klass))).status == 200
+    form = (
+        "Version: 2.1\nApplication: {'?': {type: org.acme.App}}\n"
+        "Forms: [{p: {fields: [{name: db, type: io.x.Db}]}}]\n"
+    )
+    made = await wizard(api, package_zip, form)
+    offered = field(made["form"]["pages"][0], "db")["packages"]
+    assert [one["name"] for one in offered] == ["Base", "Own"]
+    async with api.database.transaction() as tx:
+        await tx.execute(delete(parents))
+    path = f"/wizards/{made['id']}?refresh=true"
+    again = (await api.call("GET", path)).json()
+    assert field(again["form"]["pages"][0], "db")["packages"] == offered
 
 
 SERVICE_FORM = """

@@ -263,6 +263,7 @@ async def what_nobody_counts(world: World) -> None:
         e.wizards, id="w", project_id=PROJECT, user_id="u", package_id="p", package_name="p",
         package_version="1", title="t", form="", options={}, state={}, offers={}, **times,
     )  # fmt: skip
+    await world.add(e.form_secrets, id="x", project_id=PROJECT, secret="s", created=now)
     await world.add(r.sets, id="s", revision=1, **times)
     await world.add(r.projects, project_id=PROJECT, set_id="s")
 
@@ -290,6 +291,7 @@ NOT_HELD = {
     "environments_tasks": "history, kept for its time",
     "environments_templates": "goes with the project; environments made of it stay",
     "environments_wizards": "goes with the project",
+    "environments_form_secrets": "goes with the project",
     "repository_projects": "goes with the project",
     "stacks_stacks": "an environment's, removed with it; what abandoned ones left goes uncounted",
     "messaging_handles": "a stack's, removed with it; what abandoned ones left goes uncounted",

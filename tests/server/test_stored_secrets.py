@@ -49,6 +49,7 @@ def test_rooms_with_sealed_columns_are_rotated() -> None:
     sealed = {columns[0].table.name for one in SETS for columns in sealed_columns(one.tables)}  # pyright: ignore[reportArgumentType]
     assert {
         "environments",
+        "environments_form_secrets",
         "environments_sessions",
         "environments_tasks",
         "environments_traces",

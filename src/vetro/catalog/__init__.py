@@ -11,6 +11,7 @@ from pathlib import Path
 from vetro.catalog.answers import REPLIES
 from vetro.catalog.endpoints import PACKAGE_SIZE_LIMIT, catalog_handlers
 from vetro.catalog.ids import new_id
+from vetro.catalog.importing import Sources
 from vetro.catalog.indexing import rebuild_index
 from vetro.catalog.leaving import delete_of_project, packages_of_project
 from vetro.catalog.search import PackageQuery
@@ -35,6 +36,7 @@ __all__ = [
     "PackageQuery",
     "PackageUser",
     "PackageUses",
+    "Sources",
     "StoredPackage",
     "UploadMetadata",
     "api_time",

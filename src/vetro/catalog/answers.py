@@ -62,6 +62,23 @@ _FINDING = shape(
     },
 )
 
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+_BUNDLED = shape(
+    "BundledPackage",
+    {"name": _TEXT, "version": _TEXT_OR_NULL, "url": _TEXT_OR_NULL, "sha256": _TEXT_OR_NULL},
+)
+_OUTCOME = shape(
+    "ImportOutcome",
+    {
+        "name": _TEXT,
+        "version": _TEXT_OR_NULL,
+        "result": {"type": "string", "enum": ["imported", "known", "missing", "failed"]},
+        "reason": _TEXT,
+        "id": _TEXT_OR_NULL,
+        "images": _TEXTS,
+    },
+)
+
 REPLIES = {
     "GET /v1/catalog/packages": Reply(
         shape("PackagePage", {"packages": listed(PACKAGE), "next_marker": _TEXT}, ["next_marker"]),
@@ -97,6 +114,18 @@ REPLIES = {
         media=("text/plain", "text/markdown", "application/octet-stream"),
         others={304: None},
         name="show_package_part",
+    ),
+    "GET /v1/catalog/repository": Reply(
+        shape("RepositoryInfo", {"url": {"type": ["string", "null"]}, "any_address": _FLAG}),
+        name="show_repository",
+    ),
+    "POST /v1/catalog/bundles": Reply(
+        shape("Bundle", {"packages": listed(_BUNDLED), "skipped": _TEXTS}),
+        name="read_bundle",
+        errors=(404,),
+    ),
+    "POST /v1/catalog/imports": Reply(
+        shape("PackageImport", {"outcomes": listed(_OUTCOME)}), name="import_package"
     ),
     "GET /v1/catalog/categories": Reply(
         shape(

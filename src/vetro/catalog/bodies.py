@@ -38,6 +38,16 @@ PATCH = Body(
     },
     content_type="application/murano-packages-json-patch",
 )
+BUNDLE = Body(an_object({"source": _TEXT, "text": _TEXT}))
+IMPORT = Body(
+    an_object(
+        {
+            **dict.fromkeys(("name", "version", "url", "sha256"), _TEXT),
+            **{name: {"type": "boolean"} for name in ("is_public", "enabled")},
+            "categories": {"type": "array", "items": _TEXT},
+        }
+    )
+)
 PAGE = query(STRING, "sort_keys", "sort_dir", "limit", "marker")
 ADD_CATEGORY = Body(
     an_object({"name": {"type": "string", "minLength": 1, "maxLength": 80}}, ["name"])

@@ -13,6 +13,7 @@ from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
+from vetro.catalog.importing import Imports, Sources
 from vetro.catalog.search import parse_query, read_limit
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.uses import PackageUses
@@ -34,7 +35,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, respond, routes
 from vetro.http.parameters import STRING, query
-from vetro.packages import MAX_TAGS, FormError, examine, load_form
+from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
 AnyRequest = Request[Any, Any, Any]
 Json = Any
@@ -51,6 +52,7 @@ class Services:
     uses: PackageUses
     package_size_limit: int
     policy: Policy
+    imports: Imports
 
 
 Call = http.Call[Services]
@@ -151,6 +153,25 @@ async def check(call: Call) -> Json:
         return {"findings": await asyncio.to_thread(examine, path)}
     finally:
         path.unlink(missing_ok=True)
+
+
+async def repository(call: Call) -> Json:
+    """Where packages can be imported from: ``url`` of the repository, and whether any address will do."""
+    return call.service.imports.described(call.principal)
+
+
+async def read_bundle(call: Call) -> Json:
+    """The packages of a bundle: its text, or its name in the repository, or its address."""
+    return await call.service.imports.bundle(
+        call.principal, await call.json(limit_bytes=BUNDLE_BYTES)
+    )
+
+
+async def import_package(call: Call) -> Json:
+    """Add a package from the repository or an address, and what it requires; what came of each."""
+    return await call.service.imports.run(
+        call.principal, await call.json(), may_publish=_may(call, "publicize_package")
+    )
 
 
 async def show(call: Call) -> Json:
@@ -296,6 +317,9 @@ ENDPOINTS = [
     Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True),
     Endpoint("show_package_needs", "GET", _ONE + "/needs", needs, query(STRING, "language")),
     Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True),
+    Endpoint("show_repository", "GET", "/v1/catalog/repository", repository),
+    Endpoint("read_bundle", "POST", "/v1/catalog/bundles", read_bundle, takes=bodies.BUNDLE),
+    Endpoint("import_package", "POST", "/v1/catalog/imports", import_package, takes=bodies.IMPORT),
     Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE),
     Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY),
     Endpoint("show_category", "GET", _CATEGORY, show_category),
@@ -310,10 +334,12 @@ def catalog_handlers(
     rules: Mapping[str, str],
     *,
     package_size_limit: int = PACKAGE_SIZE_LIMIT,
+    sources: Sources | None = None,
 ) -> list[HTTPRouteHandler]:
     """The routes of the catalog; ``uses`` says who uses a package, ``rules`` has the policy's rules by
-    the names of calls, ``package_size_limit`` is in bytes."""
-    services = Services(catalog, uses, package_size_limit, policy)
+    the names of calls, ``package_size_limit`` is in bytes, ``sources`` says where packages come from."""
+    imports = Imports(catalog, sources or Sources(), package_size_limit)
+    services = Services(catalog, uses, package_size_limit, policy, imports)
 
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
         call = Call(services, request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import or_, select
 
 from vetro.catalog.blobs import BlobStore
+from vetro.catalog.inheritance import GENERATIONS
 from vetro.catalog.tables import classes, packages
-from vetro.http import Principal
 from vetro.packages import Version, open_package, version_spec
 from vetro.storage import Database, Transaction
 
@@ -60,10 +60,6 @@ async def best_archive_in(
     return str(best.archive)
 
 
-#: Longer chains of classes are not followed.
-GENERATIONS = 20
-
-
 @lru_cache(maxsize=1000)
 def _parents(path: Path, name: str) -> tuple[str, ...]:
     # The name of an archive's file is its digest: what it has never changes.
@@ -88,38 +84,3 @@ async def ancestors_of(
             break
         found.update(dict.fromkeys(generation))
     return tuple(found)
-
-
-async def declaring_packages(
-    database: Database, principal: Principal, names: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The packages that declare one of these classes; see `Catalog.declaring`."""
-    if not names:
-        return []
-    mine = packages.c.owner_id == principal.project_id
-    query = (
-        select(packages, classes.c.name.label("class_name"))
-        .join(classes, classes.c.package_id == packages.c.id)
-        .where(
-            classes.c.name.in_(list(names)),
-            or_(mine, packages.c.is_public),
-            packages.c.enabled,
-            packages.c.deleted.is_(None),
-        )
-        .order_by(packages.c.name, packages.c.id)
-    )
-    found: dict[str, dict[str, Any]] = {}
-    async with database.read() as tx:
-        for row in await tx.execute(query):
-            one = found.setdefault(
-                row.id,
-                {
-                    "id": row.id,
-                    "fully_qualified_name": row.fully_qualified_name,
-                    "name": row.name,
-                    "version": row.version,
-                    "classes": [],
-                },
-            )
-            one["classes"].append(row.class_name)
-    return list(found.values())

@@ -15,14 +15,9 @@ from vetro.catalog.blobs import BlobStore, digest_of
 from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import index_package, unindex_package
+from vetro.catalog.inheritance import index_parents, making_packages, parents_in
 from vetro.catalog.listing import package_views, search_packages
-from vetro.catalog.resolving import (
-    NO_PINS,
-    Pins,
-    ancestors_of,
-    best_archive,
-    declaring_packages,
-)
+from vetro.catalog.resolving import NO_PINS, Pins, ancestors_of, best_archive
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.tables import classes, package_categories, packages, tags
 from vetro.catalog.uses import (
@@ -104,6 +99,7 @@ class Catalog:
         try:
             # Parsing every class takes a while: do it in a thread.
             package = await asyncio.to_thread(self._checked, file)
+            extended = await asyncio.to_thread(parents_in, package)
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
             digest = await asyncio.to_thread(digest_of, file)
@@ -113,6 +109,7 @@ class Catalog:
                 await tx.exclude(f"catalog/archive/{digest}")
                 replaced = await self._replace_deleted(tx, principal, package)
                 id_ = await self._insert(tx, principal, package, metadata, digest)
+                await index_parents(tx, id_, extended)
                 row = await self._row(tx, id_)
                 view = (await package_views(tx, [row]))[0]
                 await index_package(tx, view)
@@ -515,9 +512,12 @@ class Catalog:
         async with self.database.read() as tx:
             return await stored_packages(tx, list(await tx.execute(query)))
 
-    async def declaring(self, principal: Principal, names: Sequence[str]) -> list[dict[str, Any]]:
-        """The enabled packages that declare one of these classes, each with its ``classes`` of them."""
-        return await declaring_packages(self.database, principal, names)
+    async def making(self, principal: Principal, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The enabled packages that can make an object of these classes, each with its ``classes`` of them.
+
+        They declare the class, or are applications with a class that inherits it.
+        """
+        return await making_packages(self.database, self.blobs, principal, names)
 
     async def ancestors(self, tx: Transaction, principal: Principal, name: str) -> tuple[str, ...]:
         """The classes that a class inherits, as far as the project's packages can tell."""

@@ -58,6 +58,22 @@ classes = Table(
     Index("catalog_classes_name", "name"),
 )
 
+# What the classes extend; '' stands for nothing, so that a package that was read has rows.
+parents = Table(
+    "catalog_parents",
+    metadata,
+    Column(
+        "package_id",
+        String(36),
+        ForeignKey("catalog_packages.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("name", String(128), nullable=False),
+    Column("parent", String(128), nullable=False),
+    PrimaryKeyConstraint("package_id", "name", "parent"),
+    Index("catalog_parents_parent", "parent"),
+)
+
 tags = Table(
     "catalog_tags",
     metadata,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection, StatsSection
     from vetro.environments.existing import Existing, ExistingEnvironments
     from vetro.environments.face import catalog_policy, environments_face
+    from vetro.environments.form_secrets import FormSecrets
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
         destroy_of_project,
@@ -44,6 +45,7 @@ __getattr__ = import_when_used(
         "vetro.environments.api_settings": "ApiSection StatsSection",
         "vetro.environments.existing": "Existing ExistingEnvironments",
         "vetro.environments.face": "catalog_policy environments_face",
+        "vetro.environments.form_secrets": "FormSecrets",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
         "vetro.environments.lifecycle": "Ending told_of_endings",
@@ -74,6 +76,7 @@ __all__ = [
     "Environments",
     "Existing",
     "ExistingEnvironments",
+    "FormSecrets",
     "HistoryPruning",
     "HistorySection",
     "Platform",

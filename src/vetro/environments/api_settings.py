@@ -17,6 +17,11 @@ class ApiSection:
     """Requests of one project that a process handles at a time; 0: any number."""
     project_waiting: int = 256
     """Further requests of one project that wait for their turn; above it they are answered with 429."""
+    repository_url: str = ""
+    """The address of a repository of packages, from which the dashboard imports packages and bundles."""
+    import_from: tuple[str, ...] = ()
+    """Beginnings of further addresses that packages may be imported from, each ending in `/`; operators may
+    import from any address."""
 
 
 @dataclass(frozen=True)

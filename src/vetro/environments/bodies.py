@@ -134,6 +134,7 @@ START_WIZARD = Body(
             "service": _MAYBE_TEXT,
             "environment_id": _MAYBE_TEXT,
             "session_id": _MAYBE_TEXT,
+            "template_id": _MAYBE_TEXT,
             "quick": {"type": "boolean"},
             "component_id": _MAYBE_TEXT,
         },

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from litestar import Litestar, Request, Response
 
-from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, catalog_handlers
+from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, Sources, catalog_handlers
 from vetro.catalog import REPLIES as CATALOG_REPLIES
 from vetro.environments import (
     answers,
@@ -226,6 +226,7 @@ def environments_face(
                 log.warning("unused_packages_not_removed", error=str(error))
 
     chosen = api or ApiSection()
+    sources = Sources(chosen.repository_url, tuple(chosen.import_from))
     counts = RequestCounts()
     statistics = RequestStatistics(work.database, counts, (stats or StatsSection()).period)
     chosen_from = platform or NoPlatform()
@@ -247,7 +248,9 @@ def environments_face(
         title="Vetro catalog API",
         handlers=[
             *routes(ENDPOINTS, _guarded(services, rules)),
-            *catalog_handlers(catalog, uses, rules, RULES, package_size_limit=package_size_limit),
+            *catalog_handlers(
+                catalog, uses, rules, RULES, package_size_limit=package_size_limit, sources=sources
+            ),
         ],
         authenticator=authenticator,
         public=lambda method, path: (

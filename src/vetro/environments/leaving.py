@@ -6,7 +6,7 @@ import structlog
 from sqlalchemy import delete, select
 
 from vetro.environments import states
-from vetro.environments.tables import environments, templates, wizards
+from vetro.environments.tables import environments, form_secrets, templates, wizards
 from vetro.environments.tasks import TaskStore
 from vetro.http import Fault, Principal
 from vetro.storage import Transaction
@@ -40,9 +40,10 @@ async def destroy_of_project(tasks: TaskStore, principal: Principal) -> None:
 
 
 async def forget_of_project(tx: Transaction, project_id: str) -> None:
-    """Delete a project's environment templates and the forms that it was filling in.
+    """Delete a project's environment templates, the forms that it was filling in, and their secrets.
 
     Environments that others made of its templates stay.
     """
     await tx.execute(delete(templates).where(templates.c.tenant_id == project_id))
-    await tx.execute(delete(wizards).where(wizards.c.project_id == project_id))
+    for table in (wizards, form_secrets):
+        await tx.execute(delete(table).where(table.c.project_id == project_id))

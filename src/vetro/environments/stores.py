@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vetro.environments.form_secrets import FormSecrets
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.store import EnvironmentSettings, EnvironmentStore
@@ -23,6 +24,7 @@ class Environments:
         self.sessions = SessionStore(self.store)
         self.tasks = TaskStore(database, self.sessions, delegations)
         self.calls = CallStore(database)
+        self.form_secrets = FormSecrets(database)
 
     async def read_stored(self, tx: Transaction) -> None:
         """Set the metrics of what the database holds."""

@@ -20,7 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from vetro.storage import MigrationSet, SealedJson, UtcDateTime
+from vetro.storage import MigrationSet, SealedJson, SealedText, UtcDateTime
 
 metadata = MetaData()
 MIGRATIONS = MigrationSet("environments", Path(__file__).parent / "migrations", metadata)
@@ -193,6 +193,19 @@ wizards = Table(
     Column("updated", UtcDateTime, nullable=False),
     Index("environments_wizards_project", "project_id", "updated"),
     Index("environments_wizards_component", "environment_id", "component_id"),
+)
+
+# What forms keep by encryptData(): models have the id. Without an environment it is a template's.
+form_secrets = Table(
+    "environments_form_secrets",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("project_id", String(64), nullable=False),
+    Column("environment_id", String(255), ForeignKey("environments.id", ondelete="CASCADE")),
+    Column("secret", SealedText, nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    Index("environments_form_secrets_project", "project_id"),
+    Index("environments_form_secrets_environment", "environment_id"),
 )
 
 # What the rules of XML workflows did in a task, and why: a row a round, as long as the task is kept.

@@ -48,7 +48,7 @@ async def start(call: Call) -> Json:
     """Start to fill in the form of a package, or of a service of the metadata repository; with
     ``component_id`` the one that made a component."""
     which = ("package", "service", "component_id")
-    given = await _object(call, *which, "environment_id", "session_id", "quick")
+    given = await _object(call, *which, "environment_id", "session_id", "template_id", "quick")
     if not any(_text(given, name) for name in which):
         raise BadRequest(
             "package is required: the id of a package (or service: the name of a service of the"
@@ -64,6 +64,7 @@ async def start(call: Call) -> Json:
             "service": _text(given, "service"),
             "environment_id": _text(given, "environment_id"),
             "session_id": _text(given, "session_id") or call.session,
+            "template_id": _text(given, "template_id"),
             "quick": quick,
             "component_id": _text(given, "component_id"),
         },
@@ -122,7 +123,7 @@ async def check(call: Call) -> Json:
 
 
 async def build(call: Call) -> Json:
-    """The object model that the values make; nothing is stored."""
+    """The object model that the values make; only secrets of ``encryptData()`` are stored."""
     return await call.service.wizards.build(call.principal, call.path["wizard_id"], call.session)
 
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import structlog
-from sqlalchemy import Row, select
+from sqlalchemy import Row, or_, select
 
 from vetro.catalog import Catalog
 from vetro.environments.model import header, object_id
 from vetro.environments.store import EnvironmentStore
-from vetro.environments.tables import environments
-from vetro.http import Principal
+from vetro.environments.tables import environments, templates
+from vetro.http import NotFound, Principal
 from vetro.packages.forms import Component, Form, Offers, PackageOffer
 from vetro.storage import Transaction
 
@@ -79,7 +79,7 @@ class WizardOffers:
             for kind, items in found.items()
         }
         classes = sorted(form.classes())
-        packages = await self.catalog.declaring(principal, classes)
+        packages = await self.catalog.making(principal, classes)
         return {
             "kinds": kinds,
             "packages": packages,
@@ -103,23 +103,28 @@ class WizardOffers:
         gathered: dict[str, Any] = row.offers
         kinds = cast("dict[str, Any]", gathered["kinds"])
         packages = cast("list[dict[str, Any]]", gathered["packages"])
-        components: list[Component] | None = None  # without an environment any id is taken
+        components: list[Component] | None = None  # without a target any id is taken
         names: list[str] = []
+        services: list[Any] | None = None
+        template_id = row.options.get("template_id")
+        if template_id is not None:
+            services = await services_of_template(tx, principal, template_id)
         if row.environment_id is not None:
             environment = await self.store.environment(tx, principal, row.environment_id)
             model = await self.store.model_to_read(tx, environment, session_id)
             services = cast("list[Any]", (model.get("Objects") or {}).get("services") or [])
+            if kinds.get("networks"):
+                query = select(environments.c.name).where(
+                    environments.c.tenant_id == environment.tenant_id
+                )
+                names = [str(one.name) for one in await tx.execute(query)]
+        if services is not None:
             components = [
                 component(one) for one in services
                 if object_id(one) not in (None, row.component_id)
             ]  # fmt: skip
             if gathered.get("classes"):
                 components = await self._with_ancestors(tx, principal, components)
-            if kinds.get("networks"):
-                query = select(environments.c.name).where(
-                    environments.c.tenant_id == environment.tenant_id
-                )
-                names = [str(one.name) for one in await tx.execute(query)]
         return Offers(
             kinds=kinds,
             components=components,
@@ -142,6 +147,16 @@ class WizardOffers:
         for name in {one.class_name for one in components}:
             found[name] = await self.catalog.ancestors(tx, principal, name)
         return [replace(one, classes=found[one.class_name]) for one in components]
+
+
+async def services_of_template(tx: Transaction, principal: Principal, id_: str) -> list[Any]:
+    """The components of a template that the caller may read. Errors: 404."""
+    mine = or_(templates.c.tenant_id == principal.project_id, templates.c.is_public)
+    query = select(templates.c.services).where(templates.c.id == id_, mine)
+    row = (await tx.execute(query)).first()
+    if row is None:
+        raise NotFound(f"Environment template {id_} does not exist", type_="TemplateNotFound")
+    return cast("list[Any]", row.services)
 
 
 def component(service: Any) -> Component:

@@ -15,12 +15,13 @@ from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.catalog import Catalog, api_time
 from vetro.environments import flat, states
+from vetro.environments.form_secrets import Encrypted, FormSecrets
 from vetro.environments.model import list_index, new_id, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
 from vetro.environments.wizard_models import carried_over
-from vetro.environments.wizard_offers import WizardOffers
+from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.packages.forms import (
     Form,
@@ -60,6 +61,7 @@ class Wizards:
         self.catalog = catalog
         self.calls = calls
         self.offers = offers
+        self.secrets = FormSecrets(self.database)
 
     # Rows
 
@@ -97,7 +99,7 @@ class Wizards:
             "form": form_text,
             "environment_id": body.get("environment_id"),
             "component_id": None,
-            "options": {"quick": bool(body.get("quick"))},
+            "options": {"quick": bool(body.get("quick")), "template_id": body.get("template_id")},
             "created": now,
             "updated": now,
         }
@@ -112,6 +114,8 @@ class Wizards:
                 await self.store.environment(
                     tx, principal, values["environment_id"], with_model=False
                 )
+            if body.get("template_id") is not None:
+                await services_of_template(tx, principal, body["template_id"])
             old = now - timedelta(days=KEPT_DAYS)
             await tx.execute(
                 delete(wizards).where(wizards.c.updated < old, wizards.c.component_id.is_(None))
@@ -336,9 +340,36 @@ class Wizards:
         return answer
 
     async def build(self, principal: Principal, id_: str, session_id: str | None) -> Json:
-        """The object that the values make; nothing is stored."""
+        """The object that the values make; of it only the secrets of ``encryptData()`` are stored."""
         form, state, offers = await self._opened(principal, id_, session_id)
-        return {"model": await built(form, state, offers)}
+        return {"model": await self._built(principal, form, state, offers, None)}
+
+    async def _built(
+        self,
+        principal: Principal,
+        form: Form,
+        state: State,
+        offers: Offers,
+        environment_id: str | None,
+    ) -> Json:
+        """The object of a filled form, of the package's version; its secrets are stored before it.
+
+        Errors: 400.
+        """
+        encrypted = Encrypted()
+        try:
+            model = await asyncio.to_thread(form.build, state, offers, encrypt=encrypted.encrypt)
+        except FormError as error:
+            raise refused(error) from error
+        if encrypted.kept and environment_id is not None:
+            async with self.database.read() as tx:
+                await self.store.environment(tx, principal, environment_id, with_model=False)
+        await self.secrets.keep(principal.project_id, environment_id, encrypted.kept)
+        header = model.get("?")
+        if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
+            # Without a version an object means a 0.x package (muranopl.md §5).
+            cast("Json", header).setdefault("classVersion", form.version)
+        return model
 
     async def finish(
         self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
@@ -348,10 +379,10 @@ class Wizards:
             row = await self._row(tx, principal, id_)
             offers = await self.offers.of_wizard(tx, principal, row, session_id)
         form = await asyncio.to_thread(form_of, row)
-        model = await built(form, State.of_json(row.state), offers)
         target = environment_id or row.environment_id
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
+        model = await self._built(principal, form, State.of_json(row.state), offers, target)
 
         is_service = flat.is_flat(model)
         if is_service and not await self.sessions.become_flat(principal, target, session_id):
@@ -431,19 +462,6 @@ async def described_form(form: Form, state: State, offers: Offers, language: str
         return await asyncio.to_thread(form.describe, state, offers, language)
     except FormError as error:
         raise refused(error) from error
-
-
-async def built(form: Form, state: State, offers: Offers) -> Json:
-    """The object of a filled form, of the package's version. Errors: 400."""
-    try:
-        model = await asyncio.to_thread(form.build, state, offers)
-    except FormError as error:
-        raise refused(error) from error
-    header = model.get("?")
-    if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
-        # Without a version an object means a 0.x package (muranopl.md §5).
-        cast("Json", header).setdefault("classVersion", form.version)
-    return model
 
 
 def wrong_form(package: str, error: FormError) -> BadRequest:

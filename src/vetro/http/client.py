@@ -6,6 +6,7 @@ A response of any status is returned; only a request without a response raises `
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -77,6 +78,7 @@ class SyncClient:
     """Requests from a program without an event loop (the command line)."""
 
     def __init__(self, *, timeout_seconds: float = 60.0, follow_redirects: bool = False) -> None:
+        self._timeout_seconds = timeout_seconds
         self._client = httpx2.Client(
             timeout=timeout_seconds, verify=_system_trust(), follow_redirects=follow_redirects
         )
@@ -133,19 +135,34 @@ class SyncClient:
         return SyncResponse(response.status_code, dict(response.headers), response.content)
 
     def download(
-        self, url: str, target: Path, *, headers: Mapping[str, str], most: int | None = None
+        self,
+        url: str,
+        target: Path,
+        *,
+        headers: Mapping[str, str],
+        most: int | None = None,
+        ends: float | None = None,
     ) -> int:
-        """Stream a body into a file; its size. Errors: ``TransportError``; ``Fault`` for 400 and more,
-        and for a body of more than ``most`` bytes."""
+        """Stream a body into a file; its size. Errors: ``TransportError``; ``Fault`` for another status
+        than 2xx, and for a body of more than ``most`` bytes (413).
+
+        ``ends``: a moment of ``time.monotonic`` after which it is given up (408); a server that sends
+        nothing is then given up after the client's time-out. Without it, neither is.
+        """
         size = 0
+        silence = None if ends is None else self._timeout_seconds
         try:
-            with self._client.stream("GET", url, headers=dict(headers), timeout=None) as response:
-                if response.status_code >= 400:
+            with self._client.stream(
+                "GET", url, headers=dict(headers), timeout=silence
+            ) as response:
+                if response.status_code >= 300:
                     response.read()
                     raise Fault(response.text[:500], status=response.status_code)
                 with target.open("wb") as file:
                     for chunk in response.iter_bytes(1 << 20):
                         size += len(chunk)
+                        if ends is not None and time.monotonic() > ends:
+                            raise Fault(f"{url} takes too long", status=408)
                         if most is not None and size > most:
                             raise Fault(f"{url} has more than {most} bytes", status=413)
                         file.write(chunk)

@@ -18,6 +18,7 @@ from vetro.packages.errors import (
     PackageFormatError,
     PackageLimitError,
     PackageLoadError,
+    SourceError,
 )
 from vetro.packages.examine import examine, other_errors
 from vetro.packages.manifest import Manifest, parse_manifest
@@ -39,6 +40,7 @@ from vetro.packages.repositories import (
     parse_index,
     write_index,
 )
+from vetro.packages.repository_files import ARCHIVE_BYTES, BUNDLE_BYTES, RepositoryFiles, is_address
 from vetro.packages.requirement_closure import Closure, requirement_closure
 from vetro.packages.schemas import (
     argument_problems,
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 __getattr__ = import_when_used(__name__, {"vetro.packages.forms": "FormError load_form"})
 
 __all__ = [
+    "ARCHIVE_BYTES",
+    "BUNDLE_BYTES",
     "CODES",
     "INDEX",
     "MAX_TAGS",
@@ -73,6 +77,8 @@ __all__ = [
     "PackageFormatError",
     "PackageLimitError",
     "PackageLoadError",
+    "RepositoryFiles",
+    "SourceError",
     "Version",
     "VersionSpec",
     "archive_names",
@@ -87,6 +93,7 @@ __all__ = [
     "examine",
     "hash_mismatch",
     "images_of",
+    "is_address",
     "is_package_name",
     "load_form",
     "missing_arguments",

@@ -8,6 +8,7 @@
     │   └── DataError             a resource is not the YAML or JSON that it is read as
     ├── PackageClassError         a class is not declared, or its file is missing or broken
     └── PackageLimitError         beyond a limit: bytes, depth or number of members
+    SourceError                   a package cannot be had, or is not the one that was wanted
 """
 
 from __future__ import annotations
@@ -86,3 +87,7 @@ class PackageClassError(PackageError):
 
 class PackageLimitError(PackageFormatError):
     """The package is larger than a limit."""
+
+
+class SourceError(Exception):
+    """A package, a bundle or an image cannot be had, or is not what was wanted."""

@@ -83,6 +83,9 @@ export function Field({ field, value, confirmation, errors, onChange, onConfirm,
   }
 }
 
+/** Packages that have a button each; further ones are in a list. */
+const FEW = 3;
+
 interface ChoiceProps {
   field: FormField;
   shared: { label: string; description: string | undefined; required: boolean; disabled: boolean; error: string | undefined; name: string };
@@ -118,11 +121,27 @@ function Choice({ field, shared, value, onChange, onCreate }: ChoiceProps) {
     <Stack gap={6}>
       {select}
       <Group gap="xs" role="group" aria-label={t('createAria', { label: field.label })}>
-        {packages.map((one) => (
+        {packages.slice(0, FEW).map((one) => (
           <Button key={one.id} variant="default" size="xs" leftSection={<IconPlus size={14} />} disabled={!field.enabled} onClick={() => onCreate(one)}>
             {t('create', { name: one.name })}
           </Button>
         ))}
+        {packages.length > FEW && (
+          <Select
+            size="xs"
+            searchable
+            disabled={!field.enabled}
+            aria-label={t('createMore', { label: field.label })}
+            placeholder={t('createOther', { count: packages.length - FEW })}
+            nothingFoundMessage={t('nothing')}
+            data={packages.slice(FEW).map((one) => ({ value: one.id, label: `${one.name} ${one.version}` }))}
+            value={null}
+            onChange={(chosen) => {
+              const made = packages.find((one) => one.id === chosen);
+              if (made) onCreate(made);
+            }}
+          />
+        )}
       </Group>
     </Stack>
   );

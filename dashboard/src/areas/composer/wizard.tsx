@@ -29,6 +29,8 @@ interface WizardProps {
   componentId?: string;
   environmentId?: string;
   session?: string;
+  /** The template that it is for: object fields offer its components. */
+  templateId?: string;
   /** Where the component goes instead of an environment. */
   deliver?: (model: Record<string, unknown>) => Promise<unknown>;
   onFinished: (component: Component) => void;
@@ -40,19 +42,19 @@ const headerOf = (session: string | undefined) => (session ? { 'X-Configuration-
 const CHECK_AFTER = 350;
 
 /** Fills in a package's form, page after page; the service validates while one types. */
-export function Wizard({ packageId, service, componentId, environmentId, session, deliver, onFinished, onCancel }: WizardProps) {
+export function Wizard({ packageId, service, componentId, environmentId, session, templateId, deliver, onFinished, onCancel }: WizardProps) {
   const { language } = useLanguage();
   const begun = useQuery({
-    queryKey: ['wizard', packageId, service, componentId, environmentId, session],
+    queryKey: ['wizard', packageId, service, componentId, environmentId, session, templateId],
     queryFn: () =>
-      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), quick: true } })),
+      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), ...(templateId ? { template_id: templateId } : {}), quick: true } })),
     staleTime: Infinity,
     gcTime: 0,
   });
   if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NotByForm />;
   if (begun.error) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
   if (!begun.data) return <Loader aria-label="…" />;
-  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} changes={componentId !== undefined} deliver={deliver} onFinished={onFinished} onCancel={onCancel} />;
+  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} templateId={templateId} changes={componentId !== undefined} deliver={deliver} onFinished={onFinished} onCancel={onCancel} />;
 }
 
 function NotByForm() {
@@ -69,13 +71,14 @@ interface PagesProps {
   session: string | undefined;
   language: string;
   environmentId: string | undefined;
+  templateId: string | undefined;
   changes: boolean;
   deliver: ((model: Record<string, unknown>) => Promise<unknown>) | undefined;
   onFinished: (component: Component) => void;
   onCancel: () => void;
 }
 
-function Pages({ wizard, session, language, environmentId, changes, deliver, onFinished, onCancel }: PagesProps) {
+function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, onFinished, onCancel }: PagesProps) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
@@ -225,7 +228,7 @@ function Pages({ wizard, session, language, environmentId, changes, deliver, onF
           {shown.map((field) => (
             <Field
               key={field.path}
-              field={deliver ? { ...field, packages: [] } : field}
+              field={field}
               value={values[field.name]}
               confirmation={field.confirmation ? values[field.confirmation] : undefined}
               errors={touched.has(field.name) ? errors[field.name] : undefined}
@@ -251,9 +254,9 @@ function Pages({ wizard, session, language, environmentId, changes, deliver, onF
           </Group>
         </Stack>
       </form>
-      {nested && environmentId && session && (
+      {nested && (
         <Dialog opened onClose={() => setNested(null)} title={t('title', { name: nested.name })} size="lg">
-          <Wizard packageId={nested.packageId} environmentId={environmentId} session={session} onCancel={() => setNested(null)} onFinished={(component) => void created(nested.field, component)} />
+          <Wizard packageId={nested.packageId} {...(environmentId && session ? { environmentId, session } : {})} {...(templateId ? { templateId } : {})} {...(deliver ? { deliver } : {})} onCancel={() => setNested(null)} onFinished={(component) => void created(nested.field, component)} />
         </Dialog>
       )}
     </>

@@ -16,6 +16,7 @@ import { Rows } from '~/ui/rows';
 import { When } from '~/ui/when';
 import { Categories } from './categories';
 import { EditDialog } from './edit';
+import { ImportDialog } from './import';
 import { messages } from './messages';
 import { changePackage, deletePackage, downloadOf, ownPackagesQuery, refreshPackages, type Package } from './queries';
 import { UploadDialog } from './upload';
@@ -86,6 +87,9 @@ export function Packages() {
                 {t('categories')}
               </Button>
             )}
+            <Button variant="default" onClick={() => void navigate({ search: { import: true } })}>
+              {t('import')}
+            </Button>
             {uploadButton}
           </>
         }>
@@ -161,6 +165,7 @@ export function Packages() {
       {dropped && <UploadDialog dropped={dropped} onClose={() => setDropped(null)} />}
       {edited && <EditDialog one={edited} onClose={() => setEdited(undefined)} />}
       {asked.data && wanted.edit && <EditDialog key={asked.data.id} one={asked.data} onClose={() => void navigate({ search: {} })} />}
+      {wanted.import && <ImportDialog onClose={() => void navigate({ search: {} })} />}
       {wanted.categories && <Categories onClose={() => void navigate({ search: {} })} />}
       <Confirm opened={deleted !== undefined} onClose={() => setDeleted(undefined)} title={t('deleteTitle', { name: deleted?.name })} action={t(usedBy ? 'deleteAnyway' : 'delete')} run={remove}>
         {usedBy || t('deleteText')}

@@ -1,4 +1,4 @@
-import { infiniteQueryOptions, type QueryClient } from '@tanstack/react-query';
+import { infiniteQueryOptions, queryOptions, type QueryClient } from '@tanstack/react-query';
 import { API, call, catalogApi, data, type Catalog } from '~/api/client';
 import { upload } from '~/api/upload';
 
@@ -42,3 +42,17 @@ export const addPackage = (file: File, metadata: { is_public: boolean; enabled: 
 
 /** What shows packages anywhere is asked again. */
 export const refreshPackages = (queries: QueryClient) => Promise.all(['packages', 'package', 'versions', 'categories'].map((key) => queries.invalidateQueries({ queryKey: [key] })));
+
+/** Where packages can be imported from. */
+export const repositoryQuery = queryOptions({
+  queryKey: ['repository'],
+  queryFn: () => data(catalogApi.GET('/v1/catalog/repository')),
+  staleTime: Infinity,
+});
+
+/** The packages of a bundle: of its text, or of its name or address. */
+export const bundleOf = (body: { text: string } | { source: string }) => data(catalogApi.POST('/v1/catalog/bundles', { body }));
+
+/** Adds a package and what it requires; what came of each. */
+export const importPackage = (body: { name?: string; version?: string; url?: string; sha256?: string; is_public: boolean; enabled: boolean; categories: string[] }) =>
+  data(catalogApi.POST('/v1/catalog/imports', { body }));

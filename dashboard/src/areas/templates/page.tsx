@@ -113,8 +113,12 @@ export function TemplatePage() {
         <Dialog opened onClose={() => setAdded(null)} title={t('addTitle')} size="lg">
           <Wizard
             packageId={added}
+            templateId={templateId}
             deliver={(model) => call('POST', `/v1/templates/${templateId}/services`, model)}
-            onCancel={() => setAdded(null)}
+            onCancel={() => {
+              setAdded(null);
+              void refresh(); // components that were made for its object fields stay
+            }}
             onFinished={() => {
               setAdded(null);
               void refresh();

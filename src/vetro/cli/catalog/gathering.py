@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.repository import Repository
 from vetro.cli.offline.world import SearchPath, library_directory
 from vetro.cli.terminal.output import emit_rows, fail, say
 
@@ -52,7 +52,7 @@ class Gathering:
 
     def find(self, name: str, version: str | None, **more: Any) -> Package | None:
         """A package asked for by name; one that cannot be had is a failure among the outcomes."""
-        from vetro.packages import BundleEntry
+        from vetro.packages import BundleEntry, SourceError
 
         try:
             package, path = self.repository.package(BundleEntry(name, version, **more))
@@ -64,11 +64,10 @@ class Gathering:
 
     def find_all(self, source: str) -> list[Package]:
         """The packages of a bundle, by file, address or name; what cannot be had is a failure."""
-        from vetro.packages import DataError, parse_bundle
+        from vetro.packages import DataError, SourceError, parse_bundle
 
         try:
-            content, name, self.repository.beside = self.repository.bundle(source)
-            entries, skipped = parse_bundle(content, name)
+            entries, skipped = parse_bundle(self.repository.bundle(source), source)
         except (SourceError, DataError) as error:
             self.note(source, None, "failed", str(error))
             return []
@@ -97,7 +96,7 @@ class Gathering:
         return False
 
     def _required(self, name: str, spec: str | None) -> Package | None:
-        from vetro.packages import BundleEntry
+        from vetro.packages import BundleEntry, SourceError
 
         built_in = SearchPath([library_directory()])
         if built_in.find_package(name, spec or "0", None) is not None or self.is_there(name, spec):

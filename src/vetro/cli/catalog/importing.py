@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vetro.cli.catalog.gathering import Gathering
-from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.repository import Repository
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
 from vetro.cli.client.connection import Connection
 from vetro.cli.client.image_upload import upload_image
@@ -179,7 +179,7 @@ class PackageImport(Gathering):
         return True
 
     def _import_images(self, package: Package) -> None:
-        from vetro.packages import images_of
+        from vetro.packages import SourceError, images_of
 
         entries, skipped = images_of(package)
         for text in skipped:
@@ -194,7 +194,7 @@ class PackageImport(Gathering):
 
     def _import_image(self, entry: ImageEntry) -> bool:
         """Import one image unless there is one of its name and type; whether it was imported."""
-        from vetro.packages import hash_mismatch
+        from vetro.packages import SourceError, hash_mismatch
 
         type_ = _IMAGE_TYPES.get(entry.disk_format.lower())
         if type_ is None:

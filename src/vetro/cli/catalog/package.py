@@ -17,7 +17,7 @@ from vetro.cli.catalog.importing import (
     exists_option,
     import_archive,
 )
-from vetro.cli.catalog.repository import ARCHIVE_BYTES, Repository, SourceError, is_address
+from vetro.cli.catalog.repository import Repository
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
 from vetro.cli.client.name_completion import CATEGORY, PACKAGE
 from vetro.cli.offline.checking import findings_of_upload
@@ -128,6 +128,8 @@ def import_(
     An error in the manifest ends the command. What 'vetro check' finds beside that is said on
     standard error (with --json: in "findings").
     """
+    from vetro.packages import is_address
+
     paths = [Path(source) for source in sources]
     if repo_url or any(is_address(source) for source in sources):
         _import_with_requirements(
@@ -154,7 +156,14 @@ def _import_with_requirements(
     *,
     images: bool,
 ) -> None:
-    from vetro.packages import Package, PackageError, open_package
+    from vetro.packages import (
+        ARCHIVE_BYTES,
+        Package,
+        PackageError,
+        SourceError,
+        is_address,
+        open_package,
+    )
 
     paths = [Path(source) for source in sources]
     refuse_bad_manifests([path for path in paths if path.exists()])
@@ -165,7 +174,7 @@ def _import_with_requirements(
                 if is_address(source):
                     roots.append(open_package(work.repository.fetch(source, ARCHIVE_BYTES)))
                 elif path.exists():
-                    work.repository.beside.append(path.resolve().parent)
+                    work.repository.files.beside.append(path.resolve().parent)
                     roots.append(open_package(path))
                 else:
                     found = work.find(source, version)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -13,34 +13,20 @@ from vetro.http import Fault
 from vetro.http.client import SyncClient, TransportError
 
 if TYPE_CHECKING:
-    from vetro.packages import BundleEntry, IndexEntry, Package
+    from vetro.packages import BundleEntry, Package, RepositoryFiles
 
-BUNDLE_BYTES = 4 * 2**20
-ARCHIVE_BYTES = 64 * 2**20
 IMAGE_BYTES = 64 * 2**30
 NO_REPOSITORY = "No base_url for repository supplied: say --repo-url, or set MURANO_REPO_URL"
 
 
-class SourceError(Exception):
-    """A file cannot be fetched, or is not what it should be."""
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is the whole address of a file."""
-    return text.startswith(("http://", "https://"))
-
-
 class Repository:
-    """A place that packages come from; what is fetched is kept in a directory until ``close``."""
+    """A place that packages come from; what is fetched is kept in a directory until the end."""
 
-    def __init__(self, base: str | None, beside: Iterable[Path] = ()) -> None:
-        self.base = base.rstrip("/") if base else None
-        self.beside = list(dict.fromkeys(path.resolve() for path in beside))
+    def __init__(self, base: str | None) -> None:
+        self._base = base
         self._client = SyncClient(follow_redirects=True)
         self._directory = tempfile.TemporaryDirectory(prefix="vetro-import-")
         self._number = 0
-        self._index: list[IndexEntry] | None = None
-        self._has_index = True
 
     def __enter__(self) -> Repository:
         return self
@@ -54,8 +40,18 @@ class Repository:
         self._client.close()
         self._directory.cleanup()
 
+    @cached_property
+    def files(self) -> RepositoryFiles:
+        """What it has."""
+        # Imported late: most commands open no package.
+        from vetro.packages import RepositoryFiles
+
+        return RepositoryFiles(self._base, self.fetch, no_base=NO_REPOSITORY)
+
     def fetch(self, address: str, most: int) -> Path:
         """A file by its address. Errors: ``SourceError``."""
+        from vetro.packages import SourceError
+
         self._number += 1
         target = Path(self._directory.name) / str(self._number)
         try:
@@ -67,108 +63,31 @@ class Repository:
             raise SourceError(f"{address}: {error}") from error
         return target
 
-    def _below(self, path: str, most: int) -> Path:
-        if self.base is None:
-            raise SourceError(NO_REPOSITORY)
-        return self.fetch(f"{self.base}/{path}", most)
-
-    def index(self) -> list[IndexEntry]:
-        """What the repository's index lists; nothing for a repository without one."""
-        from vetro.packages import INDEX, DataError, parse_index
-
-        if self._index is None:
-            self._index = []
-            try:
-                content = self._below(INDEX, BUNDLE_BYTES).read_bytes()
-                self._index = parse_index(content, f"{self.base}/{INDEX}")
-            except DataError as error:
-                raise SourceError(str(error)) from error
-            except SourceError:
-                self._has_index = False
-        return self._index
-
-    def bundle(self, source: str) -> tuple[bytes, str, list[Path]]:
-        """A bundle by file, address or name: its text, its name, the directory that it lies in."""
-        from vetro.packages import DataError, check_name
+    def bundle(self, source: str) -> bytes:
+        """A bundle by file, address or name; its packages may lie beside its file."""
+        from vetro.packages import DataError, SourceError, check_name, is_address
 
         path = Path(source)
         if not is_address(source) and path.is_file():
-            return path.read_bytes(), source, [path.resolve().parent]
-        if is_address(source):
-            return self.fetch(source, BUNDLE_BYTES).read_bytes(), source, []
-        try:
-            check_name(source)
-        except DataError as error:
-            raise SourceError(f"{error}; there is no such file, either") from error
-        name = f"bundles/{source.removesuffix('.bundle')}.bundle"
-        return self._below(name, BUNDLE_BYTES).read_bytes(), source, []
+            self.files.beside = [path.resolve().parent]
+            return path.read_bytes()
+        self.files.beside = []
+        if not is_address(source):
+            try:
+                check_name(source)
+            except DataError as error:
+                raise SourceError(f"{error}; there is no such file, either") from error
+        return self.files.bundle(source)
 
     def package(self, entry: BundleEntry) -> tuple[Package, Path]:
-        """A package and where it lies: beside the bundle, at its address, else in the repository.
-
-        Errors: ``SourceError`` for what is not there, has another name, a version that does not
-        satisfy ``entry.version``, or another hash.
-        """
-        from vetro.packages import PackageError, hash_mismatch, open_package
-
-        path, wanted = self._locate(entry)
-        try:
-            if path.is_file():
-                problem = hash_mismatch(path, wanted)
-                if problem is not None:
-                    raise SourceError(
-                        f"{entry.name}: the archive is not what was promised: {problem}"
-                    )
-            opened = open_package(path)
-        except PackageError as error:
-            raise SourceError(f"{entry.name}: {error}") from error
-        if opened.full_name != entry.name:
-            raise SourceError(f"{entry.name}: the archive has the package {opened.full_name}")
-        if entry.version is not None and not _satisfies(opened.version, entry.version):
-            raise SourceError(
-                f"{entry.name}: there is version {opened.version}, not {entry.version}"
-            )
-        return opened, path
-
-    def _locate(self, entry: BundleEntry) -> tuple[Path, str | None]:
-        """The archive or directory of a package, and the hash that it should have."""
-        from vetro.packages import DataError, archive_names, best_entry
-
-        for directory in self.beside:
-            for path in (directory / entry.name, directory / f"{entry.name}.zip"):
-                if path.is_file() or (path / "manifest.yaml").is_file():
-                    return path, entry.sha256
-        if entry.url is not None:
-            if not is_address(entry.url):
-                raise SourceError(f"{entry.name}: {entry.url!r} is not an http address")
-            return self.fetch(entry.url, ARCHIVE_BYTES), entry.sha256
-        if self.base is None:
-            raise SourceError(f"{entry.name}: {NO_REPOSITORY}")
-        found = best_entry(self.index(), entry.name, entry.version)
-        if found is not None:
-            path = self._below(found.file, ARCHIVE_BYTES)
-            return path, entry.sha256 or found.sha256
-        if self._has_index:
-            there = [one.version for one in self.index() if one.name == entry.name]
-            versions = f"; it has {', '.join(there)}" if there else ""
-            wanted = f" {entry.version}" if entry.version else ""
-            raise SourceError(
-                f"{entry.name}: the repository has no version{wanted} of it{versions}"
-            )
-        try:
-            names = archive_names(entry.name, entry.version)
-        except DataError as error:
-            raise SourceError(str(error)) from error
-        for name in names[:-1]:
-            try:
-                return self._below(name, ARCHIVE_BYTES), entry.sha256
-            except SourceError:
-                continue
-        return self._below(names[-1], ARCHIVE_BYTES), entry.sha256
+        """A package and where it lies. Errors: ``SourceError``."""
+        return self.files.package(entry)
 
     def image(self, name: str, address: str | None) -> Path:
         """The file of an image: beside the bundle, at its address, else in the repository."""
-        for directory in self.beside:
+        from vetro.packages import SourceError, is_address
+
+        for directory in self.files.beside:
             if (directory / name).is_file():
                 return directory / name
         say(f"Fetching the image {name} …")
@@ -176,10 +95,4 @@ class Repository:
             if not is_address(address):
                 raise SourceError(f"{address!r} is not an http address")
             return self.fetch(address, IMAGE_BYTES)
-        return self._below(f"images/{name}", IMAGE_BYTES)
-
-
-def _satisfies(version: str, spec: str) -> bool:
-    from vetro.packages import Version, version_spec
-
-    return Version.parse(version) in version_spec(spec)
+        return self.files.below(f"images/{name}", IMAGE_BYTES)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vetro.cli.catalog.gathering import Gathering
-from vetro.cli.catalog.repository import SourceError
 from vetro.cli.terminal.output import say
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class PackageSaving(Gathering):
                 self._save_image(entry.name, entry.url, entry.hash)
 
     def _save_image(self, name: str, address: str | None, wanted: str | None) -> None:
-        from vetro.packages import hash_mismatch
+        from vetro.packages import SourceError, hash_mismatch
 
         what = f"image {name}"
         try:

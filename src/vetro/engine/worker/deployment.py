@@ -17,12 +17,13 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
+from vetro.engine.worker.form_secrets import reading
 from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
-from vetro.secrecy import Cover, hide_in_logs, secrets_in
+from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
@@ -58,10 +59,19 @@ class TaskReports:
     rooms: Environments
     task: EngineTask
     cover: Cover = field(init=False)
+    _secrets: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         # The user's values, the last run's result, and the arguments of the action.
-        self.cover = Cover(secrets_in([self.task.model, self.task.action]))
+        self._secrets = secrets_in([self.task.model, self.task.action])
+        self.cover = Cover(self._secrets)
+
+    def learn(self, secret: str) -> None:
+        """Mask a secret that the program has read, from now on."""
+        if len(secret) >= SHORTEST:
+            self._secrets.add(secret)
+            self.cover = Cover(self._secrets)
+            hide_in_logs(self.cover)
 
     async def report(
         self, entity_id: str | None, level: str, text: str, details: str | None = None
@@ -187,7 +197,10 @@ async def run_task(
                     )
                     return to_result(task, refused, reports.cover)
                 task = replace(task, model={**task.model, "Objects": objects})
-            session = runtime.session(effects=effects, info=info, services=services)
+            secrets = reading(reports.rooms.form_secrets, task.project_id, reports.learn)
+            session = runtime.session(
+                effects=effects, info=info, services=services, secrets=secrets
+            )
             try:
                 with orders_to(session.cancel, orders, settings.engine.task_seconds):
                     reply = await session.run_task_async(

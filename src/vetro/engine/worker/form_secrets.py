@@ -1,0 +1,33 @@
+"""``decryptData()`` of a task: secrets that forms have kept for its project (muranopl.md §20)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vetro.environments import FormSecrets
+from vetro.muranopl import MuranoError, wait
+
+
+def reading(
+    secrets: FormSecrets, project_id: str, learn: Callable[[str], None]
+) -> Callable[[Any], str]:
+    """The function for ``Runtime.session(secrets=…)``; ``learn`` is told each secret that is read.
+
+    A read is no effect: the journal would keep the secret, and a replay can repeat it.
+    """
+
+    def decrypt(reference: Any) -> str:
+        found = None
+        if isinstance(reference, str):
+            found = wait(secrets.read(project_id, reference))
+        if found is None:
+            raise MuranoError(
+                f"decryptData(): the project has no secret {reference!r:.60}",
+                hint="its component was made in another project, or its environment was deleted:"
+                " fill in its form again",
+            )
+        learn(found)
+        return found
+
+    return decrypt
