@@ -256,7 +256,7 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     steps = tmp_path / "steps.json"
     steps.write_text(
         '[{"op": "replace", "path": "/0/port", "value": 2}, {"op": "add", "path": "/-", "value":'
-        '  {"?": {"type": "test.Shop", "id": "===id1==="}, "name": "===id1===", "port": 3}}]'
+        '  {"?": {"type": "test.Shop/1.0.0", "id": "===id1==="}, "name": "===id1===", "port": 3}}]'
     )
     changed = shop.json("env", "patch", "left", steps)["services"]
     assert [one["port"] for one in changed] == [2, 3]
@@ -267,7 +267,33 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     for text, code in wrong.items():
         steps.write_text(text)
         shop.refused("env", "patch", "left", steps, code=code)
-    assert "abandoned" in shop.ok("env", "destroy", "--yes", "left", "--abandon")
+    session = shop.ok("env", "session", "left").strip()
+    of_session = ("left", "--session", session)
+    port = ("--path", "/services/1/port")
+    assert shop.json("env", "model", *of_session, *port) == 4
+    assert "no element" in shop.refused("env", "model", "left", *port)
+    assert [one["port"] for one in shop.json("env", "show", *of_session, "--only-apps")] == [2, 4]
+    steps.write_text('[{"op": "replace", "path": "/0/port", "value": 5}]')
+    shop.ok("env", "patch", *of_session, steps)
+    assert "done" in shop.ok("env", "deploy", *of_session)
+    assert shop.json("env", "show", "left", "--only-apps")[0]["port"] == 5
+    for command in (("show",), ("model",), ("deploy",), ("patch", steps)):
+        given = ("env", command[0], "left", *command[1:], "--session", "none")
+        assert "none" in shop.refused(*given)
+    shop.ok("env", "create", "other", "--join-net-id", "net", "--join-subnet-id", "sub")
+    joined = shop.json("env", "model", "other", "--path", "/defaultNetworks/environment")
+    assert (joined["internalNetworkName"], joined["internalSubnetworkName"]) == ("net", "sub")
+    shop.refused("env", "create", "third", "--join-subnet-id", "sub", code=2)
+    project = shop.json("env", "show", "other")["tenant_id"]
+    assert len(shop.json("env", "list", "--project", project)) == 2
+    assert shop.json("env", "list", "--project", "none") == []
+    assert "'third'" in shop.refused("env", "destroy", "--yes", "left", "third")
+    text = shop.refused("env", "destroy", "left", "other", code=2)
+    assert "left" in text
+    assert "other" in text
+    said = shop.ok("env", "destroy", "--yes", "left", "other", "--abandon")
+    assert said.count("abandoned") == 2
+    assert shop.json("env", "list") == []
 
 
 def test_changes_that_wait_are_never_passed_over(
@@ -584,9 +610,18 @@ def test_packages_from_upload_to_deletion(
     service.ok("package", "update", "Shop", "--enable", "--name", "Corner", "--description", "d")
     assert service.json("package", "list", "--search", "corner")[0]["description"] == "d"
     assert "Corner" in service.ok("package", "list", "--category", "Web")
+    every = ["--name", "Corner", "--fqn", "test.Shop", "--class-name", "test.Prices", "--owned"]
+    every += ["--type", "application", "--tag", "none", "--tag", "trade", "--limit", "1"]
+    service.ok("package", "update", "Shop", "--tag", "trade")
+    (one,) = service.json("package", "list", "--include-disabled", *every)
+    assert service.json("package", "list", "--marker", one["id"]) == []
+    for wrong in (["--name", "x"], ["--fqn", "x"], ["--class-name", "x"], ["--type", "Library"]):
+        assert service.json("package", "list", *wrong) == [], wrong
     target = tmp_path / "back.zip"
     assert service.json("package", "download", "test.Shop", target)["file"] == str(target)
     assert target.read_bytes()[:2] == b"PK"
+    piped = CliRunner().invoke(cli, ["package", "download", "test.Shop"])
+    assert piped.stdout_bytes == target.read_bytes()
     assert [row["name"] for row in service.json("category", "show", "Web")["packages"]]
     assert "--category" in service.refused("category", "delete", "--yes", "Web")
     assert service.json("package", "delete", "--yes", "Corner") == {"deleted": ["test.Shop 1.0.0"]}
@@ -827,7 +862,15 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     assert results(rows)["b.Web 1.0.0"] == "skipped"
     assert "b.Db 1.5.0" not in results(rows)
     service.ok("image", "delete", "--yes", "fine")
-    service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log")
+    # What is required is replaced, too, when that is asked for.
+    shelf.add("b.Alone", "1.0.0", b_Log="1")
+    service.ok("bundle", "index", shelf.directory)
+    alone = ("package", "import", "b.Alone", "--repo-url", shelf.url, "--no-images")
+    assert results(service.json(*alone)) == {"b.Alone 1.0.0": "imported"}
+    again = (*alone, "--exists-action", "s", "--dep-exists-action", "u")
+    replaced = {"b.Db 1.5.0": "replaced", "b.Log 1.0.0": "replaced", "b.Alone 1.0.0": "skipped"}
+    assert results(service.json(*again)) == replaced
+    service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log", "b.Alone")
 
 
 def test_who_watches_is_asked_about_a_package_that_is_there(

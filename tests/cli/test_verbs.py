@@ -45,11 +45,66 @@ OURS = {
     "bundle-import": "bundle import",
     "package-save": "package save",
     "bundle-save": "bundle save",
-    "package-create": "package build",
+    "package-create": "package create",
     "category-list": "category list",
     "category-create": "category create",
     "category-show": "category show",
     "category-delete": "category delete",
+}
+
+SESSION = {"--session-id": "--session"}
+CLASS = {"--package-name": "--package", "--class-version": "--class-version"}
+#: The options of a verb, and those that do their work here. An argument is in capitals.
+OPTIONS: dict[str, dict[str, str]] = {
+    "environment-list": {"--all-tenants": "--all-projects", "--tenant": "--project"},
+    "environment-create": {
+        name: name for name in ("--join-net-id", "--join-subnet-id", "--region")
+    },
+    "environment-delete": {"--abandon": "--abandon"},
+    "environment-show": {**SESSION, "--only-apps": "--only-apps"},
+    "environment-deploy": {**SESSION, "--wait": "--wait", "--timeout": "--timeout"},
+    "environment-apps-edit": SESSION,
+    "environment-model-show": {**SESSION, "--path": "--path"},
+    "environment-model-edit": {**SESSION, "(model)": "--model"},
+    "environment-action-call": {"--action-id": "NAME_OR_ID", "--arguments": "--arg"},
+    "environment-action-get-result": {"--task-id": "TASK"},
+    "static-action-call": {**CLASS, "--arguments": "--arg"},
+    "class-schema": CLASS,
+    "env-template-create": {"--is-public": "--public"},
+    "env-template-create-env": {"--region": "--region"},
+    "env-template-add-app": {"FILE": "--file"},
+    "package-list": {
+        **{f"--{name}": f"--{name}" for name in ("limit", "marker", "owned", "include-disabled")},
+        **{
+            f"--{name}": f"--{name}"
+            for name in ("search", "name", "fqn", "type", "category", "tag")
+        },
+        "--class_name": "--class-name",
+    },
+    "package-download": {"FILE": "FILE"},
+    "package-update": {
+        "--is-public": "--public",
+        "--enabled": "--enable",
+        "--name": "--name",
+        "--description": "--description",
+        "--tags": "--tag",
+    },
+    "package-import": {
+        "-c": "-c",
+        "--is-public": "--public",
+        "--package-version": "--version",
+        "--exists-action": "--exists-action",
+        "--dep-exists-action": "--dep-exists-action",
+    },
+    "bundle-import": {"--is-public": "--public", "--exists-action": "--exists-action"},
+    "package-save": {"-p": "-o", "--package-version": "--version", "--no-images": "--no-images"},
+    "bundle-save": {"-p": "-o", "--no-images": "--no-images"},
+    "package-create": {
+        **{f"-{one}": f"-{one}" for one in "tcrnfadoul"},
+        "--tags": "--tag",
+        "--type": "--type",
+        "(format)": "--format",
+    },
 }
 
 
@@ -72,3 +127,18 @@ def test_each_verb_has_a_command(verb: str) -> None:
     assert command is not None
     assert not isinstance(command, click.Group)
     assert command.help
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_each_option_has_one(verb: str) -> None:
+    """Every option of a verb has one, or an argument, that does its work and says so."""
+    command = _found(OURS[verb])
+    assert command is not None
+    known: dict[str, str] = {}
+    for one in command.params:
+        if isinstance(one, click.Option):
+            known |= dict.fromkeys((*one.opts, *one.secondary_opts), one.help or "")
+        else:
+            known[one.make_metavar(click.Context(command)).strip("[]")] = "an argument"
+    for name, ours in OPTIONS[verb].items():
+        assert known.get(ours), (verb, name, sorted(known))

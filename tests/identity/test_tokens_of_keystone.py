@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from tests.openstack.stub import Stub, serving
 
-from vetro.http import ServiceUnavailable
+from vetro.http import Principal, ServiceUnavailable
+from vetro.identity.keystone.delegation import KeystoneDelegations
 from vetro.identity.keystone.tokens import KeystoneTokens
-from vetro.openstack import PasswordCredential, Session
+from vetro.openstack import KeystonePlace, PasswordCredential, Session
 
 ASK = "GET /v3/auth/tokens"
 
@@ -132,3 +134,24 @@ async def test_a_token_without_a_project_is_nobodys(tokens: KeystoneTokens, keys
     """Unscoped and domain-scoped tokens are not for the catalog."""
     keystone.keystone(project=None)
     assert await tokens.authenticate("t1") is None
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_task_has_its_users_token_only_when_the_operator_lets_it(
+    keystone: Stub, keeps: bool
+) -> None:
+    """The credential is made with the token; what the task keeps names the token or does not."""
+    given: list[str] = []
+
+    def made(headers: dict[str, str], body: Any) -> Any:
+        given.append(headers["x-auth-token"])
+        return 201, {"application_credential": {"id": "c1", "secret": "s1"}}
+
+    keystone.answers["POST /v3/users/u1/application_credentials"] = made
+    async with Session(keystone.url, PasswordCredential("vetro", "pw", "service")) as session:
+        door = KeystoneDelegations(session, KeystonePlace(keystone.url), 1, tokens=keeps)
+        caller = Principal("u1", "ann", "p1", token="t1")
+        kept = await door.grant(caller)
+    assert given == ["t1"]
+    assert kept.pop("token", None) == ("t1" if keeps else None)
+    assert kept == {"id": "c1", "secret": "s1", "user_id": "u1", "project_id": "p1"}

@@ -44,6 +44,10 @@ class OpenstackSection:
     """`native` or `heat` by region, as `{RegionOne = "heat"}`; the names are those of the service catalog."""
     delegation_hours: float = 24.0
     """Hours that a deployment may act as its user: the life of the application credential made for it."""
+    queue_tokens: bool = True
+    """Whether a task keeps its user's token, sealed, to its end: Heat's stacks are created with it. `false`:
+    no token is ever stored, and stacks are created with the credential; Keystone must let it make trusts
+    """
     away_seconds: float = 120.0
     """Seconds that Heat may give no usable answer (silence, 500) before an operation fails."""
 

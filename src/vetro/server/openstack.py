@@ -15,7 +15,10 @@ def delegations_of(settings: Settings) -> Delegations | None:
     """What lets tasks act as their users at OpenStack; ``None`` where no stacks are Heat's."""
     if not settings.openstack.has_heat:
         return None
-    return identity.delegations_of(settings.identity, settings.openstack.delegation_hours)
+    openstack = settings.openstack
+    return identity.delegations_of(
+        settings.identity, openstack.delegation_hours, tokens=openstack.queue_tokens
+    )
 
 
 def platform_of(settings: Settings, native: Platform) -> Platform:

@@ -54,7 +54,9 @@ def import_(
     bundle gives, else from the repository; what it requires likewise, unless the catalog has it.
     Exit code 1 when a package, a requirement or an image could not be had.
     """
-    with PackageImport.opened(repo_url, exists_action, public, category, not no_images) as work:
+    with PackageImport.opened(
+        repo_url, exists_action, "skip", public, category, not no_images
+    ) as work:
         for source in sources:
             work.run(work.find_all(source))
         work.finish("imported")

@@ -42,10 +42,13 @@ CATEGORIES = click.option(
 ACTIONS = ("abort", "skip", "update")
 
 
-def exists_option(default: str, *, asks: bool = False) -> Callable[[Command], Command]:
+def exists_option(
+    default: str, *, asks: bool = False, name: str = "--exists-action", what: str = "a package"
+) -> Callable[[Command], Command]:
     """The option that says what is done with a package that the catalog has; its first letter will do.
 
-    ``asks``: who watches the command is asked when the option is not given.
+    ``asks``: who watches the command is asked when the option is not given. ``name`` and ``what``: of
+    an option for some packages only.
     """
 
     def whole(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str:
@@ -55,11 +58,11 @@ def exists_option(default: str, *, asks: bool = False) -> Callable[[Command], Co
 
     asked = "asked on a terminal, else " if asks else ""
     return click.option(
-        "--exists-action",
+        name,
         type=click.Choice([*ACTIONS, *(action[0] for action in ACTIONS)]),
         metavar=f"[{'|'.join(ACTIONS)}]",
         callback=whole,
-        help=f"What to do with a package that is in the catalog already [{asked}{default}].",
+        help=f"What to do with {what} that is in the catalog already [{asked}{default}].",
     )
 
 
@@ -105,6 +108,8 @@ class PackageImport(Gathering):
 
     connection: Connection = field(kw_only=True)
     exists_action: str = field(kw_only=True)
+    #: The same for what they require.
+    dep_exists_action: str = "skip"
     public: bool = False
     categories: Sequence[str] = ()
     images: bool = True
@@ -115,6 +120,7 @@ class PackageImport(Gathering):
         cls,
         repo_url: str | None,
         exists_action: str,
+        dep_exists_action: str,
         public: bool,
         categories: Sequence[str],
         images: bool,
@@ -125,6 +131,7 @@ class PackageImport(Gathering):
                 repository,
                 connection=connection,
                 exists_action=exists_action,
+                dep_exists_action=dep_exists_action,
                 public=public,
                 categories=categories,
                 images=images,
@@ -138,13 +145,18 @@ class PackageImport(Gathering):
                 break
 
     def is_there(self, name: str, spec: str | None) -> bool:
-        """Whether the catalog has a version that will do."""
+        """Whether the catalog has a version that will do, and that one is to stay."""
         from vetro.packages import Version, version_spec
 
+        if self.dep_exists_action != "skip":
+            return False
         params = {"fqn": name, "catalog": "true"}
         rows = self.connection.get("/v1/catalog/packages", params=params)["packages"]
         wanted = version_spec(spec)
         return any(Version.parse(str(row["version"])) in wanted for row in rows)
+
+    def _chosen(self, is_root: bool) -> str:
+        return self.exists_action if is_root else self.dep_exists_action
 
     def _import(self, package: Package, *, is_root: bool) -> bool:
         """Import one package; whether to go on with the others."""
@@ -159,7 +171,7 @@ class PackageImport(Gathering):
             if existing is None:
                 upload_archive(self.connection, name, content, **metadata)
                 self.note(name, version, "imported")
-            elif (action := action_for(name, version, self.exists_action)) == "skip":
+            elif (action := action_for(name, version, self._chosen(is_root))) == "skip":
                 self.note(name, version, "skipped", "it is in the catalog already")
                 return True
             elif action == "update":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,12 +18,19 @@ from vetro.cli.catalog.importing import (
     exists_option,
     import_archive,
 )
+from vetro.cli.catalog.package_lookup import (
+    CatalogPackages,
+    all_packages,
+    choose_package,
+    find_package,
+    newest_with_class,
+)
 from vetro.cli.catalog.repository import Repository
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
 from vetro.cli.client.name_completion import CATEGORY, PACKAGE
 from vetro.cli.offline.checking import findings_of_upload
 from vetro.cli.offline.new_package import new
-from vetro.cli.terminal.choices import choose
+from vetro.cli.offline.package_creation import create
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     done,
@@ -35,7 +43,7 @@ from vetro.cli.terminal.output import (
 )
 
 if TYPE_CHECKING:
-    from vetro.muranopl import PackageSource
+    pass
 
 WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
 USED = "--force deletes a package that environments use; they go on with it."
@@ -56,6 +64,7 @@ def package() -> None:
 
 
 package.add_command(new)
+package.add_command(create)
 
 
 @package.command("build")
@@ -110,6 +119,7 @@ def refuse_bad_manifests(paths: Sequence[Path]) -> None:
 @PUBLIC
 @CATEGORIES
 @exists_option("abort", asks=True)
+@exists_option("skip", name="--dep-exists-action", what="a required one")
 @json_option
 def import_(
     sources: tuple[str, ...],
@@ -119,6 +129,7 @@ def import_(
     public: bool,
     category: tuple[str, ...],
     exists_action: str,
+    dep_exists_action: str,
 ) -> None:
     """Upload packages (SOURCES: zips, directories, addresses, or names in a repository).
 
@@ -132,8 +143,9 @@ def import_(
 
     paths = [Path(source) for source in sources]
     if repo_url or any(is_address(source) for source in sources):
+        actions = exists_action, dep_exists_action
         _import_with_requirements(
-            sources, repo_url, version, public, category, exists_action, images=not no_images
+            sources, repo_url, version, public, category, actions, images=not no_images
         )
         return
     refuse_bad_manifests(paths)
@@ -152,7 +164,7 @@ def _import_with_requirements(
     version: str | None,
     public: bool,
     category: Sequence[str],
-    exists_action: str,
+    actions: tuple[str, str],
     *,
     images: bool,
 ) -> None:
@@ -167,7 +179,7 @@ def _import_with_requirements(
 
     paths = [Path(source) for source in sources]
     refuse_bad_manifests([path for path in paths if path.exists()])
-    with PackageImport.opened(repo_url, exists_action, public, category, images) as work:
+    with PackageImport.opened(repo_url, *actions, public, category, images) as work:
         roots: list[Package] = []
         for source, path in zip(sources, paths, strict=True):
             try:
@@ -206,50 +218,6 @@ def save(
         found = [work.find(name, version) for name in names]
         work.run([one for one in found if one is not None])
         work.finish("saved")
-
-
-def newest_with_class(connection: Connection, class_name: str, package_name: str | None) -> str:
-    """The version spec of the newest package of the catalog that has a class; else that of a class
-    without a version, as those of the class library are."""
-    from vetro.packages import Version
-
-    params = {"catalog": "true", "class_name": class_name}
-    if package_name:
-        params["fqn"] = package_name
-    rows = connection.get("/v1/catalog/packages", params=params)["packages"]
-    versions = [Version.parse(str(row["version"])) for row in rows]
-    return f"={max(versions)}" if versions else "=0"
-
-
-class CatalogPackages:
-    """A `PackageResolver` over the packages that the catalog lets this project use."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
-        """The newest version that satisfies the spec, downloaded."""
-        return self._newest({"fqn": name}, spec)
-
-    def find_class(
-        self, class_name: str, spec: str, project_id: str | None
-    ) -> PackageSource | None:
-        """The same by one of its classes."""
-        return self._newest({"class_name": class_name}, spec)
-
-    def _newest(self, params: dict[str, str], spec: str) -> PackageSource | None:
-        from vetro.packages import Version, VersionSpec, open_package
-
-        wanted = VersionSpec(spec)
-        answer = self.connection.get("/v1/catalog/packages", params={"catalog": "true", **params})
-        fitting = [
-            row for row in answer["packages"] if Version.parse(str(row["version"])) in wanted
-        ]
-        if not fitting:
-            return None
-        row = max(fitting, key=lambda item: Version.parse(str(item["version"])))
-        path = f"/v1/catalog/packages/{segment(str(row['id']))}/download"
-        return open_package(self.connection.request("GET", path).content)
 
 
 @package.command("form", short_help="Show the form of a package.")
@@ -351,102 +319,26 @@ def schema(
         emit_json(connection.request("GET", path, params=params, hint=WHICH).json())
 
 
-@package.command("list")
+@package.command("list", short_help="List packages, all or those that are asked for.")
 @click.option("--search", help="Words to look for in names, descriptions, tags, classes.")
-@click.option("--category", type=CATEGORY, help="Only this category.")
+@click.option("--name", help="Only those that people see under this name.")
+@click.option("--fqn", metavar="NAME", help="Only those of this full name.")
+@click.option("--class-name", help="Only those with this class.")
+@click.option("--type", "type_", metavar="TYPE", help="Only Application, or only Library.")
+@click.option("--category", type=CATEGORY, multiple=True, help="Only these categories.")
+@click.option("--tag", multiple=True, help="Only those with one of these tags.")
+@click.option("--owned", is_flag=True, help="Only those of this project.")
+@click.option("--include-disabled", is_flag=True, help="Also those that cannot be deployed.")
+@click.option("--limit", type=click.IntRange(min=0), default=0, help="At most so many [0: all].")
+@click.option("--marker", metavar="ID", help="Only those behind this one, in the list's order.")
 @json_option
-def list_(search: str | None, category: str | None) -> None:
-    """List the packages this project may use."""
-    given = {"search": search, "category": category}
+def list_(limit: int, type_: str | None, **given: Any) -> None:
+    """List the packages this project may use, all or those for which every option given holds."""
+    wanted: dict[str, Any] = {"type": type_, **given}
+    params = {name: "true" if value is True else value for name, value in wanted.items() if value}
     with Connection() as connection:
-        rows = all_packages(connection, **{name: text for name, text in given.items() if text})
+        rows = all_packages(connection, limit, **params)
     emit_rows(rows, COLUMNS)
-
-
-def all_packages(connection: Connection, **more: str) -> list[dict[str, Any]]:
-    """Every package that the project sees, page by page; ``more`` query parameters filter."""
-    rows: list[dict[str, Any]] = []
-    params: dict[str, Any] = {"catalog": "true", "limit": 100, **more}
-    while True:
-        page = connection.get("/v1/catalog/packages", params=params)
-        rows.extend(page["packages"])
-        if not page.get("next_marker") or not page["packages"]:
-            return rows
-        params["marker"] = page["next_marker"]
-
-
-def versions_of(
-    rows: Sequence[dict[str, Any]], name_or_id: str, version: str | None
-) -> list[dict[str, Any]]:
-    """The package with this id, or all versions (or the one) of that name, newest first.
-
-    A name is the full one, or the last part of it or the displayed one when only one package has it.
-    """
-    from vetro.packages import Version
-
-    for row in rows:
-        if row["id"] == name_or_id:
-            return [row]
-    wanted = name_or_id.lower()
-    found = [row for row in rows if row["fully_qualified_name"] == name_or_id] or [
-        row
-        for row in rows
-        if wanted in (row["name"].lower(), row["fully_qualified_name"].rsplit(".", 1)[-1].lower())
-    ]
-    full_names = sorted({row["fully_qualified_name"] for row in found})
-    if len(full_names) > 1:
-        fail(f"Several packages are called '{name_or_id}'", f"Packages: {', '.join(full_names)}.")
-    # A project's own package stands before a public one of its version.
-    found.sort(key=lambda row: (Version.parse(row["version"]), not row["is_public"]), reverse=True)
-    if version is None or not found:
-        return found
-    try:
-        exact = Version.parse(version)
-    except ValueError as error:
-        fail(str(error), exit_code=2)
-    fitting = [row for row in found if Version.parse(row["version"]) == exact]
-    if not fitting:
-        known = ", ".join(str(row["version"]) for row in found)
-        fail(f"There is no version {version} of {full_names[0]}", f"Versions: {known}.")
-    return fitting
-
-
-def find_package(
-    connection: Connection,
-    name_or_id: str,
-    version: str | None = None,
-    *,
-    include_disabled: bool = False,
-) -> dict[str, Any]:
-    """The package with this id, or the newest version (or this one) of that name."""
-    more = {"include_disabled": "true"} if include_disabled else {}
-    rows = all_packages(connection, **more)
-    found = versions_of(rows, name_or_id, version)
-    return found[0] if found else no_package(rows, name_or_id)
-
-
-def choose_package(connection: Connection, name_or_id: str, version: str | None) -> dict[str, Any]:
-    """The package to change or delete: asks which when several versions have the name."""
-    own = all_packages(connection, include_disabled="true", owned="true")
-    rows = own
-    found = versions_of(own, name_or_id, version)
-    if not found:
-        # An administrator may change those of others; whoever may not is told so by the service.
-        rows = all_packages(connection, include_disabled="true")
-        found = versions_of(rows, name_or_id, version)
-    if not found:
-        no_package(rows, name_or_id)
-
-    def label(row: dict[str, Any]) -> str:
-        return f"{row['version']} (id {row['id']}{', public' if row['is_public'] else ''})"
-
-    return choose(found, found[0]["fully_qualified_name"], label, "Say --version, or name its id.")
-
-
-def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
-    """End the command: nothing is called so."""
-    names = ", ".join(sorted({row["fully_qualified_name"] for row in rows})) or "none"
-    fail(f"There is no package '{name_or_id}'", f"Packages: {names}.")
 
 
 @package.command("show", short_help="Show one package, its form fields and its actions.")
@@ -477,16 +369,21 @@ def show(name_or_id: str, version: str | None) -> None:
         emit_rows(found["actions"], [("CLASS", "class"), ("ACTION", "call")])
 
 
-@package.command("download")
+@package.command("download", short_help="Write a package's archive to a file.")
 @click.argument("name_or_id", type=PACKAGE)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @VERSION
 @json_option
-def download(name_or_id: str, file: Path, version: str | None) -> None:
-    """Write a package's archive, as it was uploaded, to FILE."""
+def download(name_or_id: str, file: Path | None, version: str | None) -> None:
+    """Write a package's archive, as it was uploaded, to FILE; without one into a pipe."""
+    if file is None and sys.stdout.isatty():
+        fail("An archive is nothing for a terminal", "Name a FILE, or send it on with '>'.", 2)
     with Connection() as connection:
         row = find_package(connection, name_or_id, version, include_disabled=True)
         response = connection.request("GET", f"/v1/catalog/packages/{row['id']}/download")
+    if file is None:
+        sys.stdout.buffer.write(response.content)
+        return
     file.write_bytes(response.content)
     emit_object({"package": row["fully_qualified_name"], "file": str(file)})
 

@@ -36,6 +36,14 @@ timeout_option = click.option(
 )
 
 
+def latest_deployment(connection: Connection, environment_id: str) -> dict[str, Any]:
+    """The newest deployment of an environment."""
+    rows = connection.get(f"/v1/environments/{environment_id}/deployments")["deployments"]
+    if not rows:
+        fail("This environment was never deployed", "Deploy it with 'vetro env deploy'.")
+    return max(rows, key=lambda row: (row["started"] or row["created"], row["created"]))
+
+
 def print_report(report: dict[str, Any]) -> None:
     """One report as a line: time of day, mark, text, and its details below."""
     if wants_json():

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import click
 
-from vetro.cli.catalog.package import WHICH, newest_with_class
+from vetro.cli.catalog.package import WHICH
+from vetro.cli.catalog.package_lookup import newest_with_class
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import (
     await_deployment,

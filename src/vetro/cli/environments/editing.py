@@ -44,15 +44,16 @@ def find_application(services: list[dict[str, Any]], wanted: str) -> int:
 
 @contextmanager
 def session_and_services(
-    connection: Connection, environment: dict[str, Any]
+    connection: Connection, environment: dict[str, Any], given: str | None = None
 ) -> Generator[tuple[dict[str, str], list[dict[str, Any]]]]:
-    """The headers that name the session, and its applications as they are stored.
+    """The headers that name the session (the ``given`` one, else the user's), and its applications as
+    they are stored.
 
     A session that was opened for the block is removed again when the block fails: an environment in
     which nothing was changed does not wait for a deployment.
     """
-    there = open_session_of(connection, environment, create_one=False)
-    session = open_session_of(connection, environment) or ""
+    there = given or open_session_of(connection, environment, create_one=False)
+    session = given or open_session_of(connection, environment) or ""
     try:
         headers = {"X-Configuration-Session": session}
         services = connection.get(f"/v1/environments/{environment['id']}/services", headers=headers)

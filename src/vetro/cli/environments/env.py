@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from typing import Any, cast
 from urllib.parse import quote
 
 import click
 
 from vetro.cli.catalog.forms import Wizard
-from vetro.cli.catalog.package import find_package
+from vetro.cli.catalog.package_lookup import find_package
 from vetro.cli.client.connection import Connection, find_environment, segment
-from vetro.cli.client.deployment_progress import follow_deployment, timeout_option, wait_option
+from vetro.cli.client.deployment_progress import (
+    follow_deployment,
+    latest_deployment,
+    timeout_option,
+    wait_option,
+)
 from vetro.cli.client.name_completion import ENVIRONMENT, PACKAGE
 from vetro.cli.environments.applications import (
     application_row,
     emit_applications,
     show_applications,
 )
+from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.objects import (
     Checker,
-    application_name,
-    is_machine,
-    objects_of,
     set_path,
 )
 from vetro.cli.environments.patching import patch, session
 from vetro.cli.environments.sessions import (
-    forget_session,
+    SESSION,
     open_session_of,
     opened_sessions,
     post_unless_pending,
@@ -37,10 +41,9 @@ from vetro.cli.environments.sessions import (
 from vetro.cli.environments.setting_completion import FORM_FIELD, PROPERTY
 from vetro.cli.environments.transfer import export, import_
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
-from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import (
-    counted,
     done,
     emit_json,
     emit_object,
@@ -68,19 +71,30 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-for command in (upgrade, export, import_, patch, session):
+for command in (upgrade, export, import_, patch, session, destroy):
     env.add_command(command)
 
 
 @env.command("create")
 @click.argument("name")
 @click.option("--region", help="The region it is built in.")
+@click.option("--join-net-id", "network", metavar="ID", help="Join this network (or its name).")
+@click.option("--join-subnet-id", "subnet", metavar="ID", help="Join this subnet of it.")
 @json_option
-def create(name: str, region: str | None) -> None:
+def create(name: str, region: str | None, network: str | None, subnet: str | None) -> None:
     """Create an empty environment NAME."""
     body: dict[str, Any] = {"name": name}
     if region:
         body["region"] = region
+    if subnet and not network:
+        fail("--join-subnet-id is a part of a network", "Name the network with --join-net-id.", 2)
+    if network:
+        joined = {
+            "?": {"id": uuid.uuid4().hex, "type": "io.murano.resources.ExistingNeutronNetwork"},
+            "internalNetworkName": network,
+            "internalSubnetworkName": subnet,
+        }
+        body["defaultNetworks"] = {"environment": joined, "flat": None}
     with Connection() as connection:
         row = connection.request("POST", "/v1/environments", json=body).json()
     emit_object(row, None if wants_json() else ["id", "name", "version", "created"])
@@ -88,11 +102,14 @@ def create(name: str, region: str | None) -> None:
 
 @env.command("list")
 @click.option("--all-projects", is_flag=True, help="Of every project (administrators).")
+@click.option("--project", metavar="ID", help="Of this project (administrators).")
 @json_option
-def list_(all_projects: bool) -> None:
+def list_(all_projects: bool, project: str | None) -> None:
     """List environments."""
     with Connection() as connection:
-        params = {"all_tenants": "true"} if all_projects else {}
+        params = {"tenant": project} if project else {}
+        if all_projects:
+            params = {"all_tenants": "true"}
         rows = connection.get("/v1/environments", params=params)["environments"]
         newer = upgradable(connection)
     for row in rows:
@@ -103,15 +120,20 @@ def list_(all_projects: bool) -> None:
 
 @env.command("show", short_help="Show an environment and its applications.")
 @click.argument("environment", type=ENVIRONMENT)
+@SESSION
+@click.option("--only-apps", is_flag=True, help="Print the applications alone, as JSON.")
 @secrets_option
 @json_option
-def show(environment: str) -> None:
+def show(environment: str, session: str | None, only_apps: bool) -> None:
     """Show ENVIRONMENT (name or id) and its applications."""
     with Connection() as connection:
         row = find_environment(connection, environment)
-        session = open_session_of(connection, row, create_one=False)
+        session = session or open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
         value = shown(connection.get(f"/v1/environments/{row['id']}", headers=headers))
+        if only_apps:
+            emit_json(value["services"])
+            return
         held = opened_sessions(connection, row)
         versions = newer_by_id(connection, row, headers)
     if wants_json():
@@ -273,14 +295,6 @@ def remove(environment: str, application: str) -> None:
     done(f"Removed {name}; deploy to make it so", removed=service)
 
 
-def latest_deployment(connection: Connection, environment_id: str) -> dict[str, Any]:
-    """The newest deployment of an environment."""
-    rows = connection.get(f"/v1/environments/{environment_id}/deployments")["deployments"]
-    if not rows:
-        fail("This environment was never deployed", "Deploy it with 'vetro env deploy'.")
-    return max(rows, key=lambda row: (row["started"] or row["created"], row["created"]))
-
-
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
 @click.argument("environment", type=ENVIRONMENT)
 @wait_option
@@ -290,18 +304,25 @@ def latest_deployment(connection: Connection, environment_id: str) -> dict[str, 
     is_flag=True,
     help="Also when other sessions hold changes; they can be taken over afterwards.",
 )
+@SESSION
 @json_option
-def deploy(environment: str, wait: bool, seconds: float | None, leave_pending: bool) -> None:
+def deploy(
+    environment: str,
+    wait: bool,
+    seconds: float | None,
+    leave_pending: bool,
+    session: str | None,
+) -> None:
     """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
 
     When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
-        session = open_session_of(connection, row)
+        used = segment(session or open_session_of(connection, row) or "")
         post_unless_pending(
             connection,
-            f"/v1/environments/{row['id']}/sessions/{session}/deploy",
+            f"/v1/environments/{row['id']}/sessions/{used}/deploy",
             agreed=leave_pending,
             question="Deploy without them? They stay, and can be taken over afterwards",
             option="--leave-pending",
@@ -387,53 +408,6 @@ def follow(environment: str) -> None:
         sys.exit(follow_deployment(connection, row, deployment["id"]))
 
 
-@env.command("destroy", short_help="Remove an environment and everything it made.")
-@click.argument("environment", type=ENVIRONMENT)
-@click.option("--abandon", is_flag=True, help="Forget it; leave its machines as they are.")
-@yes_option
-@wait_option
-@json_option
-def destroy(environment: str, abandon: bool, wait: bool) -> None:
-    """Remove ENVIRONMENT and everything it made: its machines and what is on their disks."""
-    with Connection() as connection:
-        row = find_environment(connection, environment)
-        agree(what_is_lost(connection, row, abandon=abandon), "Destroy it")
-        params = {"abandon": "true"} if abandon else {}
-        connection.request("DELETE", f"/v1/environments/{row['id']}", params=params)
-        forget_session(row)
-        if abandon or not wait:
-            what = "abandoned" if abandon else "is being deleted"
-            done(f"Environment {row['name']} {what}", environment=row["name"], state=what)
-            return
-        remaining = connection.get("/v1/environments")["environments"]
-        if any(item["id"] == row["id"] for item in remaining):
-            deployment = latest_deployment(connection, row["id"])
-            code = follow_deployment(connection, row, deployment["id"])
-            if code:
-                sys.exit(code)
-        done(f"Environment {row['name']} is gone", environment=row["name"], state="gone")
-
-
-def what_is_lost(connection: Connection, environment: dict[str, Any], *, abandon: bool) -> str:
-    """What goes with an environment, in words: applications, machines, changes that wait."""
-    services = connection.get(f"/v1/environments/{environment['id']}")["services"]
-    names = [str(application_name(one) or one["?"]["id"]) for one in services]
-    machines = [node["name"] for one in services for _, node in objects_of(one) if is_machine(node)]
-    held = opened_sessions(connection, environment)
-    waiting = [one["summary"] for one in held if one["changes"]]
-    parts = [
-        f"{counted(len(names), 'application')} ({some_of(names)})" if names else "",
-        "" if abandon or not machines else f"{counted(len(machines), 'machine')} and their disks",
-        f"changes that wait ({'; '.join(waiting)})" if waiting else "",
-        "its history",
-    ]
-    left = f"; its machines ({len(machines)}) stay, and nothing knows them any more"
-    return (
-        f"Environment {environment['name']} would be {'forgotten' if abandon else 'destroyed'} with"
-        f" {', '.join(part for part in parts if part)}{left if abandon and machines else ''}"
-    )
-
-
 @env.command("rename")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("name")
@@ -452,14 +426,16 @@ def rename(environment: str, name: str) -> None:
 @click.argument("environment", type=ENVIRONMENT)
 @click.option("--path", default="/", help="A part of the model, for example /services.")
 @click.option("--raw", is_flag=True, help="Print a text as it is, without quotes.")
+@click.option("--session", metavar="ID", help="As this session has it, not as it was deployed.")
 @json_option
-def model(environment: str, path: str, raw: bool) -> None:
+def model(environment: str, path: str, raw: bool, session: str | None) -> None:
     """Print the object model of ENVIRONMENT as JSON."""
     with Connection() as connection:
         row = find_environment(connection, environment)
         value = connection.request(
             "GET",
             f"/v1/environments/{row['id']}/model/{quote(path.lstrip('/'), safe='/')}",
+            headers={"X-Configuration-Session": session} if session else None,
             hint="A path is made of keys, ids of objects and positions: /services/0/name.",
         ).json()
     if raw and isinstance(value, str):

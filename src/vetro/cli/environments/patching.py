@@ -12,7 +12,7 @@ import click
 from vetro.cli.client.connection import Connection, find_environment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.editing import session_and_services
-from vetro.cli.environments.sessions import open_session_of
+from vetro.cli.environments.sessions import SESSION, open_session_of
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import done, emit_json, emit_object, fail, json_option, wants_json
 
@@ -24,8 +24,9 @@ _PLACE = re.compile(r"===id(\d+)===")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("file", type=click.File(encoding="utf-8"), default="-")
 @click.option("--model", is_flag=True, help="Paths begin at the model, not at its applications.")
+@SESSION
 @json_option
-def patch(environment: str, file: Any, model: bool) -> None:
+def patch(environment: str, file: Any, model: bool, session: str | None) -> None:
     """Change the applications of ENVIRONMENT by a JSON Patch in FILE, by default standard input.
 
     Paths begin at the list of applications ('/0/port', '/-'); each ===id1=== in a text is replaced by a
@@ -43,7 +44,7 @@ def patch(environment: str, file: Any, model: bool) -> None:
     with Connection() as connection:
         row = find_environment(connection, environment)
         base = f"/v1/environments/{row['id']}"
-        with session_and_services(connection, row) as (headers, services):
+        with session_and_services(connection, row, session) as (headers, services):
             if model:
                 content = json.dumps(steps).encode()
                 given = {**headers, "Content-Type": MODEL_PATCH}

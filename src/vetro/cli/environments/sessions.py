@@ -20,6 +20,10 @@ from vetro.cli.terminal.documents import read_json
 from vetro.cli.terminal.output import fail
 from vetro.http.client import SyncResponse
 
+SESSION = click.option(
+    "--session", metavar="ID", help="Another session than the one that commands change."
+)
+
 
 def opened_sessions(connection: Connection, environment: dict[str, Any]) -> list[dict[str, Any]]:
     """The opened sessions of an environment with the changes they hold, newest first."""

@@ -52,7 +52,7 @@ class FormField(Setting):
 
     def known(self, connection: Connection, params: dict[str, Any]) -> dict[str, str]:
         """The fields of the form."""
-        from vetro.cli.catalog.package import find_package
+        from vetro.cli.catalog.package_lookup import find_package
         from vetro.packages import FormError, load_form
 
         if not params.get("package"):

@@ -50,7 +50,9 @@ class OpenStackRegions:
             session = self._settings.keystone.session(given, region)
             self._sessions.push_async_callback(session.close)
             patience = Patience(self._settings.openstack.away_seconds)
-            heat = HeatStacks(session, HeatSettings(patience=patience), self._delegation["token"])
+            heat = HeatStacks(
+                session, HeatSettings(patience=patience), self._delegation.get("token", "")
+            )
             self._open[region] = (heat, NeutronDirectory(session, patience=patience))
         return self._open[region]
 

@@ -36,11 +36,14 @@ def place_of(settings: IdentitySection) -> KeystonePlace:
     return KeystonePlace(settings.url, settings.region, settings.interface, settings.answer_seconds)
 
 
-def delegations_of(settings: IdentitySection, hours: float) -> KeystoneDelegations:
-    """What lets tasks act as their users at the Keystone of the settings, for so many hours."""
+def delegations_of(
+    settings: IdentitySection, hours: float, *, tokens: bool = True
+) -> KeystoneDelegations:
+    """What lets tasks act as their users at the Keystone of the settings, for so many hours. ``tokens``:
+    with their tokens, too."""
     from vetro.identity.keystone.delegation import KeystoneDelegations
 
-    return KeystoneDelegations(service_session(settings), place_of(settings), hours)
+    return KeystoneDelegations(service_session(settings), place_of(settings), hours, tokens=tokens)
 
 
 def keystone_of(settings: IdentitySection) -> KeystoneTokens | None:

@@ -1,7 +1,7 @@
 """Acting as a user for longer than their token lives: an application credential for each task.
 
 Only stacks are created with the token itself: Heat makes a trust of its own then, and Keystone refuses that
-to whoever signed in with an application credential or a trust (decision 0336).
+to whoever signed in with an application credential or a trust (decisions 0336 and 0393).
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ log = structlog.get_logger(__name__)
 
 
 class KeystoneDelegations:
-    """`Delegations` at a Keystone. ``session``: Vetro's own; ``hours``: the life of a credential."""
+    """`Delegations` at a Keystone. ``session``: Vetro's own; ``hours``: the life of a credential; ``tokens``:
+    whether a task gets its user's token, too."""
 
     def __init__(
         self,
         session: Session,
         place: KeystonePlace,
         hours: float,
+        *,
+        tokens: bool = True,
     ) -> None:
         self.session = session
         self.place = place
         self.hours = hours
+        self.tokens = tokens
 
     async def grant(self, principal: Principal) -> dict[str, str]:
         """An application credential of the caller for the project of the token; empty for Vetro's own
@@ -76,7 +80,7 @@ class KeystoneDelegations:
             "secret": made["secret"],
             "user_id": principal.user_id,
             "project_id": principal.project_id,
-            "token": principal.token,
+            **({"token": principal.token} if self.tokens else {}),
         }
 
     async def revoke(self, delegation: dict[str, str]) -> None:
