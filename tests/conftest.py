@@ -67,6 +67,19 @@ async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncI
             await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture
+def postgres_database() -> Iterator[str]:
+    """The address of an empty PostgreSQL database, for a test that needs just that."""
+    if POSTGRES_URL is None:
+        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
+    name = f"t{secrets.token_hex(8)}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    yield POSTGRES_URL.rsplit("/", 1)[0] + f"/{name}"
+    with psycopg.connect(POSTGRES_URL, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Name a failed test at once: a long run need not end to be mended."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:

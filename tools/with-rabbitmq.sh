@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Runs a command with a throw-away RabbitMQ broker: VETRO_TEST_RABBITMQ_URL names it. Nothing is left behind.
+# Runs a command with a throw-away RabbitMQ broker: VETRO_TEST_RABBITMQ_URL names it, ..._MANAGEMENT its
+# management API, ..._TLS_PORT and ..._CA its port for TLS and the certificate behind it. ..._HOME is its directory:
+# `pid` there is its process, `start` starts it again after that was killed. Nothing is left behind.
 set -euo pipefail
 server=/usr/lib/rabbitmq/bin/rabbitmq-server
 if [ ! -x "$server" ]; then
@@ -21,9 +23,20 @@ free_port() {
   python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 port=$(free_port)
+tls=$(free_port)
+management=$(free_port)
 epmd=$(free_port)
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$root/key.pem" -out "$root/ca.pem" \
+  -addext "subjectAltName=IP:127.0.0.1,DNS:localhost" 2>/dev/null
+chmod 644 "$root/key.pem"
+echo "[rabbitmq_management]." > "$root/enabled_plugins"
 cat > "$root/rabbitmq.conf" <<CONF
 listeners.tcp.1 = 127.0.0.1:$port
+listeners.ssl.1 = 127.0.0.1:$tls
+ssl_options.certfile = $root/ca.pem
+ssl_options.keyfile = $root/key.pem
+management.tcp.ip = 127.0.0.1
+management.tcp.port = $management
 log.console = false
 log.file.level = warning
 vm_memory_high_watermark.relative = 0.2
@@ -31,26 +44,30 @@ disk_free_limit.absolute = 50MB
 CONF
 broker=
 cleanup() {
-  if [ -n "$broker" ]; then
-    kill "$broker" 2>/dev/null || true
-    wait "$broker" 2>/dev/null || true
-  fi
+  # Whoever started it last.
+  kill "$(cat "$root/pid" 2>/dev/null)" $broker 2>/dev/null || true
+  wait $broker 2>/dev/null || true
   ERL_EPMD_PORT=$epmd epmd -kill >/dev/null 2>&1 || true
   rm -rf "$root"
 }
 trap cleanup EXIT
 # A node of its own: no name, no port and no directory is shared with a broker of the machine. Erlang's
 # register of nodes (epmd) is started with it, on a port of its own too, and outlives it unless ended.
-env -i PATH="$PATH" HOME="$root" LANG=C.UTF-8 \
-  RABBITMQ_NODENAME="vetro-$port@localhost" \
-  RABBITMQ_CONFIG_FILE="$root/rabbitmq.conf" \
-  RABBITMQ_BASE="$root" RABBITMQ_MNESIA_BASE="$root/mnesia" RABBITMQ_LOG_BASE="$root/log" \
-  RABBITMQ_ENABLED_PLUGINS_FILE="$root/enabled_plugins" \
-  RABBITMQ_PID_FILE="$root/pid" \
-  RABBITMQ_DIST_PORT="$(free_port)" \
-  ERL_EPMD_PORT="$epmd" ERL_EPMD_ADDRESS=127.0.0.1 \
-  RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 1:1 +sbwt none" \
-  "${run_as[@]}" "$server" > "$root/out" 2>&1 &
+cat > "$root/start" <<START
+#!/bin/sh
+exec env -i PATH="$PATH" HOME="$root" LANG=C.UTF-8 \\
+  RABBITMQ_NODENAME="vetro-$port@localhost" \\
+  RABBITMQ_CONFIG_FILE="$root/rabbitmq.conf" \\
+  RABBITMQ_BASE="$root" RABBITMQ_MNESIA_BASE="$root/mnesia" RABBITMQ_LOG_BASE="$root/log" \\
+  RABBITMQ_ENABLED_PLUGINS_FILE="$root/enabled_plugins" \\
+  RABBITMQ_PID_FILE="$root/pid" \\
+  RABBITMQ_DIST_PORT="$(free_port)" \\
+  ERL_EPMD_PORT="$epmd" ERL_EPMD_ADDRESS=127.0.0.1 \\
+  RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 1:1 +sbwt none" \\
+  ${run_as[*]} "$server"
+START
+chmod 755 "$root/start"
+"$root/start" > "$root/out" 2>&1 &
 broker=$!
 ready() {
   python3 - "$port" <<'PYTHON'
@@ -78,6 +95,8 @@ if ! ready 2>/dev/null; then
   exit 1
 fi
 export VETRO_TEST_RABBITMQ_URL="amqp://guest:guest@127.0.0.1:$port/"
+export VETRO_TEST_RABBITMQ_MANAGEMENT="http://127.0.0.1:$management"
+export VETRO_TEST_RABBITMQ_TLS_PORT="$tls" VETRO_TEST_RABBITMQ_CA="$root/ca.pem" VETRO_TEST_RABBITMQ_HOME="$root"
 status=0
 "$@" || status=$?
 exit $status

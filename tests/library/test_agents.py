@@ -407,6 +407,26 @@ async def test_guests_behind_a_broker(lab: Any, tmp_path: Path) -> None:
     assert door.results_forgotten
 
 
+async def test_guests_with_users_of_their_own(lab: Any) -> None:
+    """Each logs in with its own name and credential, and packages do not learn the service's login."""
+    lab.cloud.options |= {
+        "rabbitmq.host": "broker.example", "rabbitmq.login": "service", "rabbitmq.password": "s",
+        "rabbitmq.management_url": "https://broker.example:15671",
+    }  # fmt: skip
+    lab.add_class(ROOM)
+    room = lab.application("room", "test.Room", vms=[lab.instance()])
+    model = await lab.deploy(lab.environment(room))
+    ((broker, _), door) = next(iter(lab.cloud.doors.items()))
+    assert (broker.login, broker.password) == ("service", "s")
+    config = agent_config(lab)
+    assert (config["login"], config["result_exchange"]) == ("eenv-hvm", "eenv-hvm")
+    assert config["password"] == door.credentials["eenv-hvm"]
+    settings = lab.cloud.settings()
+    assert [settings.config("rabbitmq", key) for key in ("login", "password")] == [None, None]
+    await lab.destroy(model)
+    assert door.credentials == {}
+
+
 async def test_each_region_has_its_own_broker(lab: Any) -> None:
     """A region that names a broker uses it; the others keep the mailboxes."""
     lab.class_configs = {

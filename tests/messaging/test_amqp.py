@@ -7,10 +7,8 @@ import json
 import os
 import secrets
 import ssl
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +19,9 @@ import pytest
 from aio_pika.exceptions import ChannelNotFoundEntity
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from tests.messaging.guests import running_agent
 from tests.waiting import eventually
 
-from vetro.guest.build import build_archive
 from vetro.messaging import BrokerDoor, BrokerSettings, BrokerUnreachable, DuplicateMessage
 from vetro.messaging.mailboxes import Mailboxes
 
@@ -322,27 +320,6 @@ async def test_a_queue_that_expired_is_declared_again(
     assert (await (await channel.get_queue(queue)).get(no_ack=True)).message_id == "m8"
 
 
-@asynccontextmanager
-async def _agent(folder: Path, queue: str, door: BrokerDoor, key: str) -> AsyncIterator[Process]:
-    archive = build_archive(folder / "vetro-guest.pyz")
-    broker = urlsplit(URL or "")
-    config = folder / "agent.conf"
-    config.write_text(
-        f"[DEFAULT]\nstorage = {folder}/storage\nengine_key = {key}\n[mailbox]\nurl =\n"
-        f"[rabbitmq]\nhost = {broker.hostname}\nport = {broker.port}\n"
-        f"input_queue = {queue}\nresult_routing_key = {door.results}\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(archive), "--config-file", str(config)
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
 async def test_the_real_guest_agent(
     make: Callable[..., BrokerDoor], pipe: Pipe, tmp_path: Path, queue: str
 ) -> None:
@@ -354,7 +331,7 @@ async def test_the_real_guest_agent(
     )
     await door.declare(queue)
     text = public.decode().strip().replace("\n", "\n\t")
-    async with _agent(tmp_path, queue, door, text):
+    async with running_agent(tmp_path, queue, door, text):
         for number in range(3):
             plan = {
                 "FormatVersion": "2.0.0", "ID": f"p{number}", "Stamp": number + 1,
@@ -428,7 +405,7 @@ async def test_the_real_guest_agent_and_large_results(
     script = "#!/bin/sh\nyes | head -c 100000\necho the end\nexit 3\n"
     files = {"file": {"Name": "f.sh", "BodyType": "Text", "Body": script}}
     scripts = {"f": {"Type": "Application", "EntryPoint": "file"}}
-    async with _agent(tmp_path, queue, door, ""):
+    async with running_agent(tmp_path, queue, door):
         for name, body in (("cut", "return f()"), ("data", "return 'x' * 20000")):
             plan = {
                 "FormatVersion": "2.0.0", "ID": name, "Body": body, "Files": files,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -14,7 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from tests.networks import unused_number
 from tests.waiting import until
@@ -225,17 +223,3 @@ def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
             return installation
 
         yield start
-
-
-@pytest.fixture
-def postgres_database() -> Iterator[str]:
-    """The address of a PostgreSQL database for services that share it."""
-    url = os.environ.get("VETRO_TEST_POSTGRES_URL")
-    if url is None:
-        pytest.skip("VETRO_TEST_POSTGRES_URL is not set; tools/with-postgres.sh sets it")
-    name = f"shared{secrets.token_hex(6)}"
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    yield url.rsplit("/", 1)[0] + f"/{name}"
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -22,10 +22,10 @@ Columns = dict[str, dict[str, str]]
 
 def take_back(database: Path, sets: Sequence[MigrationSet], directory: Path) -> list[str]:
     """Bring a SQLite file, which nobody has open, one migration back; the revisions taken back."""
-    older = [_without_the_newest(one, directory) for one in sets]
+    older = [without_the_newest(one, directory) for one in sets]
     taken = [one.revisions()[-1] for one in sets if len(one.revisions()) > 1]
-    before = _columns(asyncio.run(_made(directory / "before", older)))
-    now = _columns(asyncio.run(_made(directory / "now", sets)))
+    before = _columns(asyncio.run(made(directory / "before", older)))
+    now = _columns(asyncio.run(made(directory / "now", sets)))
     for table, columns in before.items():
         assert now[table].items() >= columns.items(), f"{table}: more than additions since {taken}"
     with closing(sqlite3.connect(database)) as connection, connection:
@@ -56,7 +56,8 @@ def take_back(database: Path, sets: Sequence[MigrationSet], directory: Path) -> 
     return taken
 
 
-def _without_the_newest(one: MigrationSet, directory: Path) -> MigrationSet:
+def without_the_newest(one: MigrationSet, directory: Path) -> MigrationSet:
+    """A room's migrations but the newest."""
     revisions = one.revisions()
     if len(revisions) < 2:
         return one
@@ -67,7 +68,8 @@ def _without_the_newest(one: MigrationSet, directory: Path) -> MigrationSet:
     return MigrationSet(one.room, copy)
 
 
-async def _made(directory: Path, sets: Sequence[MigrationSet]) -> Path:
+async def made(directory: Path, sets: Sequence[MigrationSet]) -> Path:
+    """The file of a database with these migrations."""
     directory.mkdir()
     file = directory / "made.db"
     database = await Database.open(f"sqlite:///{file}", data_dir=directory)

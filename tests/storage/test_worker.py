@@ -203,3 +203,29 @@ async def test_one_turn_can_be_asked_for(database: Database) -> None:
     with pytest.raises(ValueError, match="bad"):
         await worker.once()
     assert not await worker.once()
+
+
+async def test_a_draining_worker_ends_what_it_runs(database: Database) -> None:
+    """It takes nothing more, waits for what runs, and returns; one that runs nothing returns at once."""
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def run(lease: Lease) -> None:
+        began.set()
+        await go.wait()
+        await done(database, lease)
+
+    def worker(name: str) -> Worker:
+        return Worker(LeaseQueue(database, name), 2, run, owner="w", ttl_seconds=LONG)
+
+    draining, idle = worker("q"), worker("nothing")
+    await put(database, "running")
+    async with working(draining, idle) as tasks:
+        await began.wait()
+        for one in (draining, idle):
+            one.drain()
+        await put(database, "left")
+        await tasks[1]
+        assert not tasks[0].done()
+        go.set()
+        await tasks[0]
+    assert await keys(database) == {"left"}

@@ -85,6 +85,8 @@ class EnginePool:
         # A successor on this machine recognises our leases by host name and data directory.
         self.owner_prefix = owner_prefix(settings.data_dir)
         self.owner = owner_of(settings.data_dir)
+        self._taking: list[Worker] = []
+        self._draining = False
 
     def prepare(self) -> None:
         """Fork the zygote."""
@@ -101,12 +103,21 @@ class EnginePool:
         """Take tasks and calls until cancelled; then end running workers and fail their tasks."""
         rooms = Environments(database)
         await self.recover(rooms)
+        self._taking = [self._tasks_worker(rooms), calls_worker(self, rooms)]
+        if self._draining:
+            return
         try:
             async with asyncio.TaskGroup() as parts:
-                parts.create_task(self._tasks_worker(rooms).work(), name="engine tasks")
-                parts.create_task(calls_worker(self, rooms).work(), name="engine calls")
+                for worker in self._taking:
+                    parts.create_task(worker.work(), name=f"engine {worker.queue.name}")
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
+
+    def drain(self) -> None:
+        """Take nothing more; `run` returns when what runs has ended."""
+        self._draining = True
+        for worker in self._taking:
+            worker.drain()
 
     def _tasks_worker(self, rooms: Environments) -> Worker:
         async def run(lease: Lease) -> None:

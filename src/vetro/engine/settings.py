@@ -14,7 +14,7 @@ from vetro.messaging import BrokerSettings, MailboxSection, RabbitmqSection
 from vetro.openstack import KeystonePlace, OpenstackSection
 
 if TYPE_CHECKING:
-    from vetro.storage import Keyring
+    from vetro.storage import Keyring, PostgresUse
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class EngineSection:
     """How many of them one project may have; 0: all but one."""
     worker_memory: int = 2048
     """MiB that one deployment, or one static action, may use; 0: without bound."""
+    drain_seconds: float = 600.0
+    """How long a `vetro engine` that is told to stop lets its deployments go on; what runs then is marked as
+    interrupted. A second signal ends it at once.
+    """
     task_seconds: float = 0.0
     """Seconds that one deployment may take; then it is cancelled. 0: without bound."""
     model_limit: int = 16 * 2**20
@@ -89,14 +93,14 @@ class NetworkSection:
 class EngineSettings:
     """Settings of an engine pool and of the class library.
 
-    ``compute_url`` and ``service_key``: how stacks reach the compute service; ``mailbox_url``:
-    where guests find their mailboxes. ``signing_key``: the private key for execution plans, by
-    default one in the data directory, created when it is missing; engines that share guests, but
-    not a data directory, need the same key. ``class_configs``: a directory of values for properties
-    of classes (muranopl.md §6). ``stack_timeout``: seconds for one operation on a stack,
-    ``stack_busy_timeout`` for waiting until other operations on it have ended. ``key_file`` has the
-    keys that seal stored values; without it nothing is sealed. The other parts are sections of the
-    settings file, as they are.
+    ``database_…``: how each deployment uses PostgreSQL (`vetro.storage.PostgresUse`). ``compute_url``
+    and ``service_key``: how stacks reach the compute service; ``mailbox_url``: where guests find their
+    mailboxes. ``signing_key``: the private key for execution plans, by default one in the data
+    directory, created when it is missing; engines that share guests, but not a data directory, need the
+    same key. ``class_configs``: a directory of values for properties of classes (muranopl.md §6).
+    ``stack_timeout``: seconds for one operation on a stack, ``stack_busy_timeout`` for waiting until
+    other operations on it have ended. ``key_file`` has the keys that seal stored values; without it
+    nothing is sealed. The other parts are sections of the settings file, as they are.
     """
 
     database_url: str
@@ -113,6 +117,8 @@ class EngineSettings:
     openstack: OpenstackSection = field(default_factory=OpenstackSection)
     signing_key: Path | None = None
     key_file: Path | None = None
+    database_connections: int = 4
+    database_listen_url: str = ""
     class_configs: Path = Path("/etc/murano/class-configs")
     stack_timeout: float = 3600.0
     stack_busy_timeout: float = 1800.0
@@ -149,7 +155,10 @@ class EngineSettings:
             "ssl_version",
             "insecure",
         )
-        return broker.reached({"host": host, **{key: region.get(key) for key in own_of_region}})
+        said = {"host": host, **{key: region.get(key) for key in own_of_region}}
+        if host != own:
+            said["management_url"] = ""  # that of another broker
+        return broker.reached(said)
 
     @property
     def most_per_project(self) -> int:
@@ -160,6 +169,13 @@ class EngineSettings:
     def code_cache_directory(self) -> Path:
         """Where compiled classes are kept from run to run."""
         return Path(self.engine.code_cache or self.data_dir / "code-cache")
+
+    @property
+    def database_use(self) -> PostgresUse:
+        """How a deployment uses PostgreSQL."""
+        from vetro.storage import PostgresUse
+
+        return PostgresUse(self.database_connections, self.database_listen_url)
 
     @property
     def keyring(self) -> Keyring | None:
@@ -185,8 +201,9 @@ class EngineSettings:
                 # Without a broker: the host name under which guests find this service.
                 "host": broker.host or urlsplit(self.mailbox_url).hostname,
                 "port": broker.port,
-                "login": broker.login,
-                "password": broker.password,
+                # Regions tell packages what guests log in with: never this, where guests have users.
+                "login": None if broker.management_url else broker.login,
+                "password": None if broker.management_url else broker.password,
                 "virtual_host": broker.virtual_host,
                 "ssl": broker.ssl,
                 "ssl_version": broker.ssl_version,

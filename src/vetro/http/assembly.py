@@ -56,6 +56,8 @@ class Assembly:
         self.cors = cors
         self.trust_proxy = trust_proxy
         self.readings = readings
+        self.stopping = False
+        """Whether ``/readyz`` tells load balancers to send requests elsewhere."""
         self._operations: dict[str, Operation] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -177,6 +179,8 @@ class Assembly:
 
     async def _readyz(self) -> tuple[int, bytes, str]:
         problems = dict(await self.readiness()) if self.readiness else {}
+        if self.stopping:
+            problems["service"] = "it stops: send requests to another"
         body = msgspec.json.encode(
             {"status": "not ready" if problems else "ready", "waiting_on": problems}
         )

@@ -27,11 +27,13 @@ async def serve(
     limits: ConnectionLimits | None = None,
     entrance: Admission | None = None,
     alive: bool = False,
+    announce_seconds: float = 0.0,
 ) -> None:
     """Serve until ``stop`` is set (or the task is cancelled); then finish gracefully.
 
-    New connections are refused at once, long polls and event streams end, and requests in flight
-    have ``drain_seconds`` to finish. The life spans of the faces enclose the serving, unless they
+    First ``/readyz`` says for ``announce_seconds`` that it will stop. Then new connections are refused, long
+    polls and event streams end, and requests in flight have ``drain_seconds`` to finish. The life
+    spans of the faces enclose the serving, unless they
     are ``alive`` already, because the faces are served elsewhere in this process. ``limits``: the
     limits for connections and clients' time; ``entrance`` counts connections together with other
     servers of the process (without it, the process's limit of descriptors is raised and this server
@@ -41,11 +43,23 @@ async def serve(
     if entrance is None:
         raise_descriptor_limit()
         entrance = admission(limits, each_address=not assembly.trust_proxy)
-    async with contextlib.nullcontext() if alive else assembly.running():
+    async with contextlib.AsyncExitStack() as stack:
+        if not alive:
+            await stack.enter_async_context(assembly.running())
+        closing = asyncio.Event()
+
+        async def announce() -> None:
+            await stop.wait()
+            assembly.stopping = True
+            await asyncio.sleep(announce_seconds)
+            closing.set()
+
+        announcing = asyncio.create_task(announce(), name="announce stop")
+        stack.callback(announcing.cancel)
         await serve_application(
             assembly,
             listeners,
-            stop,
+            closing,
             entrance=entrance,
             limits=limits,
             drain_seconds=drain_seconds,

@@ -7,13 +7,13 @@ nothing: a plan that may not have reached the broker is published again (the gue
 its stamp), a result waits in its queue for the next engine that consumes it, and a waiter for a
 result is woken in whichever process it is.
 
-A door has one connection, which is opened at the first use and opened again when it is lost.
+A door has one connection, which is opened at the first use and opened again when it is lost. Queues,
+exchanges and users are then made again at their next use: the broker may have been replaced.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from vetro.messaging.accounts import GuestAccounts
 from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
@@ -45,8 +46,9 @@ RESULT_LIMIT_HEADER = "result-limit"
 class BrokerDoor:
     """``MessageTransport`` for the guests of one region: ``results`` is their result queue.
 
-    Guests log in with the broker's account, so a mailbox behind this door has no credential.
-    Errors: ``ValueError`` for invalid TLS settings.
+    With ``settings.management_url`` each guest has a user of its own, whose password is its credential;
+    else guests log in with the service's account and have none. Errors: ``ValueError`` for invalid TLS
+    settings.
     """
 
     def __init__(self, mailboxes: Mailboxes, settings: BrokerSettings, results: str) -> None:
@@ -54,6 +56,8 @@ class BrokerDoor:
         self.settings = settings
         self.results = results
         self._tls = settings.tls()  # an error here is permanent: raise it at once
+        self._accounts = GuestAccounts(settings) if settings.management_url else None
+        self._granted: set[str] = set()
         self._serving: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self._up = asyncio.Event()
@@ -65,26 +69,42 @@ class BrokerDoor:
     async def declare(self, queue: str) -> None:
         """Make the mailbox, and its queue at the broker. Errors: ``BrokerUnreachable``."""
         await self.mailboxes.declare(queue)
-        await self._insist(lambda connection: self._declare(connection, queue))
+        await self._insist(lambda connection: self._provide(connection, queue))
 
     async def issue_credential(self, queue: str) -> str:
-        """Declare the queue, so that the guest finds it; there is no token."""
+        """Make what the guest needs at the broker; the password of its user, "" without one."""
+        self._granted.discard(queue)
         await self.declare(queue)
-        return ""
+        return "" if self._accounts is None else await self.mailboxes.issue_credential(queue)
+
+    def broker_user(self, queue: str) -> str:
+        """The guest's own user; "" when guests share the service's."""
+        return "" if self._accounts is None else queue
 
     async def rotate_credential(self, queue: str) -> str:
-        """Do nothing: the account belongs to the broker."""
-        return ""
+        """A new password; connections with the former one are closed. "" without an own user."""
+        if self._accounts is None:
+            return ""
+        await self.revoke(queue)
+        return await self.issue_credential(queue)
 
     async def revoke(self, queue: str) -> None:
-        """Do nothing: a guest loses access with its queue."""
+        """Remove the guest's user, which closes its connections. Errors: ``BrokerUnreachable``."""
+        if self._accounts is not None:
+            await self.mailboxes.revoke(queue)
+            self._granted.discard(queue)
+            accounts = self._accounts
+            await self._insist(lambda _: accounts.remove(queue))
 
     async def delete(self, queue: str) -> None:
-        """Remove the mailbox and its queue. An unreachable broker is not waited for: a queue
-        without a consumer expires there."""
+        """Remove the mailbox, its queue and its user. An unreachable broker is not waited for: a queue
+        without a consumer expires there, and its user reaches nothing else."""
         await self.mailboxes.delete(queue)
-        with contextlib.suppress(BrokerUnreachable):
-            await self._insist(lambda connection: _remove(connection, queue), attempts=2)
+        self._granted.discard(queue)
+        try:
+            await self._insist(lambda connection: self._remove(connection, queue), attempts=2)
+        except BrokerUnreachable as error:
+            _log.warning("guest_left_at_broker", queue=queue, error=str(error))
 
     async def queues_of(self, prefix: str) -> list[str]:
         """The guests' queues whose names begin with a text, sorted."""
@@ -154,7 +174,7 @@ class BrokerDoor:
         await self.close()  # a consumer would declare it again
         try:
             async with asyncio.timeout(_SHORT), await self._connect() as connection:
-                await _remove(connection, self.results)
+                await _remove_queue(connection, self.results)
         except _failures() as error:
             _log.warning("result_queue_left", queue=self.results, error=str(error))
 
@@ -179,6 +199,7 @@ class BrokerDoor:
         while True:
             try:
                 async with await self._connect() as connection:
+                    self._granted.clear()
                     await self._declare(connection, self.results)
                     self._connection = connection
                     self._up.set()
@@ -212,7 +233,13 @@ class BrokerDoor:
     async def _take(self, message: AbstractIncomingMessage) -> None:
         """Store a result, then acknowledge it to the broker."""
         try:
-            await self.mailboxes.accept_brokered(self.results, message.body, message.message_id)
+            await self.mailboxes.accept_brokered(
+                self.results,
+                message.body,
+                message.message_id,
+                # Only the guest itself may write to the exchange of its name.
+                (message.exchange or "") if self._accounts is not None else "",
+            )
         except StorageError as error:
             _log.warning("result_not_stored", error=str(error))
             await asyncio.sleep(_FIRST_PAUSE)
@@ -260,6 +287,28 @@ class BrokerDoor:
             # It exists with other arguments, from another version or an operator: use it as it is.
             _log.info("queue_declared_otherwise", queue=queue)
 
+    async def _provide(self, connection: AbstractConnection, queue: str) -> None:
+        """Make what a guest needs at the broker, as far as this connection does not know it to be there."""
+        await self._declare(connection, queue)
+        if self._accounts is None or queue in self._granted:
+            return
+        from aio_pika import ExchangeType
+
+        password = await self.mailboxes.issue_credential(queue)
+        async with connection.channel() as channel:
+            exchange = await channel.declare_exchange(queue, ExchangeType.FANOUT, durable=True)
+            results = await channel.get_queue(self.results, ensure=False)
+            await results.bind(exchange)
+        await self._accounts.grant(queue, password)
+        self._granted.add(queue)
+
+    async def _remove(self, connection: AbstractConnection, queue: str) -> None:
+        if self._accounts is not None:
+            await self._accounts.remove(queue)
+            async with connection.channel() as channel:
+                await channel.exchange_delete(queue)
+        await _remove_queue(connection, queue)
+
     async def _publish(
         self,
         connection: AbstractConnection,
@@ -270,7 +319,7 @@ class BrokerDoor:
         import aio_pika
 
         # Declare it again: the broker removes a queue that was unused for long.
-        await self._declare(connection, queue)
+        await self._provide(connection, queue)
         headers: dict[str, Any] = {RESULT_LIMIT_HEADER: self.mailboxes.settings.sizes.result_limit}
         if plan.signature is not None:
             headers["signature"] = bytearray(plan.signature)
@@ -330,6 +379,6 @@ def _refusals() -> tuple[type[Exception], ...]:
     return (AuthenticationError, ProbableAuthenticationError)
 
 
-async def _remove(connection: AbstractConnection, queue: str) -> None:
+async def _remove_queue(connection: AbstractConnection, queue: str) -> None:
     async with connection.channel() as channel:
         await channel.queue_delete(queue)

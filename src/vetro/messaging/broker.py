@@ -19,7 +19,8 @@ class BrokerSettings:
 
     ``queue_expires``: how long the broker keeps an unused queue (0: for ever). ``quorum_queues``:
     replicated queues, for a broker of several nodes. ``patience``: how long an unreachable broker
-    is tried before that is an error.
+    is tried before that is an error. ``management_url``: its management API, by which each guest has a
+    user of its own; empty: guests share this login.
     """
 
     host: str
@@ -33,6 +34,7 @@ class BrokerSettings:
     ca_certs: str = ""
     queue_expires: float = 86_400.0
     quorum_queues: bool = False
+    management_url: str = ""
     patience: float = 60.0
 
     def __repr__(self) -> str:
@@ -42,8 +44,10 @@ class BrokerSettings:
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS context for the broker; ``None`` without TLS. Errors: ``ValueError``."""
-        if not self.ssl:
-            return None
+        return self.trust() if self.ssl else None
+
+    def trust(self) -> ssl.SSLContext:
+        """What the broker's certificate is checked with. Errors: ``ValueError``."""
         if self.ca_certs and not Path(self.ca_certs).is_file():
             raise ValueError(f"[rabbitmq] ca_certs: there is no file {self.ca_certs}")
         context = ssl.create_default_context(cafile=self.ca_certs or None)

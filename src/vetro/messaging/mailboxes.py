@@ -129,6 +129,10 @@ class Mailboxes:
         await self.declare(queue)
         return await self.credentials.issue(queue)
 
+    def broker_user(self, queue: str) -> str:
+        """ "": guests on HTTP need no user of a broker."""
+        return ""
+
     async def rotate_credential(self, queue: str) -> str:
         """A new token; the former one stops working. Raises `UnknownMailbox`."""
         return await self.credentials.rotate(queue)
@@ -325,19 +329,22 @@ class Mailboxes:
         """
         await self._results.take(guest.queue, body, message_id)
 
-    async def accept_brokered(self, results: str, body: bytes, message_id: str | None) -> None:
-        """Store a result that came over a broker, which does not name the sender.
+    async def accept_brokered(
+        self, results: str, body: bytes, message_id: str | None, sender: str = ""
+    ) -> None:
+        """Store a result that came over a broker.
 
-        It is attributed to the guest that its plan was sent to. An unusable one is a dead letter of
-        that guest, or of the result queue `results` when the plan is unknown. The waiter for a
-        refused result (too large, malformed) gets an error result in its place.
+        ``sender``: the queue of the guest that the broker knows to have sent it; an answer to another
+        guest's plan is refused then. Without one it is attributed to the guest that its plan was sent to.
+        An unusable one is a dead letter of that guest, or of the result queue `results` when the plan is
+        unknown. The waiter for a refused result (too large, malformed) gets an error result in its place.
         """
         source = source_of(body, message_id)
+        calls = tables.calls.c
         async with self.db.read() as tx:
-            found = await tx.execute(
-                select(tables.calls.c.queue).where(tables.calls.c.message_id == (source or ""))
-            )
-            queue = found.scalar_one_or_none()
+            found = await tx.execute(select(calls.queue).where(calls.message_id == (source or "")))
+            asked = found.scalar_one_or_none()
+        queue = sender or asked
         if queue is not None:
             await self.record_contacts({queue: self.db.clock.now()})
         try:

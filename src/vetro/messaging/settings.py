@@ -47,6 +47,11 @@ class RabbitmqSection:
     """Do not check the broker's certificate."""
     quorum_queues: bool = False
     """Declare replicated queues, for a broker of several nodes."""
+    management_url: str = ""
+    """Address of RabbitMQ's management API, such as `https://broker.example:15671`: each guest then has
+    a user of its own, which reaches nothing but its queue. `login` needs the tag `administrator`. Empty:
+    guests share `login`.
+    """
 
     def reached(self, said: Mapping[str, Any] | None = None) -> BrokerSettings:
         """How the broker is reached; ``said``: what a region has of its own."""

@@ -48,6 +48,10 @@ class MessageTransport(Protocol):
         """
         ...
 
+    def broker_user(self, queue: str) -> str:
+        """The guest's own user at a broker, whose password is its credential; "" without one."""
+        ...
+
     async def rotate_credential(self, queue: str) -> str:
         """A new secret; the former one stops working at once."""
         ...

@@ -67,6 +67,7 @@ async def serve_alone(
         [listener],
         stop,
         drain_seconds=settings.server.drain_seconds,
+        announce_seconds=settings.server.announce_seconds,
         on_ready=lambda: print(started, flush=True),
         limits=limits,
         entrance=admission(limits, each_address=not settings.server.trust_proxy),

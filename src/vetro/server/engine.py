@@ -25,6 +25,9 @@ from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
 
+OF_A_DEPLOYMENT = 4
+"""Connections to PostgreSQL that one deployment has at most: it waits for most of its time."""
+
 
 def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> EngineSettings:
     """The settings of the engines of this process. Errors: ``StartError``."""
@@ -32,6 +35,8 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
     shared = settings.shared_dir
     return EngineSettings(
         database_url=settings.database_url,
+        database_connections=min(settings.server.database_connections, OF_A_DEPLOYMENT),
+        database_listen_url=settings.server.database_listen_url,
         data_dir=settings.data_dir,
         compute_url=compute_url,
         service_key=data_directory.secret(shared / "service-key"),
@@ -134,11 +139,14 @@ async def _work(
 ) -> None:
     from vetro.http import admission, assemble, serve
 
-    run, stop = RunLog("engine"), asyncio.Event()
+    run, stop, hurry, over = RunLog("engine"), *(asyncio.Event() for _ in range(3))
 
     def told(number: signal.Signals) -> None:
-        run.stopping(f"signal {number.name}")
-        stop.set()
+        if stop.is_set():
+            hurry.set()
+        else:
+            run.stopping(f"signal {number.name}")
+            stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told, number)
@@ -154,7 +162,8 @@ async def _work(
         notifying = Notifying(settings)
         print(f"Vetro engine: {settings.engine.workers} deployments at a time", flush=True)
         async with asyncio.TaskGroup() as parts:
-            ending = [parts.create_task(pool.run(database), name="engine")]
+            engine = parts.create_task(pool.run(database), name="engine")
+            ending = [engine]
             # The ends of deployments are told by whoever ends them; what exists, by `vetro api`.
             if notifying.notifications is not None:
                 ending.append(parts.create_task(notifying.notifications.run()))
@@ -164,7 +173,7 @@ async def _work(
                 watched = serve(
                     assemble([], readiness=partial(missing, database)),
                     [page],
-                    stop,
+                    over,
                     drain_seconds=1,
                     limits=limits,
                     entrance=admission(limits, each_address=False),
@@ -172,6 +181,15 @@ async def _work(
                 parts.create_task(watched, name="metrics")
             with notifying.told():
                 await stop.wait()
-            for one in ending:
+                # Others take the deployments that wait; those that run here end here.
+                pool.drain()
+                second = asyncio.create_task(hurry.wait())
+                await asyncio.wait(
+                    (engine, second),
+                    timeout=settings.engine.drain_seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            for one in (*ending, second):
                 one.cancel()
+            over.set()
         run.stopped()

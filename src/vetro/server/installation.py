@@ -67,6 +67,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Database]:
             settings.database_url,
             data_dir=settings.data_dir,
             keyring=Keyring(settings.shared_dir / KEYS),
+            use=settings.database_use,
         )
     except (StorageError, OSError) as error:
         if isinstance(error, OSError) and error.errno in data_directory.OF_THE_DISK:

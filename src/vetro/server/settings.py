@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
@@ -31,6 +31,9 @@ from vetro.messaging import MailboxSection, NotificationsSection, RabbitmqSectio
 from vetro.node import NodeSection
 from vetro.openstack import OpenstackSection
 from vetro.repository import RepositorySection
+
+if TYPE_CHECKING:
+    from vetro.storage import PostgresUse
 
 
 class SettingsError(Exception):
@@ -65,10 +68,20 @@ class ServerSection:
     """`postgresql://USER:PASSWORD@HOST/NAME`, or `sqlite:////PATH`; empty: `vetro.db` in the data
     directory.
     """
+    database_listen_url: str = ""
+    """The same database at the PostgreSQL server itself, when `database_url` is that of a pooler such as
+    PgBouncer (transaction mode does); empty: `database_url`.
+    """
+    database_connections: int = 20
+    """The most connections to PostgreSQL of one process, besides one that waits for notifications."""
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
     log_format: str = "console"
     """`console` for people, `json` for programs: one object a line."""
+    announce_seconds: float = 0.0
+    """How long before it refuses connections a service that is told to stop says so at `/readyz` (503): as
+    long as a load balancer in front of it takes to notice.
+    """
     drain_seconds: float = 20.0
     """Seconds that requests in flight get to finish when the service is told to stop."""
     debug: bool = False
@@ -138,6 +151,13 @@ class Settings:
         """The directory for what services on one database have together."""
         given = self.server.shared_dir
         return Path(given).expanduser().absolute() if given else self.data_dir
+
+    @property
+    def database_use(self) -> PostgresUse:
+        """How PostgreSQL is used."""
+        from vetro.storage import PostgresUse
+
+        return PostgresUse(self.server.database_connections, self.server.database_listen_url)
 
     @property
     def database_url(self) -> str:

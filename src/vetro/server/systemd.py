@@ -24,6 +24,9 @@ PARTS = {
     "broker": "broker",
     "node": "node",
 }
+STOP_SECONDS = 60
+ENGINE_STOP_SECONDS = 660
+"""An engine lets its deployments go on for `engine.drain_seconds`."""
 #: They make containers, networks and mounts: a service without root's rights has only plain processes.
 ROOT = ("up", "node")
 
@@ -39,7 +42,7 @@ ExecStart={program} {command} --config {config} --data-dir {data}
 Restart=on-failure
 RestartSec=2
 LimitNOFILE=65536
-TimeoutStopSec=60
+TimeoutStopSec={stop}
 {rights}
 [Install]
 WantedBy=multi-user.target
@@ -153,6 +156,7 @@ def unit_of(part: str, places: Places, data: Path) -> str:
         command=PARTS[part],
         config=places.config / "vetro.toml",
         data=data,
+        stop=ENGINE_STOP_SECONDS if part == "engine" else STOP_SECONDS,
         rights=rights,
     )
 

@@ -197,6 +197,7 @@ class _Up:
                     [main],
                     stop,
                     drain_seconds=self.settings.server.drain_seconds,
+                    announce_seconds=self.settings.server.announce_seconds,
                     limits=self.limits,
                     entrance=entrance,
                 ),

@@ -32,6 +32,7 @@ from vetro.storage.migrate import (
     pending_migrations,
 )
 from vetro.storage.notify import Subscription
+from vetro.storage.postgres_use import PostgresUse
 from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
@@ -59,6 +60,7 @@ __all__ = [
     "ManualClock",
     "MigrationError",
     "MigrationSet",
+    "PostgresUse",
     "QueueLoad",
     "Renewal",
     "SealedBytes",

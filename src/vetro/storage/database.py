@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import structlog
-from sqlalchemy import Connection, CursorResult, Executable, event, text
+from sqlalchemy import Connection, CursorResult, Executable, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -33,8 +33,14 @@ from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageError, explain
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
+from vetro.storage.postgres_use import PostgresUse, check_hearing, open_pool
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import ReadingCompiler, ReadingConnection, WholeStatementConnection
+from vetro.storage.sqlite_driver import (
+    ReadingCompiler,
+    ReadingConnection,
+    WholeStatementConnection,
+    prepare,
+)
 from vetro.storage.steady import SteadyTime
 from vetro.storage.types import Json
 
@@ -42,7 +48,6 @@ if TYPE_CHECKING:
     from vetro.storage.postgres_listener import PostgresListener
 
 log = structlog.get_logger(__name__)
-BUSY_TIMEOUT_MS = 30_000
 CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
 
@@ -158,13 +163,14 @@ class Database:
         data_dir: Path | None = None,
         clock: Clock | None = None,
         keyring: Keyring | None = None,
+        use: PostgresUse | None = None,
     ) -> Database:
         """Open ``sqlite:///absolute/path`` or ``postgresql://…``.
 
         ``data_dir`` holds the sockets for notifications between processes on SQLite; without it
         they are kept beside the database file. ``keyring`` seals the columns of ``Sealed…`` types;
-        without it they are stored in clear. Errors: ``DatabaseUnavailable`` says what is wrong,
-        ``StorageError`` for any other kind of URL.
+        without it they are stored in clear. ``use``: of PostgreSQL.
+        Errors: ``DatabaseUnavailable`` says what is wrong, ``StorageError`` for any other kind of URL.
         """
         if url.startswith("sqlite:///"):
             database = cls._sqlite(url, clock or SystemClock())
@@ -174,7 +180,10 @@ class Database:
             )
         elif url.startswith(("postgresql://", "postgres://")):
             database = cls._postgresql(
-                url.split("://", 1)[1], clock or SystemClock(), application_name(keyring)
+                url.split("://", 1)[1],
+                clock or SystemClock(),
+                application_name(keyring),
+                use or PostgresUse(),
             )
         else:
             scheme = url.split(":", 1)[0]
@@ -216,21 +225,15 @@ class Database:
         readers = create_async_engine(
             driver_url, pool_size=4, max_overflow=12, **how(ReadingConnection)
         )
-        _prepare_sqlite(writers, query_only=False)
-        _prepare_sqlite(readers, query_only=True)
+        prepare(writers, query_only=False)
+        prepare(readers, query_only=True)
         readers.dialect.statement_compiler = ReadingCompiler
         return cls(url, clock, writers=writers, readers=readers)
 
     @classmethod
-    def _postgresql(cls, rest: str, clock: Clock, application: str) -> Database:
+    def _postgresql(cls, rest: str, clock: Clock, application: str, use: PostgresUse) -> Database:
         url = f"postgresql://{rest}"
-        engine = create_async_engine(
-            f"postgresql+psycopg://{rest}",
-            pool_size=10,
-            max_overflow=10,
-            pool_pre_ping=True,
-            connect_args={"application_name": application},
-        )
+        engine = open_pool(f"postgresql+psycopg://{rest}", application, use)
         # A reading unit sees one snapshot, as on SQLite, and cannot write by mistake.
         readers = engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -239,7 +242,9 @@ class Database:
         from vetro.storage.postgres_listener import PostgresListener
 
         database = cls(url, clock, writers=engine, readers=readers)
-        database._listener = PostgresListener(url, NOTIFY_CHANNEL, database._switchboard)
+        database._listener = PostgresListener(
+            use.listen_url or url, NOTIFY_CHANNEL, database._switchboard
+        )
         return database
 
     async def _start(self) -> None:
@@ -250,6 +255,7 @@ class Database:
         self._file = self._file_id()
         if self._listener is not None:
             await self._listener.start()
+            await check_hearing(self)
         if self._datagrams is not None:
             self._datagrams.open()
 
@@ -461,23 +467,3 @@ def _keep_private(path: Path) -> None:
             log.warning(
                 "database_file_mode_tightened", effect="other users could read it", file=str(file)
             )
-
-
-def _prepare_sqlite(engine: AsyncEngine, *, query_only: bool) -> None:
-    """Configure every connection: WAL, foreign keys, our own BEGIN."""
-
-    def on_connect(connection: Any, _record: Any) -> None:
-        # SQLAlchemy's asyncio adapter: the driver must not open transactions by itself.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        # A crash of the process loses nothing; a power failure may lose the last commits, but does
-        # not corrupt the database (docs/decisions/0010-sqlite-durability.md).
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        if query_only:
-            cursor.execute("PRAGMA query_only=ON")
-        cursor.close()
-
-    event.listen(engine.sync_engine, "connect", on_connect)

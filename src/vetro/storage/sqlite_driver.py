@@ -14,9 +14,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
 import aiosqlite
+from sqlalchemy import event
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from vetro.storage.errors import CANNOT_WRITE, StorageError
+
+BUSY_TIMEOUT_MS = 30_000
 
 Rows = list[Any]
 
@@ -148,3 +152,23 @@ def _run(connection: sqlite3.Connection, sql: str, parameters: Any, many: bool) 
         return _Done(cursor.description, cursor.rowcount, cursor.lastrowid, rows)
     finally:
         cursor.close()
+
+
+def prepare(engine: AsyncEngine, *, query_only: bool) -> None:
+    """Configure every connection: WAL, foreign keys, our own BEGIN."""
+
+    def on_connect(connection: Any, _record: Any) -> None:
+        # SQLAlchemy's asyncio adapter: the driver must not open transactions by itself.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        cursor.execute("PRAGMA journal_mode=WAL")
+        # A crash of the process loses nothing; a power failure may lose the last commits, but does
+        # not corrupt the database (docs/decisions/0010-sqlite-durability.md).
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        if query_only:
+            cursor.execute("PRAGMA query_only=ON")
+        cursor.close()
+
+    event.listen(engine.sync_engine, "connect", on_connect)

@@ -51,12 +51,18 @@ class Worker:
         self._shown = shown
         self._running: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
+        self._draining = False
+
+    def drain(self) -> None:
+        """Claim nothing more; `work` returns when the running ones have ended."""
+        self._draining = True
+        self._ended.set()
 
     async def work(self) -> None:
         """Claim and run until cancelled; the running ones are then cancelled and waited for."""
         self._show()
         try:
-            while True:
+            while not self._draining:
                 self._ended.clear()
                 if self._slots is not None and len(self._running) >= self._slots:
                     await self._ended.wait()
@@ -76,6 +82,8 @@ class Worker:
                 self._running.add(task)
                 self._show()
                 task.add_done_callback(self._end)
+            if self._running:
+                await asyncio.wait(self._running)
         finally:
             for task in self._running:
                 task.cancel()

@@ -89,7 +89,8 @@ class Agent:
         return services.settings.mailbox_url
 
     def mailbox_token(self, ctx: CallContext) -> str:
-        """The guest's credential; always the same until it is revoked. '' where there is a broker.
+        """The guest's credential; always the same until it is revoked. '' where guests share the login of
+        a broker.
 
         That it was issued is in the journal, what it is never: it is asked for again instead.
         """
@@ -101,12 +102,18 @@ class Agent:
         ctx.effect("agent.credential", {"queue": self._queue}, issue)
         return ctx.wait(transport.issue_credential(self._queue))
 
+    def broker_user(self, ctx: CallContext) -> str:
+        """The guest's own user at its broker, with the credential as password; '' where it has none.
+
+        The exchange that this user sends results to has the same name.
+        """
+        return self._reached(services_of(ctx)).broker_user(self._queue)
+
     def release(self, ctx: CallContext) -> None:
         """The guest is gone: its credential and its mailbox as well."""
         transport = self._reached(services_of(ctx))
 
         async def remove() -> None:
-            await transport.revoke(self._queue)
             await transport.delete(self._queue)
 
         ctx.effect("agent.release", {"queue": self._queue}, remove)

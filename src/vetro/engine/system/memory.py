@@ -72,6 +72,8 @@ class MemoryTransport:
     before: list[Unfinished] = field(default_factory=list[Unfinished])
     """The plans that ``progress`` and ``unfinished`` report as unfinished."""
     results_forgotten: bool = False
+    own_users: bool = False
+    """Whether guests have users of their own, as at a broker with a management API."""
     _results: dict[str, bytes] = field(default_factory=dict[str, bytes])
     _issued: int = 0
 
@@ -85,6 +87,10 @@ class MemoryTransport:
         if queue not in self.credentials:
             await self.rotate_credential(queue)
         return self.credentials[queue]
+
+    def broker_user(self, queue: str) -> str:
+        """The guest's user."""
+        return queue if self.own_users else ""
 
     async def rotate_credential(self, queue: str) -> str:
         """A new token."""
@@ -274,7 +280,8 @@ class MemoryCloud:
         def guest(queue: str, plan: dict[str, Json]) -> Json:
             return self.transport.guest(queue, plan)
 
-        return self.doors.setdefault((broker, results), MemoryTransport(guest))
+        made = MemoryTransport(guest, own_users=bool(broker.management_url))
+        return self.doors.setdefault((broker, results), made)
 
     async def exists(self, project_id: str, kind: str, id_: str) -> bool:
         """Whether there is such a volume snapshot or backup."""

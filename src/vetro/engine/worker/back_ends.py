@@ -148,7 +148,10 @@ async def back_ends(
     the environment's last run used. ``delegation``: what the run acts as its user with.
     """
     opened = database or await Database.open(
-        settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
+        settings.database_url,
+        data_dir=settings.data_dir,
+        keyring=settings.keyring,
+        use=settings.database_use,
     )
     # A program may name any uuid: the compute service admits only resources of this project.
     client = ComputeClient(settings.compute_url, settings.service_key, project_id=project_id)

@@ -147,7 +147,10 @@ async def run_task(
     ``orders``: the socket over which the pool may cancel the task.
     """
     database = await Database.open(
-        settings.database_url, data_dir=settings.data_dir, keyring=settings.keyring
+        settings.database_url,
+        data_dir=settings.data_dir,
+        keyring=settings.keyring,
+        use=settings.database_use,
     )
     try:
         reports = TaskReports(Environments(database), task)

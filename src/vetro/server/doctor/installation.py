@@ -99,7 +99,7 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         return
     shown = f"SQLite in {url.database}" if kept else f"PostgreSQL at {url.host}/{url.database}"
     try:
-        database = await Database.open(settings.database_url)
+        database = await Database.open(settings.database_url, use=settings.database_use)
     except (StorageError, OSError) as failed:
         yield error(
             "database",
@@ -222,13 +222,15 @@ def _named(settings: Settings) -> Iterator[tuple[str, str, int]]:
     """The other services that the settings name: subject, host, port."""
     if settings.rabbitmq.host:
         yield "rabbitmq.host", settings.rabbitmq.host, settings.rabbitmq.port
+        if settings.rabbitmq.management_url:
+            yield _place("rabbitmq.management_url", settings.rabbitmq.management_url)
     if settings.identity.url:
-        parts = urlsplit(settings.identity.url)
-        yield "identity.url", parts.hostname or "", parts.port or _port(parts.scheme)
+        yield _place("identity.url", settings.identity.url)
 
 
-def _port(scheme: str) -> int:
-    return 443 if scheme == "https" else 80
+def _place(subject: str, url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return subject, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 async def _reached(subject: str, host: str, port: int) -> Finding:
