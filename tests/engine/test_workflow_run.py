@@ -228,17 +228,25 @@ async def test_a_unit_that_is_removed_loses_its_credential(place: Place) -> None
     assert await place.mailboxes.queues_of("") == ["ee1-s1-u1", "ee10-s1-u2"]
 
 
+@pytest.mark.parametrize(
+    ("management", "login"),
+    [
+        ("", "guests in the open []"),
+        ("http://mq:15672", "ee1-s1-u1 token-1 [result_exchange=ee1-s1-u1\n]"),
+    ],
+)
 async def test_guests_of_an_installation_with_a_broker_are_reached_over_it(
-    place: Place, tmp_path: Path
+    place: Place, tmp_path: Path, management: str, login: str
 ) -> None:
-    """Plans go to the broker's queues, agents are told its address and login instead of a mailbox, and a
-    deletion removes the queues. Agent configurations of the installation win over those that ship.
+    """Plans go to the broker's queues, agents are told its address and login (or the user that each has of
+    its own) instead of a mailbox, and a deletion removes the queues. Agent configurations of the
+    installation win over those that ship.
     """
     (tmp_path / "Linux.template").write_text(
-        "%RABBITMQ_HOST%:%RABBITMQ_PORT% %RABBITMQ_USER% %RABBITMQ_PASSWORD% %RABBITMQ_INPUT_QUEUE% "
-        "%RESULT_QUEUE% [%MAILBOX_URL%%MAILBOX_TOKEN%]"
+        "%RABBITMQ_HOST%:%RABBITMQ_PORT% %RABBITMQ_INPUT_QUEUE% %RESULT_QUEUE% "
+        "[%MAILBOX_URL%%MAILBOX_TOKEN%] %RABBITMQ_USER% %RABBITMQ_PASSWORD% [%RESULT_EXCHANGE_OPTION%]"
     )
-    door = MemoryTransport()
+    door = MemoryTransport(own_users=bool(management))
     opened: list[tuple[str, str]] = []
 
     def brokers(broker: BrokerSettings, results: str) -> MemoryTransport:
@@ -248,7 +256,9 @@ async def test_guests_of_an_installation_with_a_broker_are_reached_over_it(
     place.services.brokers = brokers
     place.services.settings = replace(
         place.services.settings,
-        rabbitmq=RabbitmqSection(host="mq", login="guests", password="in the open"),
+        rabbitmq=RabbitmqSection(
+            host="mq", login="guests", password="in the open", management_url=management
+        ),
         engine=EngineSection(agent_config_dir=str(tmp_path), file_server="files.example.org"),
     )
     done = await place.run(telnet())
@@ -262,7 +272,7 @@ async def test_guests_of_an_installation_with_a_broker_are_reached_over_it(
     assert "files.example.org" in script
     (encoded,) = re.findall(r"echo '(\S+)' \| base64 -d > /etc/murano/agent.conf", script)
     assert base64.b64decode(encoded).decode() == (
-        "mq:5672 guests in the open ee1-s1-u1 -execution-results-ee1 []"
+        f"mq:5672 ee1-s1-u1 -execution-results-ee1 [] {login}"
     )
     await place.run(None, done.model["Objects"])
     assert (door.queues, door.results_forgotten) == (set(), True)

@@ -48,6 +48,9 @@ def prepare_user_data(
             "RABBITMQ_SSL": "true" if broker.ssl else "false",
             "RABBITMQ_INPUT_QUEUE": queue,
             "RESULT_QUEUE": result_queue_of(task.environment_id),
+            # Where guests share the broker's login these say nothing.
+            "RESULT_EXCHANGE_OPTION": "",
+            "RESULT_EXCHANGE_ELEMENT": "",
             **marks,
         },
     )

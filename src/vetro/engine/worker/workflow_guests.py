@@ -70,7 +70,6 @@ async def release(
         if queue not in kept:
 
             async def remove(queue: str = queue) -> None:
-                await transport.revoke(queue)
                 await transport.delete(queue)
 
             await effects.record("agent.release", {"queue": queue}, remove)

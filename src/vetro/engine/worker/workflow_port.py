@@ -316,7 +316,15 @@ class WorkflowPort:
             token = self._wait_or_end(self._transport.issue_credential(queue))
         except MessagingError as error:
             raise PortError(str(error), type(error).__name__) from error
+        user = self._transport.broker_user(queue)
+        own = {
+            "RABBITMQ_USER": user,
+            "RABBITMQ_PASSWORD": token,
+            "RESULT_EXCHANGE_OPTION": f"result_exchange={user}\n",
+            "RESULT_EXCHANGE_ELEMENT": f'<add key="rabbitmq.resultExchange" value="{user}"/>',
+        }
         return {
+            **(own if user else {}),
             "MAILBOX_URL": "" if brokered else services.settings.mailbox_url,
             "MAILBOX_TOKEN": "" if brokered else token,
             # Continuation lines of the INI file are indented.
