@@ -391,6 +391,7 @@ async def test_deploying(old: Old) -> None:
     assert found["reports"] == []
     assert (await old.ok("GET", "/lastStatus"))["lastStatuses"] == {made["id"]: None}
     assert await old.ok("GET", "/instance-statistics/raw") == []
+    assert await old.ok("GET", "/instance-statistics/raw/none") == []
     shown = await old.ok("GET", "")
     assert (shown["status"], shown["status_detail"]) == ("ready", "deploy failure")
     assert shown["services"][0]["units"][0]["id"] == unit

@@ -97,6 +97,7 @@ async def test_removal(api: Api) -> None:
         "/admin/scripts/%2e%2e/demoService-manifest.yaml",
         "/admin/scripts/Linux%2f..%2f..%2fx",
         "/admin/scripts/..%5cx",
+        "/admin/scripts/a%00b",
         "/admin/scripts/C:/x",
         "/admin/scripts/.hidden",
         "/admin/scripts/a%0Ab",

@@ -536,6 +536,7 @@ _V03 = (
     *("GET /sessions/{session_id}", "DELETE /sessions/{session_id}"),
     *("POST /sessions/{session_id}/deploy", "GET /deployments/{deployment_id}"),
     *("GET /instance-statistics/aggregated", "GET /instance-statistics/raw"),
+    "GET /instance-statistics/raw/{instance_id}",
     *(
         f"{verb} /services{path}"
         for verb in ("GET", "POST", "PUT", "DELETE")

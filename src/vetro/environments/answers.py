@@ -464,4 +464,5 @@ REPLIES = {
     f"GET {_V03}/lastStatus": Reply({"type": "object"}),
     f"GET {_V03}/instance-statistics/aggregated": Reply({"type": "array", "items": {}}),
     f"GET {_V03}/instance-statistics/raw": Reply({"type": "array", "items": {}}),
+    f"GET {_V03}/instance-statistics/raw/{{instance_id}}": Reply({"type": "array", "items": {}}),
 }

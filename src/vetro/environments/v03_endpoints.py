@@ -435,4 +435,10 @@ ENDPOINTS = [
         deployment_endpoints.aggregated_statistics,
     ),
     _endpoint("raw_statistics", "GET", _STATISTICS + "/raw", deployment_endpoints.raw_statistics),
+    _endpoint(
+        "raw_statistics_of_instance",
+        "GET",
+        _STATISTICS + "/raw/{instance_id}",
+        deployment_endpoints.raw_statistics,
+    ),
 ]

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
         raise_descriptor_limit,
     )
     from vetro.http.context import RequestContext, base_url, context_of, principal_of
-    from vetro.http.conventions import CATALOG_CONVENTIONS, COMPUTE_CONVENTIONS, Conventions
+    from vetro.http.conventions import (
+        CATALOG_CONVENTIONS,
+        COMPUTE_CONVENTIONS,
+        REPOSITORY_CONVENTIONS,
+        Conventions,
+    )
     from vetro.http.dashboard import ServicePart, dashboard_face
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
@@ -103,7 +108,9 @@ __getattr__ = import_when_used(
         "vetro.http.conditions": "IF_MATCH UNCONDITIONAL Condition with_tag",
         "vetro.http.connections": "LIMITED Admission ConnectionLimits admission raise_descriptor_limit",
         "vetro.http.context": "RequestContext base_url context_of principal_of",
-        "vetro.http.conventions": "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS Conventions",
+        "vetro.http.conventions": (
+            "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS REPOSITORY_CONVENTIONS Conventions"
+        ),
         "vetro.http.description": "an_object",
         "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
         "vetro.http.downloads": "download known_content",
@@ -148,6 +155,7 @@ __all__ = [
     "DECLARED",
     "IF_MATCH",
     "LIMITED",
+    "REPOSITORY_CONVENTIONS",
     "REPOSITORY_FAULTS",
     "TOKEN",
     "UNCONDITIONAL",

@@ -20,6 +20,7 @@ class Conventions:
     ``keeps_request_id``: a request id that the client sends is used instead of a new one.
     ``response_time_header``: has the milliseconds until the answer began; '' for no such header.
     ``json_limit_bytes``: the limit of ``read_json`` when its caller gives none.
+    ``nul_is_unknown``: nothing is at a path with a NUL character (404); else such a path is a mistake (400).
     """
 
     request_id_header: str = "X-Openstack-Request-Id"
@@ -28,10 +29,14 @@ class Conventions:
     response_time_header: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     json_limit_bytes: int = MEBIBYTE
+    nul_is_unknown: bool = False
 
 
 #: catalog-api.md §2 and §11; the identity service uses them too.
 CATALOG_CONVENTIONS = Conventions()
+
+#: metadata-repository.md §4.1.
+REPOSITORY_CONVENTIONS = Conventions(nul_is_unknown=True)
 
 #: compute-node-api.md §2. A node with a thousand machines reports more than a mebibyte of status.
 COMPUTE_CONVENTIONS = Conventions(

@@ -28,7 +28,7 @@ from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
 from vetro.http.document import Reply
-from vetro.http.faults import BadRequest, FaultStyle, Unauthorized
+from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.principal import Authenticator
@@ -117,6 +117,8 @@ class Envelope:
         ):
             try:
                 await self._authenticate(method, path, headers, context, given)
+                if "\0" in path and self.conventions.nul_is_unknown:
+                    raise NotFound("Nothing can be at a path with a NUL character")
                 if "\0" in path or b"%00" in given.get("query_string", b""):
                     raise BadRequest("There is a NUL character in the address; remove it")
                 if self.turns is not None and context.principal is not None:

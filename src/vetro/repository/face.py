@@ -8,7 +8,14 @@ from pathlib import Path
 
 from litestar import Litestar
 
-from vetro.http import REPOSITORY_FAULTS, Authenticator, Face, Policy, make_face
+from vetro.http import (
+    REPOSITORY_CONVENTIONS,
+    REPOSITORY_FAULTS,
+    Authenticator,
+    Face,
+    Policy,
+    make_face,
+)
 from vetro.repository.answers import REPLIES
 from vetro.repository.endpoints import RULES, repository_handlers
 from vetro.repository.store import Repository
@@ -45,6 +52,7 @@ def repository_face(
         handlers=repository_handlers(repository, policy or repository_policy()),
         authenticator=authenticator,
         faults=REPOSITORY_FAULTS,
+        conventions=REPOSITORY_CONVENTIONS,
         www_authenticate=f'Keystone uri="{identity_url}"' if identity_url else "",
         debug=debug,
         lifespan=[prepared],
