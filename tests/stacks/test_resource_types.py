@@ -331,6 +331,49 @@ async def test_a_group_of_another_stack_is_an_error() -> None:
     assert "There is no server group 'elsewhere' in the stack" in made.reason
 
 
+# Servers and their volumes
+
+
+async def test_a_server_is_placed_where_its_volumes_are() -> None:
+    """Although they are attached when it runs."""
+    stacks = MemoryStacks(MemoryCompute(hosts=3))
+    first = {
+        **grouped("anti-affinity", 3),
+        **{f"v{n}": VOLUME["v"] for n in range(3)},
+        **{f"a{n}": attachment({"get_resource": f"v{n}"}, f"vm{n}") for n in range(3)},
+    }
+    outputs = {f"v{n}": {"value": {"get_resource": f"v{n}"}} for n in range(3)}
+    made = await stacks.create(PROJECT, "first", {"resources": first, "outputs": outputs})
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+    # Their servers go, the volumes stay.
+    left = {name: one for name, one in first.items() if not name.startswith(("vm", "a"))}
+    await stacks.update(PROJECT, "first", {"resources": left, "outputs": outputs})
+    for number in range(3):
+        volume = made.outputs[f"v{number}"]
+        host = stacks.compute.volume_list[volume].server_uuid
+        after = {**NETWORK, "vm": SERVER["vm"], "a": attachment(volume, "vm")}
+        after["sub"] = {**NETWORK["sub"], "properties": {
+            **NETWORK["sub"]["properties"], "cidr": f"10.{number + 1}.0.0/24"}}  # fmt: skip
+        result = await stacks.create(PROJECT, f"s{number}", {"resources": after})
+        assert result.status is StackStatus.CREATE_COMPLETE, result.reason
+        assert stacks.compute.placed[result.resources["vm"].physical_id] == host
+
+
+def attachment(volume: Any, server: str) -> dict[str, Any]:
+    """A volume at a server."""
+    properties = {"instance_uuid": {"get_resource": server}, "volume_id": volume}
+    return {"type": "OS::Cinder::VolumeAttachment", "properties": properties}
+
+
+async def test_volumes_that_need_their_server_are_made_after_it() -> None:
+    """A volume is made first only if it requires nothing: no circle comes about."""
+    stacks = MemoryStacks()
+    volume = {**VOLUME["v"], "depends_on": ["vm"]}
+    resources = {**SERVER, "v": volume, "a": attachment({"get_resource": "v"}, "vm")}
+    made = await stacks.create(PROJECT, "s", {"resources": resources})
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+
+
 # Software deployments
 
 

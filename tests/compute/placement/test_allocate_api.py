@@ -4,9 +4,11 @@ import uuid
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
 
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http import placement
+from vetro.compute.tables import volume_copies, volumes
 from vetro.compute.values.records import DISK_KEYS
 
 OWNER = "11111111-1111-4111-8111-111111111111"
@@ -25,17 +27,40 @@ def asked(**more: Any) -> dict[str, Any]:
     return {"vm": vm, "image": {}, "nic_tags": [], **more}
 
 
-async def ready(world: Any) -> None:
-    """Let the node have room for Linux VMs."""
+async def ready(world: Any, node: str = NODE) -> None:
+    """Let a node have room for Linux VMs."""
     gib = 2**30
-    await world.server(**{"VM Brands": ["lx"]})
+    await world.server(node, **{"VM Brands": ["lx"]})
     sample = {
         "vms": {},
         "meminfo": {"total_bytes": 8 * gib, "availrmem_bytes": 8 * gib},
         "diskinfo": {**dict.fromkeys(DISK_KEYS, 0), "pool_size_bytes": 1000 * gib},
     }
-    path = f"/servers/{NODE}/events/status"
-    await world.ok("POST", path, sample, token="", headers=world.key_of(NODE))
+    path = f"/servers/{node}/events/status"
+    await world.ok("POST", path, sample, token="", headers=world.key_of(node))
+
+
+async def volume_on(world: Any, node: str, owner: str = OWNER, *, snapshot: bool = False) -> str:
+    """A volume that a node keeps, perhaps with a snapshot."""
+    uuid_ = str(uuid.uuid4())
+    common = {
+        "owner_uuid": owner,
+        "name": "data",
+        "size_gib": 1,
+        "format": "ext4",
+        "state": "available",
+        "reason": "",
+        "server_uuid": node,
+        "created": world.service.database.clock.now(),
+    }
+    async with world.service.database.transaction() as tx:
+        await tx.execute(
+            insert(volumes).values(uuid=uuid_, device="", read_only=False, metadata={}, **common)
+        )
+        if snapshot:
+            copy = {"uuid": str(uuid.uuid4()), "kind": "snapshot", "volume_uuid": uuid_, "bytes": 0}
+            await tx.execute(insert(volume_copies).values(**copy, **common))
+    return uuid_
 
 
 async def test_an_explanation_in_pieces_is_the_same_answer(
@@ -95,3 +120,32 @@ async def test_a_vm_without_its_uuid_is_refused(world: Any, named: Any, reserve:
             {"field": "vm", "code": "Invalid", "message": '"vm.vm_uuid" is an invalid UUID'}
         ],
     }
+
+
+async def test_a_vm_is_placed_where_its_volumes_are(any_world: Any) -> None:
+    """Most of them, its owner's only; elsewhere when there is no room, unless a snapshot binds one."""
+    world, other = any_world, NODE[:-1] + "2"
+    await ready(world)
+    await ready(world, other)
+    ours = [await volume_on(world, other), await volume_on(world, other)]
+    here, foreign = await volume_on(world, NODE), await volume_on(world, NODE, NODE)
+
+    async def chosen(wanted: list[str], **more: Any) -> list[str]:
+        bodies = [asked(volumes=wanted, seed=seed, explain=False, **more) for seed in range(8)]
+        found = [await world.ok("POST", "/allocate", body) for body in bodies]
+        return sorted({one["server"]["uuid"] for one in found})
+
+    assert await chosen([foreign, str(uuid.uuid4())]) == [NODE, other]
+    assert await chosen([foreign, *ours]) == [other]
+    assert await chosen(ours, reserve=True) == [other]
+    assert await chosen([here], servers=[other]) == [other]
+    bound = await volume_on(world, NODE, snapshot=True)
+    assert await chosen([bound, *ours]) == [NODE]
+    refused = await world.refused(
+        "POST", "/allocate", asked(volumes=[bound], servers=[other], nic_tags=[])
+    )
+    assert refused[:2] == (409, "NoAllocatableServersError")
+    assert f"volume {bound} has snapshots on server {NODE}" in refused[2]
+    for wrong in ("x", ["x"], [1]):
+        odd = await world.refused("POST", "/allocate", asked(volumes=wrong))
+        assert odd[:2] == (500, "InvalidParameters")

@@ -14,6 +14,7 @@ from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.placement.placement import Placed, checked, no_place
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
+from vetro.compute.vms.volume_places import places_of
 from vetro.http import read_json
 
 AnyRequest = Request[Any, Any, Any]
@@ -60,28 +61,41 @@ async def _body_of(request: AnyRequest) -> Body:
     return {**dict(request.query_params.items()), **cast("Body", value or {})}
 
 
+def _uuids(body: Body, name: str) -> list[str] | None:
+    """A parameter that is a list of uuids. Errors: 500 InvalidParameters."""
+    given: object = body.get(name)
+    if given is None:
+        return None
+    listed = cast("list[object]", given) if isinstance(given, list) else [None]
+    found = [one for one in listed if isinstance(one, str) and UUID_ANY.match(one)]
+    if len(found) != len(listed):
+        raise invalid_parameters({name: "value was not an array of uuids"})
+    return found
+
+
 async def allocate(call: Call) -> Response[Any]:
     """SelectServer: choose a server for a VM.
 
     Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid; ``ports``: the
-    VM's ports, whose networks' NIC tags the server must have; ``explain``
+    VM's ports, whose networks' NIC tags the server must have; ``volumes``: what it will be given, for
+    a server that keeps them; ``explain``
     false leaves the steps out of a good answer (with thousands of servers they are megabytes).
     """
     body = await _body_of(call.request)
     errors = check_types(body)
     if errors:
         raise invalid_parameters(errors)
-    ports = body.get("ports")
+    ports = _uuids(body, "ports")
     if ports is not None:
-        known = cast("list[Any]", ports) if isinstance(ports, list) else [None]
-        if not all(isinstance(one, str) and UUID_ANY.match(one) for one in known):
-            raise invalid_parameters({"ports": "value was not an array of uuids"})
-        needed = await call.service.fabric.nic_tags([str(one) for one in known])
+        needed = await call.service.fabric.nic_tags(ports)
         body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
     checked(body, reserve=False)
-    placed = await call.service.placement.allocate(body)
+    kept = await places_of(
+        call.service.database, _uuids(body, "volumes") or [], str(body["vm"].get("owner_uuid"))
+    )
+    placed = await call.service.placement.allocate(body, near=kept.servers, only=kept.needed)
     if placed.outcome.chosen is None:
-        raise no_place(placed)
+        raise no_place(placed, kept.why() if kept.needed else "")
     if body.get("explain") in (False, "false"):
         return Response(b"".join(_answer(placed, [b"[]"])), media_type=JSON)
     return _in_pieces(_answer(placed, placed.outcome.steps_as_bytes()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -119,9 +119,29 @@ class Chooser:
     # --- choosing --------------------------------------------------------------------------
 
     def choose(self, body: Body, *, reserve: bool, random: Json) -> Outcome:
-        """Choose for a request. Errors: 500 InvalidParameters."""
+        """Choose for a request: among its `servers_only`, else its `servers_first`, else all.
+
+        Errors: 500 InvalidParameters.
+        """
+        only: list[str] = body.get("servers_only") or []
+        outcome = None
+        for first in (only,) if only else (body.get("servers_first") or [], None):
+            if first is None or first:
+                outcome = self._choose(body, first, reserve=reserve, random=random)
+                if outcome.chosen is not None:
+                    break
+        assert outcome is not None
+        self._log(body, outcome)
+        return outcome
+
+    def _choose(
+        self, body: Body, among: Sequence[str] | None, *, reserve: bool, random: Json
+    ) -> Outcome:
         fleet = self.index.fleet
         servers: Json = body.get("servers")
+        if among is not None:
+            wanted = None if servers is None else {str(one).lower() for one in servers}
+            servers = [one for one in among if wanted is None or one.lower() in wanted]
         outcome = None
         for batch in self._batches(servers, random):
             outcome = self.allocator.allocate(
@@ -135,7 +155,6 @@ class Chooser:
             if outcome.chosen is not None:
                 break
         assert outcome is not None
-        self._log(body, outcome)
         return outcome
 
     def _batches(self, servers: Json, random: Json) -> list[Mask]:

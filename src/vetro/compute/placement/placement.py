@@ -54,13 +54,17 @@ class Placement:
         """The defaults in force at the last request."""
         return self.chooser.defaults
 
-    async def allocate(self, body: Body) -> Placed:
+    async def allocate(
+        self, body: Body, *, near: Sequence[str] = (), only: Sequence[str] = ()
+    ) -> Placed:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid.
 
         ``reserve`` true holds it until the VM is made or destroyed; ``reserve_seconds`` for that
-        long. Asked again for a VM that has its place, the answer is that place. Errors:
+        long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
+        to choose from if one of them has room, ``only``: servers to choose from alone. Errors:
         500 InvalidParameters.
         """
+        body = {**body, "servers_first": list(near), "servers_only": list(only)}
         vm = cast("Body", body["vm"])
         uuid = str(vm.get("vm_uuid") or vm.get("uuid") or uuids.uuid4())
         seconds = body.get("reserve_seconds")
@@ -115,11 +119,11 @@ class Placement:
         return shown
 
 
-def no_place(placed: Placed) -> Fault:
+def no_place(placed: Placed, why: str = "") -> Fault:
     """409 with the reason and the steps (§1.1); ours: who was not considered at all, and why."""
     outcome = placed.outcome
     return Fault(
-        str(outcome.error),
+        f"{outcome.error}; {why}" if why else str(outcome.error),
         status=409,
         type_=str(outcome.code),
         extra={"steps": outcome.steps_json(), "not_considered": placed.left_out},

@@ -159,7 +159,8 @@ class Allocation(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The body that asks for a server with room.
 
     ``reserve``, ``reserve_seconds``: hold the room under the VM's uuid. ``explain`` (always sent)
-    false leaves the steps of a success out. ``servers``: only these.
+    false leaves the steps of a success out. ``servers``: only these. ``volumes``: those that the VM
+    will be given; it is placed with them if it can be.
     """
 
     vm: PlacedVm
@@ -167,6 +168,7 @@ class Allocation(msgspec.Struct, kw_only=True, omit_defaults=True):
     explain: bool
     nic_tags: list[str] = msgspec.field(default_factory=list[str])
     ports: list[str] | None = None
+    volumes: list[str] = msgspec.field(default_factory=list[str])
     reserve: bool = False
     reserve_seconds: int | None = None
     servers: list[str] | None = None

@@ -153,6 +153,7 @@ class ServicePort:
             vm=PlacedVm.of(_vm(spec), spec.locality),
             image=PlacedImage(uuid=spec.image.uuid, type=spec.image.type),
             ports=list(spec.ports),
+            volumes=list(dict.fromkeys((*spec.volumes, *spec.later_volumes))),
             reserve=True,
             explain=False,  # the steps of a success are not used
         )

@@ -39,6 +39,8 @@ class ServerSpec:
     """The placement relative to other servers."""
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])
     """Volumes attached from the beginning: the device of each."""
+    later_volumes: Sequence[str] = ()
+    """Volumes attached when it runs. It is placed where its volumes are, if there is room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -338,6 +338,12 @@ class MemoryCompute:
             others: list[str] = getattr(spec.locality, side, None) or []
             listed = [self.placed.get(one) for one in others]
             names = [name for name in names if not listed or (name in listed) is (side == "near")]
+        kept = {
+            self.volume_list[one].server_uuid
+            for one in (*spec.volumes, *spec.later_volumes)
+            if one in self.volume_list
+        }
+        names = [name for name in names if name in kept] or names
         if not names:
             steps: list[Json] = [
                 {"step": "Servers with requested hard locality considered", "remaining": []}
@@ -432,6 +438,7 @@ class MemoryCompute:
                 f"volume {uuid} is attached to VM {found.vm_uuid}: detach it there first"
             )
         found.vm_uuid, found.device = server, _place(uuid, device)
+        found.server_uuid = self.server_list[server].host
 
     def _detach(self, volume: Volume, server: str) -> None:
         if volume.vm_uuid == server:

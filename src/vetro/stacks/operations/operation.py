@@ -23,6 +23,7 @@ from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
+from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
@@ -79,6 +80,7 @@ class Operation:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group_locks: dict[str, asyncio.Lock] = {}
         self._wanted: frozenset[str] = frozenset()
+        self._attached: AttachedVolumes | None = None
         self._failed = asyncio.Event()
         self.failure: Failure | None = None
 
@@ -98,10 +100,15 @@ class Operation:
         """
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
+        self._attached = AttachedVolumes(template, evaluation)
         await self._release(template)
         kept = await self._keep(template, evaluation)
         await self._each(
-            {name: one.requires for name, one in template.resources.items() if name not in kept},
+            {
+                name: one.requires | self._attached.made_first(name)
+                for name, one in template.resources.items()
+                if name not in kept
+            },
             lambda name: self._bring(template.resources[name], evaluation),
             lambda name: resource_type(template.resources[name].type, name).waits,
         )
@@ -392,6 +399,7 @@ class Operation:
                 for one in self._stack.resources
                 if one.type == row.type and not (one.current and one.name in self._wanted)
             ],
+            volumes=lambda: self._attached.of(row) if self._attached else (),
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
         )

@@ -84,6 +84,8 @@ class ResourceContext:
     """Store `data` (before doing what it describes)."""
     leaving: Callable[[], Sequence[str]] = tuple
     """Physical ids of the stack's resources of this type that this operation removes."""
+    volumes: Callable[[], Sequence[str]] = tuple
+    """Ids of existing volumes that the template attaches to this server."""
     doors: Doors = field(default_factory=Doors)
     """Ways to hear from guests."""
     say: Callable[[str], None] = lambda text: None

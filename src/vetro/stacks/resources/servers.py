@@ -120,6 +120,7 @@ class Server(ResourceType):
             metadata=_texts(properties.get("metadata")),
             customer_metadata=customer,
             volumes=_devices(properties),
+            later_volumes=context.volumes(),
         )
 
     async def update(
