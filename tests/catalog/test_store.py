@@ -6,9 +6,12 @@ import zipfile
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from vetro.catalog import PackageQuery, PackageUser, delete_of_project, packages_of_project
 from vetro.http import BadRequest, Conflict, Fault, Forbidden, NotFound
+from vetro.packages import Signers, sign_archive
 
 Shelf = Any  # the fixture of conftest.py
 NAME = "org.acme.App"
@@ -349,3 +352,34 @@ async def test_a_refusal_with_many_mistakes_is_bounded(shelf: Shelf) -> None:
     lines = caught.value.message.splitlines()
     assert len(lines) == 22
     assert lines[-1] == "and 9 more"
+
+
+async def test_a_signature_is_shown_with_its_signer(shelf: Shelf, user: Any) -> None:
+    """One of another archive is refused; it can be taken away; a new upload has none."""
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file = shelf.archive()
+    signature = sign_archive(file, pem)
+    row = await shelf.add("p", file=file)
+    assert row["signature"] is None
+
+    async def patched(*operations: dict[str, Any]) -> Any:
+        given = [{"path": "/signature", **one} for one in operations]
+        return (await shelf.catalog.patch(user("p"), row["id"], given, shelf.uses))["signature"]
+
+    for wrong, words in (
+        ("x", "not a line 'vetro-ed25519 KEY SIGNATURE'"),
+        (sign_archive(shelf.archive(version="2"), pem).text(), "sign the file that was uploaded"),
+    ):
+        with pytest.raises(BadRequest, match=words):
+            await patched({"op": "replace", "value": wrong})
+    shown = {"key": signature.fingerprint, "signer": None}
+    assert await patched({"op": "replace", "value": signature.text()}) == shown
+    shelf.catalog.signers = Signers({signature.key: "acme"})
+    assert await patched({"path": "/name", "op": "replace", "value": "B"}) == {
+        **shown,
+        "signer": "acme",
+    }
+    (view,), _ = await shelf.catalog.search(user("p"), ALL)
+    assert view["signature"]["signer"] == "acme"
+    assert await patched({"op": "remove"}) is None

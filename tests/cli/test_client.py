@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from vetro.cli import cli
 
@@ -886,6 +888,38 @@ def test_who_watches_is_asked_about_a_package_that_is_there(
         found, text = service.run("package", "import", there, "--exists-action", letter)
         assert (found, said in text, "Skip it (s)" in text) == (code, True, False), text
     assert service.run("package", "delete", "--yes", "test.Shop", "--version", "7.0.0")[0] == 0
+
+
+def test_signatures_travel_with_archives(service: Service, shelf: Any, tmp_path: Path) -> None:
+    """From `sign` through the index, `save` and an import to what the catalog shows; a wrong one stops."""
+    key = tmp_path / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    key.write_bytes(pem)
+    archive = shelf.add("b.Web", "1.0.0")
+    (signed,) = service.json("package", "sign", archive, "--key", key)
+    assert signed["file"] == f"{archive}.sig"
+    service.ok("bundle", "index", shelf.directory)
+    repository = ("--repo-url", shelf.url)
+    service.ok("package", "import", "b.Web", *repository)
+    shown = {"key": signed["key"], "signer": None}
+    (row,) = service.json("package", "list")
+    assert row["signature"] == shown
+    service.ok("package", "delete", "--yes", "b.Web")
+    service.ok("package", "save", "b.Web", *repository, "-o", tmp_path / "saved")
+    (row,) = service.json("package", "import", tmp_path / "saved" / "b.Web.zip")
+    assert row["signature"] == shown
+    service.ok("package", "delete", "--yes", "b.Web")
+    wrong = shelf.add("b.Web", "2.0.0")
+    Path(f"{wrong}.sig").write_text(Path(f"{archive}.sig").read_text())
+    assert "is not a signature of b.Web.2.0.0.zip" in service.refused("package", "import", wrong)
+    Path(f"{wrong}.sig").write_text("x")
+    assert "is not a line 'vetro-ed25519" in service.refused("package", "import", wrong)
+    assert service.json("package", "list") == []
+    sign = ("package", "sign", "--key", key)
+    assert "a directory has no signature" in service.refused(*sign, tmp_path)
+    assert "the key cannot be read" in service.refused("package", "sign", "--key", archive, archive)
 
 
 def test_archives_that_are_not_what_was_promised(service: Service, shelf: Any) -> None:

@@ -26,6 +26,12 @@ PACKAGE = shape(
         "owner_id": _TEXT,
         "is_public": _FLAG,
         "enabled": _FLAG,
+        "signature": {
+            "oneOf": [
+                shape("PackageSignature", {"key": _TEXT, "signer": {"type": ["string", "null"]}}),
+                {"type": "null"},
+            ]
+        },
         "created": _TIME,
         "updated": _TIME,
     },

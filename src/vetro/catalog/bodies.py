@@ -28,7 +28,7 @@ PATCH = Body(
                     "type": "string",
                     "enum": [
                         *("/categories", "/tags", "/is_public"),
-                        *("/enabled", "/description", "/name"),
+                        *("/enabled", "/description", "/name", "/signature"),
                     ],
                 },
                 "value": {},

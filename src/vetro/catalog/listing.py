@@ -12,10 +12,11 @@ from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, index, package_categories, packages, tags
 from vetro.catalog.times import api_time
 from vetro.http import NotFound, Principal
+from vetro.packages import Signers
 from vetro.storage import Database, Transaction, following
 
 
-def _object(row: Row[Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
+def _object(row: Row[Any], names: Mapping[str, list[str]], signers: Signers) -> dict[str, Any]:
     """The package object (§6.2); ``names``: its classes, tags and categories."""
     return {
         "id": row.id,
@@ -30,12 +31,15 @@ def _object(row: Row[Any], names: Mapping[str, list[str]]) -> dict[str, Any]:
         "owner_id": row.owner_id,
         "is_public": row.is_public,
         "enabled": row.enabled,
+        "signature": signers.describe(row.signature),
         "created": api_time(row.created),
         "updated": api_time(row.updated),
     }
 
 
-async def package_views(tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+async def package_views(
+    tx: Transaction, rows: Sequence[Row[Any]], signers: Signers
+) -> list[dict[str, Any]]:
     """The package objects of rows, with their classes, tags and categories."""
     ids = [row.id for row in rows]
     names: dict[str, dict[str, list[str]]] = {
@@ -58,11 +62,11 @@ async def package_views(tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[
         column = query.selected_columns[0]
         for row in await tx.execute(query.where(column.in_(ids))):
             names[row.package_id][key].append(row.name)
-    return [_object(row, names[row.id]) for row in rows]
+    return [_object(row, names[row.id], signers) for row in rows]
 
 
 async def search_packages(
-    database: Database, principal: Principal, query: PackageQuery
+    database: Database, principal: Principal, query: PackageQuery, signers: Signers
 ) -> tuple[list[dict[str, Any]], str | None]:
     """A page of packages and the marker of the next; see `Catalog.search`."""
     columns = [packages.c[ORDER_COLUMNS[name]] for name in query.order_by]
@@ -84,7 +88,9 @@ async def search_packages(
         rows = list(await tx.execute(chosen.limit(query.limit + 1)))
     page = rows[: query.limit]
     more = len(rows) > query.limit
-    return [_object(row, row.names) for row in page], (page[-1].id if page and more else None)
+    return [_object(row, row.names, signers) for row in page], (
+        page[-1].id if page and more else None
+    )
 
 
 def _visible(principal: Principal, query: PackageQuery) -> Any:

@@ -11,6 +11,7 @@ from vetro.packages import MAX_TAGS
 LISTS = ("categories", "tags")
 FLAGS = ("is_public", "enabled")
 TEXTS = ("description", "name")
+SIGNATURE = "signature"
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,13 @@ def _operation(item: object) -> Change:
     if not path.startswith("/") or "/" in path[1:]:
         raise BadRequest(f"The path {path} must be one segment, like /tags")
     name = path[1:]
-    if name not in (*LISTS, *FLAGS, *TEXTS):
+    if name not in (*LISTS, *FLAGS, *TEXTS, SIGNATURE):
         raise Forbidden(f"Attribute '{name}' may not be changed")
-    if op not in (("add", "replace", "remove") if name in LISTS else ("replace",)):
+    if op not in _operations_on(name):
         raise Forbidden(f"Operation '{op}' is not permitted on {path}")
     if "value" not in given and op != "remove":
         raise BadRequest(f"Operation '{op}' on {path} needs a 'value'")
-    value = given.get("value", [])
+    value = given.get("value", [] if name in LISTS else None)
     if name in LISTS:
         items = cast("list[Any]", value) if isinstance(value, list) else None
         if items is None or not all(isinstance(one, str) and 0 < len(one) <= 80 for one in items):
@@ -73,8 +74,14 @@ def _operation(item: object) -> Change:
             raise BadRequest(f"The value of {path} contains an element twice")
     elif name in FLAGS and not isinstance(value, bool):
         raise BadRequest(f"The value of {path} must be true or false")
-    elif name in TEXTS and not isinstance(value, str):
+    elif (name in TEXTS or (name == SIGNATURE and op == "replace")) and not isinstance(value, str):
         raise BadRequest(f"The value of {path} must be text")
     if name == "name" and not 0 < len(str(cast("object", value)).strip()) <= 80:
         raise BadRequest("A package's name must have 1 to 80 characters")
-    return Change(op, name, value)
+    return Change(op, name, None if op == "remove" and name == SIGNATURE else value)
+
+
+def _operations_on(name: str) -> tuple[str, ...]:
+    if name == SIGNATURE:
+        return ("replace", "remove")
+    return ("add", "replace", "remove") if name in LISTS else ("replace",)

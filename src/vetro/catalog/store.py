@@ -41,9 +41,11 @@ from vetro.packages import (
     MAX_TAGS,
     Package,
     PackageError,
+    Signers,
     check_upload,
     open_package,
     other_errors,
+    parse_signature,
 )
 from vetro.storage import Database, Transaction
 
@@ -71,10 +73,11 @@ _PACKAGE = select(packages).where(
 
 
 class Catalog:
-    """Packages and categories in a database, archives in a directory."""
+    """Packages and categories in a database, archives in a directory. ``signers``: whose keys are known."""
 
-    def __init__(self, database: Database, blob_dir: Path) -> None:
+    def __init__(self, database: Database, blob_dir: Path, signers: Signers | None = None) -> None:
         self.database = database
+        self.signers = signers or Signers()
         self.blobs = BlobStore(blob_dir)
         self.categories = CategoryStore(database)
 
@@ -111,7 +114,7 @@ class Catalog:
                 id_ = await self._insert(tx, principal, package, metadata, digest)
                 await index_parents(tx, id_, extended)
                 row = await self._row(tx, id_)
-                view = (await package_views(tx, [row]))[0]
+                view = (await package_views(tx, [row], self.signers))[0]
                 await index_package(tx, view)
                 self.blobs.adopt(file, digest)
             if replaced:
@@ -295,7 +298,7 @@ class Catalog:
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
             self._readable(principal, row)
-            return (await package_views(tx, [row]))[0]
+            return (await package_views(tx, [row], self.signers))[0]
 
     async def archive_for(self, principal: Principal, id_: str) -> tuple[str, Path]:
         """A readable package's full name and the path of its archive. Errors: 403, 404."""
@@ -335,7 +338,7 @@ class Catalog:
             await tx.exclude(f"catalog/package/{id_}")
             row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
-                condition.check((await package_views(tx, [row]))[0])
+                condition.check((await package_views(tx, [row], self.signers))[0])
             await tx.execute(
                 update(packages)
                 .where(packages.c.id == id_)
@@ -389,7 +392,7 @@ class Catalog:
         A page continues after the marker's place in the order, whatever was added or removed
         meanwhile.
         """
-        return await search_packages(self.database, principal, query)
+        return await search_packages(self.database, principal, query, self.signers)
 
     async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
         """A category and those of its packages that the caller may see. Errors: 404."""
@@ -415,7 +418,7 @@ class Catalog:
             row = await self._row(tx, id_)
             if row.owner_id != principal.project_id and not principal.is_admin:
                 return  # the patch is refused for that
-            view = (await package_views(tx, [row]))[0]
+            view = (await package_views(tx, [row], self.signers))[0]
             (package,) = await stored_packages(tx, [row])
         before = dict(view)
         for change in parse_operations(operations):
@@ -467,10 +470,14 @@ class Catalog:
                 raise Forbidden("Only an administrator may make a package public")
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
-            view = (await package_views(tx, [row]))[0]
+            view = (await package_views(tx, [row], self.signers))[0]
             condition.check(view)
+            signature = row.signature
             for change in changes:
-                change.apply(view)
+                if change.path == "signature":
+                    signature = self._signature(row, change.value)
+                else:
+                    change.apply(view)
             if makes_public and not row.is_public:
                 await self._refuse_conflicts(
                     tx,
@@ -489,6 +496,7 @@ class Catalog:
                     description=view["description"],
                     is_public=view["is_public"],
                     enabled=view["enabled"],
+                    signature=signature,
                     updated=self.database.clock.now(),
                 )
             )
@@ -501,9 +509,24 @@ class Catalog:
                 await tx.execute(
                     insert(package_categories).values(package_id=id_, category_id=filed)
                 )
-            view = (await package_views(tx, [await self._row(tx, id_)]))[0]
+            view = (await package_views(tx, [await self._row(tx, id_)], self.signers))[0]
             await index_package(tx, view)
             return view
+
+    def _signature(self, row: Row[Any], text: str | None) -> str | None:
+        """A signature of the package's archive, checked. Errors: 400."""
+        if text is None:
+            return None
+        try:
+            signature = parse_signature(text)
+        except PackageError as error:
+            raise BadRequest(error.message, type_=type(error).__name__) from error
+        if not signature.belongs_to(row.archive):
+            raise BadRequest(
+                f"The signature is not one of the archive of {row.fully_qualified_name}"
+                f" {row.version} (SHA-256 {row.archive}): sign the file that was uploaded"
+            )
+        return signature.text()
 
     async def usable(self, project_id: str) -> list[StoredPackage]:
         """The packages that a project's environments can move to: enabled, its own or public."""

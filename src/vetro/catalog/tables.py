@@ -40,6 +40,8 @@ packages = Table(
     Column("updated", UtcDateTime, nullable=False),
     # Deleted while environments use it: hidden from users, but those environments find it.
     Column("deleted", UtcDateTime),
+    # A detached signature of the archive, as its author gave it.
+    Column("signature", Text),
     UniqueConstraint("fully_qualified_name", "owner_id", "version"),
     Index("catalog_packages_owner", "owner_id"),
 )

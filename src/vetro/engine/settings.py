@@ -45,6 +45,9 @@ class EngineSection:
     """Refuse every call of a guest agent; for installations without guests."""
     packages_directories: list[str] = field(default_factory=list[str])
     """Directories with packages that every project sees, beside the catalog."""
+    enabled_plugins: list[str] = field(default_factory=lambda: ["*"])
+    """Installed distributions that may add package formats and native classes
+    ([packages.md](packages.md#formats-of-plug-ins)); `*`: all."""
     code_cache: str = ""
     """Where compiled classes are kept; empty: `code-cache` in the data directory."""
     file_server: str = ""

@@ -22,6 +22,9 @@ class ApiSection:
     import_from: tuple[str, ...] = ()
     """Beginnings of further addresses that packages may be imported from, each ending in `/`; operators may
     import from any address."""
+    signers_directory: str = ""
+    """Directory with the public keys (`NAME.pem`, Ed25519) of those whose signatures of packages are
+    shown by name ([packages.md](packages.md#signatures)); empty: none."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from vetro.packages.examine import examine, other_errors
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
+from vetro.packages.plugin_formats import enable_plugins, is_enabled, known_formats
 from vetro.packages.repositories import (
     INDEX,
     BundleEntry,
@@ -48,6 +49,13 @@ from vetro.packages.schemas import (
     missing_arguments,
     value_problems,
 )
+from vetro.packages.signatures import (
+    SIGNATURE_SUFFIX,
+    Signature,
+    Signers,
+    parse_signature,
+    sign_archive,
+)
 from vetro.packages.uploads import MAX_TAGS, check_upload
 
 if TYPE_CHECKING:
@@ -61,6 +69,7 @@ __all__ = [
     "CODES",
     "INDEX",
     "MAX_TAGS",
+    "SIGNATURE_SUFFIX",
     "ArchiveLimits",
     "BundleEntry",
     "Closure",
@@ -79,6 +88,8 @@ __all__ = [
     "PackageLoadError",
     "RepositoryFiles",
     "SourceError",
+    "Signature",
+    "Signers",
     "Version",
     "VersionSpec",
     "archive_names",
@@ -90,11 +101,14 @@ __all__ = [
     "check_name",
     "check_upload",
     "did_you_mean",
+    "enable_plugins",
     "examine",
     "hash_mismatch",
     "images_of",
     "is_address",
+    "is_enabled",
     "is_package_name",
+    "known_formats",
     "load_form",
     "missing_arguments",
     "open_package",
@@ -103,9 +117,11 @@ __all__ = [
     "parse_images",
     "parse_index",
     "parse_manifest",
+    "parse_signature",
     "read_json",
     "read_yaml",
     "requirement_closure",
+    "sign_archive",
     "text_of",
     "value_problems",
     "version_spec",

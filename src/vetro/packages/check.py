@@ -7,6 +7,7 @@ language itself reads and compiles (`vetro.muranopl.check_package`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from vetro import documents
@@ -69,8 +70,17 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
     declared = read_manifest(members.read(FILE), manifest)
     if declared is None:
         return found
+    plugin = _plugin(source, declared, manifest)
+    if declared.plugin is not None:
+        # The plug-in says which classes there are, and which files it needs.
+        declared = replace(declared, classes={})
     _files(members, declared, manifest)
-    found = [*found, *form_findings(members, declared.ui, declared.full_name), *_resources(members)]
+    found = [
+        *found,
+        *plugin,
+        *form_findings(members, declared.ui, declared.full_name),
+        *_resources(members),
+    ]
     if declared.format == "HOT":
         found += check_template(members).found
     else:
@@ -79,6 +89,24 @@ def check(source: Path | bytes, runtime: Runtime | None = None) -> list[Finding]
             listed = [item for item in listed if item.code not in _OF_HOSTS]
         found += listed
     return sort_findings(found)
+
+
+def _plugin(source: Path | bytes, declared: Manifest, manifest: Findings) -> list[Finding]:
+    """What the plug-in of the package's format finds."""
+    if declared.plugin is None or manifest.refusals:
+        return []
+    try:
+        package = open_package(source)
+        package.check_classes()
+        assert package.plugin is not None
+        told = list(package.plugin.findings())
+    except PackageError as error:
+        place = (FILE, None, None) if error.file is None else (error.file, error.line, error.column)
+        return [Finding("error", "E001", error.message, *place)]
+    return [
+        Finding("error" if ":E" in code else "warning", code, message, FILE)
+        for code, message in told
+    ]
 
 
 def _language() -> Runtime:
@@ -146,6 +174,7 @@ def _missing(folder: str, name: str, purpose: str = "") -> str:
 def _files(members: Members, declared: Manifest, findings: Findings) -> None:
     add = findings.add
     is_hot = declared.format == "HOT"
+    is_made = is_hot or declared.plugin is not None
     places = declared.places
     for name, file in declared.classes.items():
         if not _has(members, f"Classes/{file}"):
@@ -161,19 +190,19 @@ def _files(members: Members, declared: Manifest, findings: Findings) -> None:
     _logo(members, declared.logo, places.get("Logo"), findings)
     _logo(members, declared.supplier_logo, places.get("Supplier/Logo"), findings)
     if declared.type == "Application":
-        if not is_hot and not _has(members, f"UI/{declared.ui}"):
+        if not is_made and not _has(members, f"UI/{declared.ui}"):
             add("W073", "an Application has a form: UI/ui.yaml")
-        if not _has(members, declared.logo):
+        if not _has(members, declared.logo) and declared.plugin is None:
             add("W074", "an Application has a logo: logo.png")
     known = {*_ROOT_FILES, declared.logo, declared.supplier_logo}
     named = {f"Classes/{file}" for file in declared.classes.values()}
     for name in members.names():
         if name.startswith("Classes/"):
-            if name.endswith((".yaml", ".yml")) and name not in named and not is_hot:
+            if name.endswith((".yaml", ".yml")) and name not in named and not is_made:
                 findings.found.append(
                     Finding("warning", "W020", "not named in the manifest's Classes", name)
                 )
-        elif not name.startswith(_FOLDERS) and name not in known:
+        elif not name.startswith(_FOLDERS) and name not in known and declared.plugin is None:
             findings.found.append(
                 Finding("warning", "W120", "unexpected in the root of a package", name)
             )

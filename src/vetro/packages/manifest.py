@@ -29,10 +29,12 @@ from vetro.packages.check_yaml import (
     unknown_keys,
 )
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+from vetro.packages.plugin_formats import is_known, known_formats
 
 FILE = "manifest.yaml"
 LIMITS = DocumentLimits(bytes=2**20, depth=40, aliases=100, nodes=20_000)
 FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
+TYPES = ("Application", "Library")
 MURANOPL_FORMATS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
 KEYS = (
     "Format",
@@ -81,6 +83,8 @@ class Manifest:
     meta: Any = None
     isolation: str = "required"
     """`optional`: its plans are safe on a machine that others share (driver `process`)."""
+    plugin: tuple[str, str] | None = None
+    """Type and version of a format that a plug-in adds."""
     places: dict[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     """Nodes that name a file or a package, by key: `UI`, `Logo`, `Classes/<name>`, ..."""
 
@@ -128,8 +132,10 @@ def read_manifest(content: bytes, findings: Findings) -> Manifest | None:
         text = content.decode("utf-8-sig", errors="replace")
         findings.refuse_document(error, yaml_hint(text, error.line - 1) if error.line else None)
         return None
-    unknown_keys(root, KEYS, "a manifest", findings, "W010")
-    return _Reader(root, values, findings).manifest()
+    manifest = _Reader(root, values, findings).manifest()
+    if manifest.plugin is None:  # which keys it has else, is the plug-in's
+        unknown_keys(root, KEYS, "a manifest", findings, "W010")
+    return manifest
 
 
 class _Reader:
@@ -141,6 +147,7 @@ class _Reader:
         self.findings = findings
         self.nodes = {name: value for name, _, value in entries(root)}
         self.places: dict[str, Any] = {}
+        self.plugin: tuple[str, str] | None = None
 
     def manifest(self) -> Manifest:
         full_name, type_ = self.full_name(), self.type()
@@ -167,6 +174,7 @@ class _Reader:
             supplier=self.supplier(),
             meta=self.meta(),
             isolation=self.isolation(),
+            plugin=self.plugin,
             places=self.places,
         )
 
@@ -232,7 +240,7 @@ class _Reader:
 
     def type(self) -> str:
         text = self.text("Type", "E071")
-        if text in ("Application", "Library"):
+        if text in TYPES:
             return text
         message = f"Invalid package Type {text!r}: use Application or Library"
         if text is None:
@@ -266,9 +274,13 @@ class _Reader:
         if kind == "MuranoPL" and version in MURANOPL_FORMATS:
             return version.removesuffix(".0")
         if kind != "Heat.HOT" or version != "1.0.0":
+            if is_known(kind, version):
+                self.plugin = (kind, version)
+                return "1.4"
+            added = "".join(f", or {one}" for one in known_formats())
             self.findings.refuse(
                 "W030",
-                f"Unsupported format {text!r}: use MuranoPL/1.0 to MuranoPL/1.5 or Heat.HOT/1.0",
+                f"Unsupported format {text!r}: use MuranoPL/1.0 to MuranoPL/1.5 or Heat.HOT/1.0{added}",
                 self.nodes["Format"],
             )
         return "HOT" if kind == "Heat.HOT" and version else "1.0"

@@ -12,6 +12,8 @@ from typing import Any
 
 from vetro import documents
 from vetro.documents import DocumentError, measure_yaml
+from vetro.muranopl import Version
+from vetro.packages.data import read_yaml
 from vetro.packages.errors import (
     PackageClassError,
     PackageError,
@@ -28,7 +30,7 @@ from vetro.packages.hot import (
     form_text,
     read_template,
 )
-from vetro.packages.manifest import FILE, Manifest, parse_manifest
+from vetro.packages.manifest import FILE, FULL_NAME, TYPES, Manifest, parse_manifest
 from vetro.packages.members import (
     ArchiveLimits,
     ArchiveMembers,
@@ -36,6 +38,7 @@ from vetro.packages.members import (
     Members,
     safe_name,
 )
+from vetro.packages.plugin_formats import PluginContent
 
 LOGO_BYTES = 500 * 1024
 LOGO_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
@@ -69,7 +72,13 @@ class Package:
             self.hot = self._template()
             classes = {self.full_name: CLASS_FILE}
             self.manifest = replace(self.manifest, classes=classes, requirements={})
-        for name, file in () if self.hot else self.manifest.classes.items():
+        self.plugin: PluginContent | None = None
+        """What the plug-in of the package's format says of it, instead of files."""
+        if self.manifest.plugin is not None:
+            content: dict[str, Any] = read_yaml(members.read(FILE), FILE)
+            self.plugin = PluginContent(*self.manifest.plugin, members, content)
+            self.manifest = _described(self.manifest, self.plugin)
+        for name, file in self.class_files.items():
             key = f"Classes/{name}"
             if not self._has("Classes/", file, key):
                 raise PackageClassError(
@@ -109,20 +118,14 @@ class Package:
 
     def _image(self, name: str, key: str, what: str) -> bytes | None:
         place = self.manifest.place(key)
+        given = self.plugin.described.get(what.replace(" ", "_")) if self.plugin else None
+        if given is not None:
+            return _checked_image(given, "it", what, place)
         if not self._has("", name, key):
             if key in self.manifest.places:
                 raise PackageLoadError(f"Unable to load {what}: there is no file {name}", **place)
             return None
-        content = self.members.read(name)
-        if len(content) > LOGO_BYTES:
-            raise PackageLoadError(
-                f"Unable to load {what}: {name} is larger than {LOGO_BYTES // 1024} KiB", **place
-            )
-        if not content.startswith(LOGO_STARTS):
-            raise PackageLoadError(
-                f"Unable to load {what}: {name} is not a PNG, JPEG or GIF image", **place
-            )
-        return content
+        return _checked_image(self.members.read(name), name, what, place)
 
     @property
     def isolation(self) -> str:
@@ -150,6 +153,11 @@ class Package:
         return self.manifest.requirements
 
     @property
+    def class_files(self) -> Mapping[str, str]:
+        """Class names and their files, of a package whose classes are files."""
+        return {} if self.hot or self.plugin else self.manifest.classes
+
+    @property
     def classes(self) -> Mapping[str, str]:
         """Class names and their files below ``Classes/``."""
         return self.manifest.classes
@@ -163,6 +171,8 @@ class Package:
         """The text of a class file. Errors: ``FileNotFoundError``, ``PackageClassError``."""
         if self.hot and file == CLASS_FILE:
             return class_text(self.full_name, self.hot)
+        if self.plugin is not None:
+            return self.plugin.class_text(file)
         name = f"Classes/{safe_name(file)}"
         if not self.members.has(name):
             raise FileNotFoundError(f"{self.full_name} has no class file {file}")
@@ -192,6 +202,8 @@ class Package:
         """
         if self.hot and name == self.full_name:
             return self.members.read(TEMPLATE)
+        if self.plugin is not None:
+            return self.plugin.resource(name)
         path = f"Resources/{safe_name(name)}"
         if not self.members.has(path):
             raise FileNotFoundError(f"{self.full_name} has no resource {name}")
@@ -202,6 +214,9 @@ class Package:
         """The text of the form definition, or ``None``. A Heat package without one gets a form that
         asks for the template's parameters."""
         name = f"UI/{safe_name(self.manifest.ui)}"
+        given = self.plugin.described.get("ui") if self.plugin else None
+        if given is not None:
+            return given.decode("utf-8-sig", "replace") if isinstance(given, bytes) else given
         if not self.members.has(name):
             if self.hot:
                 manifest = self.manifest
@@ -226,6 +241,9 @@ class Package:
             return None
         return found, self.members.read(found)[:README_BYTES].decode("utf-8-sig", "replace")
 
+    def _class_bytes(self, file: str, path: str) -> bytes:
+        return self.members.read(path) if self.plugin is None else self.read_class(file).encode()
+
     def check_classes(self) -> None:
         """Read every class file once as YAML. Errors: with the position of the first mistake."""
         seen: set[str] = set()
@@ -235,7 +253,7 @@ class Package:
             seen.add(file)
             path = f"Classes/{safe_name(file)}"
             try:
-                if not syntax(self.members.read(path), path):
+                if not syntax(self._class_bytes(file, path), path):
                     raise PackageLoadError("the file is empty: it must contain a class", file=path)
             except PackageLoadError as error:
                 raise PackageClassError(
@@ -246,6 +264,47 @@ class Package:
                     line=error.line,
                     column=error.column,
                 ) from error
+
+
+def _described(manifest: Manifest, plugin: PluginContent) -> Manifest:
+    """A manifest with what a plug-in says instead. Errors: ``PackageFormatError``."""
+    said = plugin.described
+    if not FULL_NAME.match(said.get("full_name", manifest.full_name)):
+        raise PackageFormatError(f"Invalid FullName {said['full_name']!r} of {plugin.format}")
+    if said.get("package_type", manifest.type) not in TYPES:
+        raise PackageFormatError(f"Invalid package Type {said['package_type']!r}")
+    version = manifest.version
+    if "version" in said:
+        try:
+            version = str(Version.parse(str(said["version"])))
+        except ValueError as error:
+            raise PackageFormatError(f"Version: {error}") from error
+    return replace(
+        manifest,
+        full_name=said.get("full_name", manifest.full_name),
+        type=said.get("package_type", manifest.type),
+        version=version,
+        name=said.get("display_name", manifest.name),
+        description=said.get("description", manifest.description),
+        author=said.get("author", manifest.author),
+        supplier=said.get("supplier", manifest.supplier),
+        tags=[str(tag) for tag in said.get("tags", manifest.tags)],
+        classes=plugin.classes,
+        requirements=plugin.requirements or manifest.requirements,
+        meta=said.get("meta", manifest.meta),
+    )
+
+
+def _checked_image(content: bytes, name: str, what: str, place: Mapping[str, Any]) -> bytes:
+    if len(content) > LOGO_BYTES:
+        raise PackageLoadError(
+            f"Unable to load {what}: {name} is larger than {LOGO_BYTES // 1024} KiB", **place
+        )
+    if not content.startswith(LOGO_STARTS):
+        raise PackageLoadError(
+            f"Unable to load {what}: {name} is not a PNG, JPEG or GIF image", **place
+        )
+    return content
 
 
 def syntax(content: bytes, file: str) -> int:

@@ -21,6 +21,7 @@ from vetro.packages.errors import DataError, PackageError
 from vetro.packages.manifest import FULL_NAME
 from vetro.packages.members import MEBIBYTE
 from vetro.packages.package import Package, open_package
+from vetro.packages.signatures import SIGNATURE_SUFFIX
 
 INDEX = "index.json"
 IMAGES = "images.lst"
@@ -50,6 +51,7 @@ class IndexEntry:
     version: str
     file: str
     sha256: str | None = None
+    signature: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,8 @@ def parse_index(content: bytes, file: str = INDEX) -> list[IndexEntry]:
             raise DataError(f"{name}: {error}", file=file) from error
         if "://" in path or path.startswith("/") or ".." in path.split("/"):
             raise DataError(f"{name}: the path {path!r} leaves the repository", file=file)
-        entries.append(IndexEntry(name, version, path, _text(body.get("Sha256"))))
+        sha256, signature = _text(body.get("Sha256")), _text(body.get("Signature"))
+        entries.append(IndexEntry(name, version, path, sha256, signature))
     return entries
 
 
@@ -122,6 +125,8 @@ def write_index(directory: Path) -> bytes:
             package = open_package(path)
         except PackageError as error:
             raise DataError(f"{path}: {error}", file=str(path)) from error
+        signature = path.with_name(path.name + SIGNATURE_SUFFIX)
+        signed = signature.is_file()
         rows.append(
             {
                 "Name": package.full_name,
@@ -129,6 +134,7 @@ def write_index(directory: Path) -> bytes:
                 "File": f"apps/{path.name}",
                 "Sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
                 "Require": dict(package.requirements),
+                **({"Signature": signature.read_text(encoding="utf-8").strip()} if signed else {}),
             }
         )
     return json.dumps({"Version": 1, "Packages": rows}, indent=2).encode() + b"\n"

@@ -72,7 +72,7 @@ def check_bounds(package: Package) -> None:
         if len(msgspec.json.encode(value, enc_hook=str)) > MAX_TEXT_BYTES:
             raise PackageLimitError(f"{key} is larger than {MAX_TEXT_BYTES} bytes", file=FILE)
     total = 0
-    for file in () if package.hot else sorted(set(manifest.classes.values())):
+    for file in sorted(set(package.class_files.values())):
         path = f"Classes/{safe_name(file)}"
         size = len(package.members.read(path))
         total += size

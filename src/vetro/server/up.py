@@ -278,8 +278,9 @@ class _Up:
     async def _rooms(
         self, port: int
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
-        from vetro import catalog, environments, identity, messaging, repository, stacks
+        from vetro import environments, identity, messaging, repository, stacks
         from vetro.http import discard_abandoned_uploads
+        from vetro.server.packages import catalog_of
         from vetro.server.projects import Holdings
 
         settings, shared = self.settings, self.settings.shared_dir
@@ -290,7 +291,7 @@ class _Up:
             for uploads in (shared / "packages", shared / "images"):
                 discard_abandoned_uploads(uploads)
             policy = policy_of(settings, environments.catalog_policy)
-            packages = catalog.Catalog(database, shared / "packages")
+            packages = catalog_of(settings, database)
             refuse_missing("packages", await packages.archives(), shared)
             refuse_missing("images", await service.images.files(), shared)
             rooms = environments.Environments(

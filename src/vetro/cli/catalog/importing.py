@@ -13,6 +13,14 @@ import click
 from vetro.cli.catalog.gathering import Gathering
 from vetro.cli.catalog.repository import Repository
 from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
+from vetro.cli.catalog.repository import Repository, SourceError
+from vetro.cli.catalog.uploading import (
+    find_same,
+    read_archive,
+    replace_package,
+    signature_beside,
+    upload_archive,
+)
 from vetro.cli.client.connection import Connection
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
@@ -87,6 +95,7 @@ def import_archive(
     """Upload an archive or a directory; the catalog's package, or the one that stays."""
     content = read_archive(path)
     metadata: dict[str, Any] = {"is_public": public, "categories": list(categories)}
+    metadata["signature"] = signature_beside(path, content)
     existing = None if exists_action == "abort" else find_same(connection, content, path)
     if existing is not None:
         name, version = existing["fully_qualified_name"], existing["version"]
@@ -167,6 +176,7 @@ class PackageImport(Gathering):
             metadata["categories"] = list(self.categories)
         try:
             content = read_archive(path)
+            metadata["signature"] = signature_beside(path, content)
             existing = find_same(self.connection, content, path)
             if existing is None:
                 upload_archive(self.connection, name, content, **metadata)

@@ -97,6 +97,37 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     emit_rows(rows, [("PACKAGE", "package"), ("FILE", "file"), ("BYTES", "bytes")])
 
 
+@package.command("sign", short_help="Sign package archives.")
+@click.argument("archives", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--key",
+    required=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The private key, Ed25519 in PEM ('openssl genpkey -algorithm ed25519' makes one).",
+)
+@json_option
+def sign(archives: tuple[Path, ...], key: Path) -> None:
+    """Write the signature of each of ARCHIVES beside it, as NAME.zip.sig.
+
+    'vetro package import' and 'vetro bundle index' take it along; the catalog shows whose it is.
+    """
+    from vetro.packages import SIGNATURE_SUFFIX, PackageError, open_package, sign_archive
+
+    rows: list[dict[str, Any]] = []
+    for path in archives:
+        try:
+            if path.is_dir():
+                fail(f"{path}: a directory has no signature", "'vetro package build' makes a zip.")
+            full_name = open_package(path).full_name
+            signature = sign_archive(path, key.read_bytes())
+        except PackageError as error:
+            fail(f"{path}: {error}", "Name a zip of a package, and an Ed25519 key in PEM.")
+        target = path.with_name(path.name + SIGNATURE_SUFFIX)
+        target.write_text(signature.text(), encoding="utf-8")
+        rows.append({"package": full_name, "file": str(target), "key": signature.fingerprint})
+    emit_rows(rows, [("PACKAGE", "package"), ("FILE", "file"), ("KEY", "key")])
+
+
 def refuse_bad_manifests(paths: Sequence[Path]) -> None:
     """End the command when a manifest has errors; what is no package at all the server refuses."""
     from vetro.packages import PackageError, check_manifest_only

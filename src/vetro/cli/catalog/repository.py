@@ -82,6 +82,70 @@ class Repository:
     def package(self, entry: BundleEntry) -> tuple[Package, Path]:
         """A package and where it lies. Errors: ``SourceError``."""
         return self.files.package(entry)
+        """A package and where it lies: beside the bundle, at its address, else in the repository.
+
+        Errors: ``SourceError`` for what is not there, has another name, a version that does not
+        satisfy ``entry.version``, or another hash.
+        """
+        from vetro.packages import PackageError, hash_mismatch, open_package
+
+        path, wanted = self._locate(entry)
+        try:
+            if path.is_file():
+                problem = hash_mismatch(path, wanted)
+                if problem is not None:
+                    raise SourceError(
+                        f"{entry.name}: the archive is not what was promised: {problem}"
+                    )
+            opened = open_package(path)
+        except PackageError as error:
+            raise SourceError(f"{entry.name}: {error}") from error
+        if opened.full_name != entry.name:
+            raise SourceError(f"{entry.name}: the archive has the package {opened.full_name}")
+        if entry.version is not None and not _satisfies(opened.version, entry.version):
+            raise SourceError(
+                f"{entry.name}: there is version {opened.version}, not {entry.version}"
+            )
+        return opened, path
+
+    def _locate(self, entry: BundleEntry) -> tuple[Path, str | None]:
+        """The archive or directory of a package, and the hash that it should have."""
+        from vetro.packages import SIGNATURE_SUFFIX, DataError, archive_names, best_entry
+
+        for directory in self.beside:
+            for path in (directory / entry.name, directory / f"{entry.name}.zip"):
+                if path.is_file() or (path / "manifest.yaml").is_file():
+                    return path, entry.sha256
+        if entry.url is not None:
+            if not is_address(entry.url):
+                raise SourceError(f"{entry.name}: {entry.url!r} is not an http address")
+            return self.fetch(entry.url, ARCHIVE_BYTES), entry.sha256
+        if self.base is None:
+            raise SourceError(f"{entry.name}: {NO_REPOSITORY}")
+        found = best_entry(self.index(), entry.name, entry.version)
+        if found is not None:
+            path = self._below(found.file, ARCHIVE_BYTES)
+            if found.signature is not None:
+                signature = path.with_name(path.name + SIGNATURE_SUFFIX)
+                signature.write_text(found.signature, encoding="utf-8")
+            return path, entry.sha256 or found.sha256
+        if self._has_index:
+            there = [one.version for one in self.index() if one.name == entry.name]
+            versions = f"; it has {', '.join(there)}" if there else ""
+            wanted = f" {entry.version}" if entry.version else ""
+            raise SourceError(
+                f"{entry.name}: the repository has no version{wanted} of it{versions}"
+            )
+        try:
+            names = archive_names(entry.name, entry.version)
+        except DataError as error:
+            raise SourceError(str(error)) from error
+        for name in names[:-1]:
+            try:
+                return self._below(name, ARCHIVE_BYTES), entry.sha256
+            except SourceError:
+                continue
+        return self._below(names[-1], ARCHIVE_BYTES), entry.sha256
 
     def image(self, name: str, address: str | None) -> Path:
         """The file of an image: beside the bundle, at its address, else in the repository."""

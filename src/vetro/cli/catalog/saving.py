@@ -53,11 +53,16 @@ class PackageSaving(Gathering):
         self._keep(path, self.directory / name, what, None)
 
     def _keep(self, path: Path, target: Path, name: str, version: str | None) -> None:
+        from vetro.packages import SIGNATURE_SUFFIX
+
         try:
             if path.is_dir():
                 shutil.make_archive(str(target.with_suffix("")), "zip", path)
             elif path.resolve() != target.resolve():
                 shutil.copyfile(path, target)
+                signature = path.with_name(path.name + SIGNATURE_SUFFIX)
+                if signature.is_file():
+                    shutil.copyfile(signature, target.with_name(target.name + SIGNATURE_SUFFIX))
         except OSError as error:
             self.note(name, version, "failed", f"{error.filename or target}: {error.strerror}")
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,47 @@ def read_archive(path: Path) -> bytes:
         fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
 
 
+def signature_beside(path: Path, content: bytes) -> str | None:
+    """The signature that lies beside an archive, checked before anything is uploaded."""
+    from vetro.packages import SIGNATURE_SUFFIX, PackageError, parse_signature
+
+    file = path.with_name(path.name + SIGNATURE_SUFFIX)
+    if not file.is_file():
+        return None
+    try:
+        signature = parse_signature(file.read_text(encoding="utf-8", errors="replace"))
+    except PackageError as error:
+        fail(f"{file}: {error.message}", "Remove the file, or sign the archive again.")
+    if not signature.belongs_to(hashlib.sha256(content).hexdigest()):
+        fail(
+            f"{file}: it is not a signature of {path.name} as it is",
+            "Fetch both again, or sign the archive again: 'vetro package sign'.",
+        )
+    return signature.text()
+
+
 def upload_archive(
-    connection: Connection, name: str, content: bytes, **metadata: object
+    connection: Connection,
+    name: str,
+    content: bytes,
+    signature: str | None = None,
+    **metadata: object,
 ) -> dict[str, Any]:
-    """Upload an archive and return the package object."""
-    return connection.request(
+    """Upload an archive, with its signature, and return the package object."""
+    made: dict[str, Any] = connection.request(
         "POST",
         "/v1/catalog/packages",
         files={"file": (f"{name}.zip", content, "application/octet-stream")},
         data={"__metadata__": json.dumps(metadata)},
+    ).json()
+    if signature is None:
+        return made
+    patch = [{"op": "replace", "path": "/signature", "value": signature}]
+    return connection.request(
+        "PATCH",
+        f"/v1/catalog/packages/{segment(made['id'])}",
+        content=json.dumps(patch).encode(),
+        headers={"Content-Type": "application/murano-packages-json-patch"},
     ).json()
 
 

@@ -24,6 +24,8 @@ from vetro.environments import EngineTask, Environments, TaskResult, pinned_pack
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import open_package
 from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
+from vetro.packages import is_enabled, open_package
+from vetro.secrecy import Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
@@ -47,6 +49,11 @@ def preload(code_cache: Path | None = None) -> Runtime:
     runtime = system_runtime(code_cache)
     runtime.add_package(open_package(library_path() / "io.murano"))
     runtime.compile_all()
+    try:
+        runtime.load_plugins(is_enabled=is_enabled)
+    except Exception:
+        # Packages that need them fail with the class's name; all others are deployed.
+        log.exception("plugins_not_loaded")
     for module in USED_BY_EVERY_TASK:
         importlib.import_module(module)
     return runtime

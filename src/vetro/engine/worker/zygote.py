@@ -141,8 +141,10 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     from vetro.engine.worker.deployment import preload
     from vetro.http import configure_logging
+    from vetro.packages import enable_plugins
 
     configure_logging(settings.log_level, settings.log_format)
+    enable_plugins(settings.engine.enabled_plugins)
     runtime = preload(settings.code_cache_directory)
     gc.collect()
     gc.freeze()

@@ -180,15 +180,22 @@ class Runtime:
         for package in packages:
             self._package_functions.setdefault(package, []).append((name, function, kind))
 
-    def load_plugins(self, group: str = "io.murano.extensions") -> list[str]:
+    def load_plugins(
+        self,
+        group: str = "io.murano.extensions",
+        is_enabled: Callable[[str | None], bool] = lambda _distribution: True,
+    ) -> list[str]:
         """Add the native classes of installed distributions; returns their names (section 25).
 
         An entry point's name is the class name. Names used by several distributions are skipped.
+        ``is_enabled``: whether those of a distribution may be loaded.
         """
         from importlib.metadata import EntryPoint, entry_points
 
         found: dict[str, list[EntryPoint]] = {}
         for entry in entry_points(group=group):
+            if not is_enabled(entry.dist.name if entry.dist is not None else None):
+                continue
             found.setdefault(entry.name, []).append(entry)
         added: list[str] = []
         prepared: set[str] = set()

@@ -1,0 +1,14 @@
+"""Signatures of packages."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "catalog_0004"
+down_revision = "catalog_0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the signature of an archive."""
+    op.add_column("catalog_packages", sa.Column("signature", sa.Text))
