@@ -820,7 +820,8 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     good, bad = "content of an image", "f" * 64
     digest = hashlib.sha256(good.encode()).hexdigest()
     images = "Images:\n" + "".join(
-        f"- {{Name: {name}, DiskFormat: {kind}, ContainerFormat: bare, Hash: {wanted}}}\n"
+        f"- {{Name: {name}, DiskFormat: {kind}, ContainerFormat: bare, Hash: {wanted},"
+        " Meta: {title: Fine OS, type: linux.fine}}\n"
         for name, kind, wanted in (
             ("fine", "qcow2", digest),
             ("damaged", "qcow2", bad),
@@ -856,7 +857,12 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     reasons = {row["package"]: row["reason"] for row in rows}
     assert f"its sha256 is {digest}, not {bad}" in reasons["image damaged"]
     assert "the repository has no version >=3 of it" in reasons["b.Gone"]
-    assert [one["name"] for one in service.json("image", "list")] == ["fine"]
+    (image,) = service.json("image", "list")
+    assert (image["name"], image["os"]) == ("fine", "linux")
+    assert json.loads(image["tags"]["murano_image_info"]) == {
+        "title": "Fine OS",
+        "type": "linux.fine",
+    }
 
     # Again: what is there stays, also what only was required.
     _, said = service.run("bundle", "import", "all", "--repo-url", shelf.url, "--json")

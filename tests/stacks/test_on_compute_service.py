@@ -384,10 +384,18 @@ async def test_forms_choose_from_what_the_service_has(
     made = await ask(world.client, "POST", "/volumes", volume)
     kinds = ["flavors", "images", "keypairs", "networks", "security_groups", "azones", "volumes"]
     caller = Principal("u", "ann", PROJECT)
+    marked = {"murano_image_info": '{"title": "Debian 12", "type": "linux.debian"}'}
+    for name, tags in (("b", marked), ("c", {"a": 1}), ("d", {"murano_image_info": "[1"})):
+        await ask(world.client, "POST", "/images", {"name": name, "tags": tags})
+    with pytest.raises(ComputeError, match="Request parameters failed validation"):
+        await ask(world.client, "POST", "/images", {"name": "e", "tags": ["x"]})
     found, warnings = await ComputeOffers(world.url, "service").offers(kinds, caller, None)
     assert (list(found), warnings) == (kinds, [])
-    assert [(one["label"], one["type"], one["enabled"]) for one in found["images"] or []] == [
-        ("debian", "linux", True)
+    assert sorted((one["label"], one["type"], one["enabled"]) for one in found["images"] or []) == [
+        ("Debian 12 (unactivated)", "linux.debian", False),
+        ("c (unactivated)", "linux", False),
+        ("d (unactivated)", "linux", False),
+        ("debian", "linux", True),
     ]
     assert [one["value"] for one in found["keypairs"] or []] == ["mine"]
     assert "m1.small" in [one["value"] for one in found["flavors"] or []]

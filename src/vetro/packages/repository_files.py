@@ -23,6 +23,7 @@ from vetro.packages.repositories import (
     hash_mismatch,
     parse_index,
 )
+from vetro.packages.signatures import SIGNATURE_SUFFIX
 
 BUNDLE_BYTES = 4 * MEBIBYTE
 ARCHIVE_BYTES = 64 * MEBIBYTE
@@ -128,6 +129,9 @@ class RepositoryFiles:
         found = best_entry(self.index(), entry.name, entry.version)
         if found is not None:
             path = self.below(found.file, self._archive_bytes)
+            if found.signature is not None:
+                signature = path.with_name(path.name + SIGNATURE_SUFFIX)
+                signature.write_text(found.signature, encoding="utf-8")
             return path, entry.sha256 or found.sha256
         if self._has_index:
             there = [one.version for one in self.index() if one.name == entry.name]

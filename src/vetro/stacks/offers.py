@@ -79,16 +79,21 @@ async def _flavors(_client: ComputeClient, _project_id: str) -> Items:
 
 
 async def _images(client: ComputeClient, _project_id: str) -> Items:
-    return [
-        {
-            "value": one.uuid,
-            "label": one.name if one.state == "active" else f"{one.name} ({one.state})",
-            "name": one.name,
-            "type": one.os,
-            "enabled": one.state == "active",
-        }
-        for one in await client.send(list_images())
-    ]
+    found: Items = []
+    for one in await client.send(list_images()):
+        info = one.form_info
+        title = info.get("title") or one.name
+        found.append(
+            {
+                "value": one.uuid,
+                "label": title if one.state == "active" else f"{title} ({one.state})",
+                "name": one.name,
+                "title": title,
+                "type": info.get("type") or one.os,
+                "enabled": one.state == "active",
+            }
+        )
+    return found
 
 
 async def _keypairs(client: ComputeClient, project_id: str) -> Items:

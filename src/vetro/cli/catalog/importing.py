@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,8 +13,6 @@ import click
 
 from vetro.cli.catalog.gathering import Gathering
 from vetro.cli.catalog.repository import Repository
-from vetro.cli.catalog.uploading import find_same, read_archive, replace_package, upload_archive
-from vetro.cli.catalog.repository import Repository, SourceError
 from vetro.cli.catalog.uploading import (
     find_same,
     read_archive,
@@ -27,7 +26,7 @@ from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal import choices
 from vetro.cli.terminal.output import CommandError, say, wants_json
 from vetro.compute.client import machines
-from vetro.compute.wire import NewImage
+from vetro.compute.wire import FORM_TAG, NewImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -231,5 +230,9 @@ class PackageImport(Gathering):
             raise SourceError(f"its file is not what {entry.name} should be: {problem}")
         # `linux.ubuntu` is a Linux.
         system = (entry.type or "linux").partition(".")[0]
-        upload_image(self.connection, NewImage(name=entry.name, type=type_, os=system), path)
+        # What forms show of it (A9), under the name that it has on OpenStack.
+        about = {"title": entry.title or entry.name, "type": entry.type or system}
+        tags = {FORM_TAG: json.dumps(about)}
+        new = NewImage(name=entry.name, type=type_, os=system, tags=tags)
+        upload_image(self.connection, new, path)
         return True

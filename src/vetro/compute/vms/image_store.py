@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 import structlog
+from msgspec import UNSET
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.tables import images, vms
@@ -57,6 +58,7 @@ class ImageStore:
             sha256=row.sha256,
             published_at=api_time(row.created),
             files=[file] if row.state == "active" else [],
+            tags=row.manifest.get("tags", UNSET),
         )
         return {**row.manifest, **msgspec.to_builtins(image)}
 
@@ -67,6 +69,8 @@ class ImageStore:
             uuid = str(uuids.UUID(uuid))
         except ValueError as error:
             raise invalid_parameters({"uuid": "value was not a uuid"}) from error
+        if not isinstance(body.get("tags", {}), dict):
+            raise invalid_parameters({"tags": "value was not an object"})
         values = {
             "name": _text(body, "name"),
             "version": _text(body, "version", "1", limit=64),

@@ -32,6 +32,7 @@ from vetro.compute.wire.agents import (
     server_of_key,
 )
 from vetro.compute.wire.images import (
+    FORM_TAG,
     Image,
     ImageCopies,
     ImageCopy,
@@ -114,6 +115,7 @@ from vetro.compute.wire.volumes import (
 __all__ = [
     "ACTING_HEADER",
     "AGENT_PORT",
+    "FORM_TAG",
     "HEARTBEAT_LIFETIME_SECONDS",
     "HEARTBEAT_SECONDS",
     "HVM_BRANDS",

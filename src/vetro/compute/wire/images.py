@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -23,8 +25,15 @@ class ImageNodes(msgspec.Struct, kw_only=True):
     percent: int | None = None
 
 
+#: The tag of an image that says what forms show of it: JSON with ``title`` and ``type``.
+FORM_TAG = "murano_image_info"
+
+
 class Image(msgspec.Struct, kw_only=True):
-    """An image. ``state`` is ``active`` when it has its file; ``owner``: a project."""
+    """An image. ``state`` is ``active`` when it has its file; ``owner``: a project.
+
+    ``tags`` are whatever the record was made with.
+    """
 
     uuid: str
     name: str
@@ -39,6 +48,17 @@ class Image(msgspec.Struct, kw_only=True):
     published_at: str | None = None
     files: list[ImageFile] = []
     nodes: ImageNodes | UnsetType = UNSET
+    tags: Any = UNSET
+
+    @property
+    def form_info(self) -> dict[str, str]:
+        """``title`` and ``type`` for forms, as far as its `FORM_TAG` gives them."""
+        tags = cast("dict[str, object]", self.tags) if isinstance(self.tags, dict) else {}
+        try:
+            given = msgspec.json.decode(str(tags.get(FORM_TAG, "{}")), type=dict[str, Any])
+        except msgspec.MsgspecError:
+            return {}
+        return {key: text for key in ("title", "type") if isinstance(text := given.get(key), str)}
 
     @property
     def brand(self) -> str:

@@ -22,10 +22,8 @@ from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
-from vetro.packages import open_package
-from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
 from vetro.packages import is_enabled, open_package
-from vetro.secrecy import Cover, hide_in_logs, secrets_in
+from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
