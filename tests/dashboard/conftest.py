@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser
+from tests import browser
+from tests.browser import Person
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
-CHROMIUM = "/usr/bin/chromium"
-AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
 PASSWORD = "correct horse"
 HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
-expect.set_options(timeout=30_000)  # a busy machine is no reason to fail
 
 
 class Service:
@@ -198,62 +197,8 @@ def chromium() -> Iterator[Browser]:
     Its driver runs an event loop in this thread: it ends with the module, or no test that follows could
     run a loop of its own.
     """
-    if not Path(CHROMIUM).exists():
-        pytest.skip("chromium is not installed: tools/system-packages.sh test")
-    with sync_playwright() as driver:
-        options = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=options)
-        yield browser
-        browser.close()
-
-
-class Person:
-    """Somebody at a browser: a page, and what it complained about."""
-
-    def __init__(self, page: Page, service: Service) -> None:
-        self.page = page
-        self.service = service
-        self.complaints: list[str] = []
-        page.on("console", self._said)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.set_default_timeout(30_000)
-
-    def _said(self, message: ConsoleMessage) -> None:
-        # The browser itself notes answers of 400 and more; pages ask for some of them on purpose.
-        if message.type == "error" and "Failed to load resource" not in message.text:
-            self.complaints.append(message.text)
-
-    def open(self, path: str) -> Page:
-        """Go to a page of the dashboard, and wait until it has what it asked for."""
-        self.page.goto(f"{self.service.url}/dashboard{path}")
-        self.page.locator("h1").first.wait_for()
-        self.page.wait_for_load_state("networkidle")
-        return self.page
-
-    def sign_in(self) -> Page:
-        """Sign in by a one-time link."""
-        self.page.goto(self.service.link())
-        self.page.wait_for_url("**/dashboard/environments")
-        self.page.locator("h1").first.wait_for()
-        return self.page
-
-    def violations(self) -> list[str]:
-        """What axe finds on the page as it is: the rule, and where."""
-        self.page.evaluate(
-            "document.getAnimations()"
-            ".filter((one) => Number.isFinite(one.effect?.getComputedTiming().endTime))"
-            ".forEach((one) => one.finish())"
-        )
-        found = self.page.evaluate(
-            "(source) => { if (!window.axe) (0, eval)(source);"
-            " return window.axe.run({ resultTypes: ['violations'] }); }",
-            AXE.read_text(encoding="utf-8"),
-        )
-        return [
-            f"{one['id']}: {node['target']} {node['failureSummary']}"
-            for one in found["violations"]
-            for node in one["nodes"]
-        ]
+    with browser.chromium() as started:
+        yield started
 
 
 @pytest.fixture

@@ -12,14 +12,16 @@ from __future__ import annotations
 import base64
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
+from tests.browser import QUIET, chromium, settled
 
-from .conftest import CHROMIUM, ROOT, Service
+from .conftest import ROOT, Service
 
 DIRECTORY = ROOT / "docs/pictures"
 SIZE = (1200, 760)
@@ -116,6 +118,7 @@ def take(browser: Browser, service: Service, picture: Picture, parts: Mapping[st
         locale="en-GB",
         reduced_motion="reduce",
     )
+    context.add_init_script(QUIET)
     page = context.new_page()
     page.goto(service.link())
     page.wait_for_url("**/dashboard/environments")
@@ -127,11 +130,23 @@ def take(browser: Browser, service: Service, picture: Picture, parts: Mapping[st
     if "$deploymentId" in picture.route:
         page.get_by_role("log").get_by_text("Installing").wait_for()  # its stream goes on
     else:
-        page.wait_for_load_state("networkidle")
+        settled(page)
     session: Any = context.new_cdp_session(page)
     taken = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
     context.close()
     return base64.b64decode(taken["data"])
+
+
+@contextmanager
+def furnished() -> Generator[tuple[Service, dict[str, Mapping[str, str]]]]:
+    """A service of its own with what the pictures show, and the parameters of their paths."""
+    with tempfile.TemporaryDirectory() as made:
+        service = Service(Path(made))
+        service.start()
+        try:
+            yield service, furnish(service, Path(made))
+        finally:
+            service.stop()
 
 
 def main(wanted: list[str]) -> int:
@@ -141,21 +156,13 @@ def main(wanted: list[str]) -> int:
         print(f"There is no picture {unknown[0]}; pictures: {', '.join(PICTURES)}")
         return 2
     DIRECTORY.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as made, sync_playwright() as driver:
-        service = Service(Path(made))
-        service.start()
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        try:
-            parts = furnish(service, Path(made))
-            for name, picture in PICTURES.items():
-                if wanted and name not in wanted:
-                    continue
-                content = take(browser, service, picture, parts[picture.of])
-                (DIRECTORY / f"{name}.webp").write_bytes(content)
-                print(f"docs/pictures/{name}.webp {len(content) / 1000:.0f} kB", flush=True)
-        finally:
-            browser.close()
-            service.stop()
+    with furnished() as (service, parts), chromium() as browser:
+        for name, picture in PICTURES.items():
+            if wanted and name not in wanted:
+                continue
+            content = take(browser, service, picture, parts[picture.of])
+            (DIRECTORY / f"{name}.webp").write_bytes(content)
+            print(f"docs/pictures/{name}.webp {len(content) / 1000:.0f} kB", flush=True)
     return 0
 
 

@@ -51,11 +51,13 @@ def test_a_lost_connection_is_said_and_made_again(visit: Visit) -> None:
 
 
 def test_two_people_edit_one_environment(visit: Visit, hostile: str) -> None:
-    """Each is told of the other's changes; changes that a deployment came before are taken over."""
+    """Each is told of the other's changes as they come; what a deployment came before is taken over."""
     person = visit()
     page = person.sign_in()
     service = person.service
     shared = environment(service, "shared", ("org.example.Hostile/1.0.0", "mine"))
+    with page.expect_request("**/api/v1/events"):
+        person.open(f"/environments/{shared}")
     member(service, "bea")
     other = visit()
     other.open("/sign-in")
@@ -70,7 +72,6 @@ def test_two_people_edit_one_environment(visit: Visit, hostile: str) -> None:
     other.page.get_by_role("button", name="Add to the environment").click()
     other.page.get_by_role("button", name="Deploy", exact=True).click()
     expect(other.page.get_by_role("button", name="Deploy changes")).to_be_visible()
-    person.open(f"/environments/{shared}")
     page.get_by_role("button", name="Go on with my changes").click()
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
 

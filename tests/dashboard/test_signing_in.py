@@ -47,11 +47,16 @@ def test_a_session_that_is_over_asks_to_sign_in_again(visit: Visit) -> None:
     """When the session ended elsewhere the next step leads to the sign-in page, and back afterwards."""
     person = visit()
     page = person.sign_in()
-    page.context.clear_cookies()
+    person.open("/environments")
     page.get_by_role("button", name="New environment").first.click()
     page.get_by_label("Name").fill("too late")
+    page.context.clear_cookies()
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("Your session is over")).to_be_visible()
+    page.get_by_label("User").fill("admin")
+    page.locator("input[name=password]").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Environments")
 
 
 def test_a_language_is_chosen_and_kept(visit: Visit) -> None:

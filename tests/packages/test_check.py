@@ -118,6 +118,7 @@ def test_the_manifest(text, expected):
     [
         ({"logo.png": None}, ["W074 manifest.yaml"]),
         ({"logo.png": b"GIF?"}, ["E075 manifest.yaml"]),
+        ({"logo.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>"}, ["E075 manifest.yaml"]),
         ({"logo.png": PNG + b"\0" * 600_000}, ["E075 manifest.yaml"]),
         ({"supplier_logo.png": b"no"}, ["E075 manifest.yaml"]),
         ({"UI/ui.yaml": None}, ["W073 manifest.yaml"]),

@@ -385,6 +385,7 @@ CATALOG = {
     f"GET {E}/model/{{path}}": Row("owned", environment),
     f"PATCH {E}/model": Row("owned", environment, ONE, PATCH_MODEL),
     "GET /v1/deployments": Row("list", deployed),
+    "GET /v1/events": Row("people", query="?seconds=0"),
     f"GET {E}/deployments": Row("owned", deployed),
     f"GET {E}/deployments/{{deployment_id}}": Row("owned", deployed),
     f"GET {E}/deployments/{{deployment_id}}/trace": Row("owned", deployed),

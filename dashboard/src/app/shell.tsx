@@ -4,6 +4,7 @@ import { IconCheck, IconChevronDown, IconDeviceDesktop, IconLanguage, IconLogout
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { useEffect } from 'react';
+import { useLive } from '~/api/live';
 import { LANGUAGES, useLanguage, useTexts, type Language } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { messages } from './messages';
@@ -16,6 +17,7 @@ export function Shell() {
   const [opened, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
+  useLive();
   const { isAdmin } = useSession();
   return (
     <AppShell header={{ height: 56 }} navbar={{ width: 220, breakpoint: 'sm', collapsed: { mobile: !opened } }} padding={{ base: 'md', sm: 'xl' }}>

@@ -397,6 +397,7 @@ REPLIES = {
     f"POST {_E}/deployments/{{deployment_id}}/cancel": Reply(
         DEPLOYMENT, status=202, name="cancel_deployment", errors=(409,)
     ),
+    "GET /v1/events": Reply(_TEXT, media=("text/event-stream",), name="follow_environments"),
     f"GET {_E}/deployments/{{deployment_id}}/events": Reply(
         _TEXT, media=("text/event-stream",), name="follow_deployment"
     ),

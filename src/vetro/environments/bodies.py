@@ -103,6 +103,7 @@ CANCELLATION = Body(
     },
     required=False,
 )
+FOLLOW = query(pattern(r"\d{1,9}"), "seconds")
 EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
 PENDING = query(
     pattern("overtake|refuse", schema={"type": "string", "enum": ["overtake", "refuse"]}), "pending"

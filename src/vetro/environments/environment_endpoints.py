@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from vetro.digits import is_number
 from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
 from vetro.environments.paging import answer, listing_of
-from vetro.http import IF_MATCH
+from vetro.environments.store import project_channel
+from vetro.http import IF_MATCH, BadRequest, ServerEvent, event_stream
 from vetro.http.endpoint import EMPTY
 
 
@@ -18,6 +24,37 @@ async def listing(call: Call) -> Json:
         listing=listing_of(call.request, states.ENVIRONMENT),
     )
     return answer("environments", found)
+
+
+async def follow(call: Call) -> Any:
+    """Which environments of the project change, as server-sent events.
+
+    ``changed`` has the ``id`` of one that was made, renamed or removed, whose session changes, or whose
+    deployment begins or ends. ``begin`` comes first, and after notifications were lost: read anew what is
+    shown. So a broken stream needs no position to go on from. It ends after ``FOLLOWED_SECONDS``, or the
+    ``seconds`` that are asked for: whoever asks again shows their token again.
+    """
+    asked = call.query("seconds", str(FOLLOWED_SECONDS))
+    if not is_number(asked):
+        raise BadRequest(f"seconds must be a whole number, not {asked!r:.80}")
+    end = time.monotonic() + min(int(asked), FOLLOWED_SECONDS)
+
+    async def source() -> AsyncIterator[ServerEvent]:
+        channel = project_channel(call.principal.project_id)
+        async with call.service.database.listen(channel) as subscription:
+            yield ServerEvent("begin", {})
+            while (left := end - time.monotonic()) > 0:
+                first = await subscription.wait(left)
+                if first is None:
+                    return
+                found = {first, *subscription.drain()}
+                if "" in found:
+                    yield ServerEvent("begin", {})
+                    continue
+                for id_ in sorted(found):
+                    yield ServerEvent("changed", {"id": id_})
+
+    return event_stream(call.request, source())
 
 
 async def create(call: Call) -> Json:
@@ -90,9 +127,12 @@ async def deploy(call: Call) -> Json:
 
 
 _SESSION = E + "/sessions/{session_id}"
+FOLLOWED_SECONDS = 600
+"""How long a stream of changes lasts at most."""
 
 ENDPOINTS = [
     Endpoint("list_environments", "GET", "/v1/environments", listing, bodies.OF_PROJECTS),
+    Endpoint("follow_environments", "GET", "/v1/events", follow, bodies.FOLLOW, any_accept=True),
     Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE),
     Endpoint("show_environment", "GET", E, show, bodies.SESSION),
     Endpoint("rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME),

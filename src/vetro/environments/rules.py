@@ -12,6 +12,7 @@ DEFAULT = {
 #: Rules by the names of calls. One that is not here has ``default``.
 RULES = {
     "list_environments": "list_environments",
+    "follow_environments": "list_environments",
     "create_environment": "create_environment",
     "show_environment": "show_environment",
     "change_environment": "update_environment",

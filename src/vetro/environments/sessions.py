@@ -24,6 +24,7 @@ from vetro.environments.store import (
     MODELS_CHANNEL,
     EnvironmentStore,
     SessionRequired,
+    project_channel,
 )
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
@@ -127,11 +128,12 @@ class SessionStore:
     ) -> None:
         """Drop a session. Errors: 404, 400, 403, 401, 403 while it deploys."""
         async with self.database.transaction() as tx:
-            session, _ = await self._users_own(tx, principal, environment_id, session_id)
+            session, environment = await self._users_own(tx, principal, environment_id, session_id)
             if session.state in states.ACTIVE:
                 raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
             await tx.execute(delete(sessions).where(sessions.c.id == session_id))
             tx.notify(MODELS_CHANNEL)
+            tx.notify(project_channel(environment.tenant_id), environment.id)
 
     async def writable(
         self, tx: Transaction, environment: Row[Any], session_id: str | None
@@ -199,6 +201,7 @@ class SessionStore:
                 .where(sessions.c.id == session.id)
                 .values(model=model, updated=self.database.clock.now())
             )
+            tx.notify(project_channel(environment.tenant_id), environment.id)
             return result
 
     async def become_flat(
@@ -389,4 +392,5 @@ class SessionStore:
                 .values(model={**environment.model, "Objects": objects})
             )
             await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            tx.notify(project_channel(environment.tenant_id), environment.id)
             return view

@@ -67,6 +67,7 @@ SPECIAL = (
 
 #: The notification that an environment's model was replaced or removed.
 MODELS_CHANNEL = "environments/models"
+
 WITHOUT_MODEL = [column for column in environments.c if column.name != "model"]
 
 # Statements of nearly every call, built once: building one takes SQLAlchemy two to three times as
@@ -79,7 +80,9 @@ _NAMESAKE = select(environments.c.id).where(
     environments.c.name == _WANTED, environments.c.tenant_id == bindparam("project")
 )
 _NEW_ENVIRONMENT = insert(environments)
-_REMOVED = delete(environments).where(environments.c.id == _WANTED)
+_REMOVED = (
+    delete(environments).where(environments.c.id == _WANTED).returning(environments.c.tenant_id)
+)
 _TASKS_GONE = (
     update(tasks)
     .where(tasks.c.environment_id == _WANTED)
@@ -114,6 +117,14 @@ class PreparedEnvironment:
     description_text: str
     model: dict[str, Any]
     echo: dict[str, Any]
+
+
+def project_channel(project_id: str) -> str:
+    """The channel of notifications about a project's environments: the payload is an environment's id.
+
+    One is sent when it is made, renamed, removed, begins or ends a deployment, or a session of it changes.
+    """
+    return f"environments/of/{project_id}"
 
 
 def checked_name(name: object, what: str = "Environment") -> str:
@@ -281,6 +292,7 @@ class EnvironmentStore:
             "updated": now,
         }
         await tx.execute(_NEW_ENVIRONMENT, values)
+        tx.notify(project_channel(principal.project_id), prepared.id)
         return await self.environment(tx, principal, prepared.id)
 
     async def refuse_large(self, objects: Any) -> None:
@@ -407,6 +419,7 @@ class EnvironmentStore:
             raise BadRequest("description_text must be text")
         values = {**wanted, "updated": self.database.clock.now()}
         await tx.execute(update(environments).where(environments.c.id == row.id).values(**values))
+        tx.notify(project_channel(row.tenant_id), row.id)
         return self.view(await self.environment(tx, principal, row.id, with_model=False))
 
     async def remove(self, tx: Transaction, id_: str) -> None:
@@ -416,5 +429,7 @@ class EnvironmentStore:
         """
         now = self.database.clock.now()
         await tx.execute(_TASKS_GONE, {"wanted": id_, "now": now})
-        await tx.execute(_REMOVED, {"wanted": id_})
+        project = (await tx.execute(_REMOVED, {"wanted": id_})).scalar_one_or_none()
         tx.notify(MODELS_CHANNEL)
+        if project is not None:
+            tx.notify(project_channel(project), id_)

@@ -12,7 +12,7 @@ from vetro.environments.history import TaskHistory
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
 from vetro.environments.model import from_engine
 from vetro.environments.sessions import SessionStore
-from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore
+from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore, project_channel
 from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.environments.task_reports import TaskReports
 from vetro.environments.task_values import MOST_LOGGED, TaskResult, shortened, task_channel
@@ -58,6 +58,7 @@ class TaskEndings:
     ) -> Ending:
         """Store the outcome of a task; its ending. ``outcome``: the name of a failure."""
         tx.notify(task_channel(task.id))
+        tx.notify(project_channel(task.project_id), task.environment_id)
         now = self.database.clock.now()
         levels = (await self.history.levels(tx, [task.id])).get(task.id, {})
         failed = result.is_exception or levels.get("error", 0) > 0

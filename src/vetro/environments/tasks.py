@@ -30,6 +30,7 @@ from vetro.environments.model import (
     to_engine,
 )
 from vetro.environments.sessions import SessionStore
+from vetro.environments.store import project_channel
 from vetro.environments.tables import sessions, tasks
 from vetro.environments.task_endings import TaskEndings
 from vetro.environments.task_reports import TaskReports
@@ -207,6 +208,7 @@ class TaskStore:
             tx, task_id, environment.id, "info", f"Action {method} is scheduled"
         )
         tx.notify(task_channel(task_id))
+        tx.notify(project_channel(environment.tenant_id), environment.id)
         return task_id
 
     async def delete_environment(

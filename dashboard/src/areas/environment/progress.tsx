@@ -1,8 +1,9 @@
 import { Alert, Button, Card, Group, Loader, Stack, Text, Textarea } from '@mantine/core';
 import { IconPlayerStop, IconPlugConnectedX } from '@tabler/icons-react';
+import { useThrottledValue } from '@mantine/hooks';
 import { useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { useDeployment } from '~/api/events';
 import { catalogApi } from '~/api/client';
 import { useTexts } from '~/i18n';
@@ -22,6 +23,11 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
   const now = useNow();
   const began = moment(deployment.started);
   const last = followed.reports[followed.reports.length - 1];
+  // Components show their newest report.
+  const told = useThrottledValue(last?.id, 1_000);
+  useEffect(() => {
+    if (told) void queries.invalidateQueries({ queryKey: ['environment', environmentId, 'statuses'] });
+  }, [told, queries, environmentId]);
   const waitingOn = followed.waitingOn ?? deployment.waiting_on;
   const cancel = () =>
     catalogApi

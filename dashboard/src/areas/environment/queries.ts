@@ -1,5 +1,6 @@
 import { queryOptions, type QueryClient } from '@tanstack/react-query';
 import { catalogApi, data, type Catalog } from '~/api/client';
+import { unlessLive } from '~/api/live';
 
 export type Environment = Catalog['Environment'];
 export type ListedEnvironment = Catalog['ListedEnvironment'];
@@ -62,7 +63,7 @@ export function asGiven(component: Component): Component {
 export const environmentsQuery = queryOptions({
   queryKey: ['environments'],
   queryFn: async () => (await data(catalogApi.GET('/v1/environments'))).environments,
-  refetchInterval: (query) => (query.state.data?.some((one) => isBusy(one.status)) ? 2_000 : 15_000),
+  refetchInterval: (query) => unlessLive(query.state.data?.some((one) => isBusy(one.status)) ? 2_000 : 15_000),
 });
 
 /** Sessions with changes that wait; the newest of one's own is what the pages show. */
@@ -70,7 +71,7 @@ export const sessionsQuery = (id: string) =>
   queryOptions({
     queryKey: ['environment', id, 'sessions'],
     queryFn: async () => (await data(catalogApi.GET('/v1/environments/{environment_id}/sessions', { params: { path: { environment_id: id } } }))).sessions,
-    refetchInterval: 10_000,
+    refetchInterval: () => unlessLive(10_000),
   });
 
 export const currentSession = (sessions: OpenedSession[]) => sessions.filter((one) => one.own && !one.overtaken && one.state === 'opened').sort((a, b) => b.created.localeCompare(a.created))[0];
@@ -85,14 +86,14 @@ export const environmentQuery = (id: string, session?: string) =>
       const services = (shown.services as unknown as Record<string, unknown>[]).map((one) => withHeader(one));
       return { ...shown, services: services as unknown as typeof shown.services };
     },
-    refetchInterval: (query) => (query.state.data && isBusy(query.state.data.status) ? 2_000 : 15_000),
+    refetchInterval: (query) => unlessLive(query.state.data && isBusy(query.state.data.status) ? 2_000 : 15_000),
   });
 
 export const deploymentsQuery = (id: string) =>
   queryOptions({
     queryKey: ['environment', id, 'deployments'],
     queryFn: async () => (await data(catalogApi.GET('/v1/environments/{environment_id}/deployments', { params: { path: { environment_id: id } } }))).deployments,
-    refetchInterval: (query) => (query.state.data?.some((one) => !one.finished) ? 3_000 : 30_000),
+    refetchInterval: (query) => unlessLive(query.state.data?.some((one) => !one.finished) ? 3_000 : 30_000),
   });
 
 export const statusesQuery = (id: string) =>
@@ -100,7 +101,7 @@ export const statusesQuery = (id: string) =>
     queryKey: ['environment', id, 'statuses'],
     queryFn: async () =>
       (await data(catalogApi.GET('/v1/environments/{environment_id}/lastStatus', { params: { path: { environment_id: id } } }))) as unknown as { lastStatuses: Record<string, { text: string; level: string; created: string } | null> },
-    refetchInterval: 10_000,
+    refetchInterval: () => unlessLive(10_000),
   });
 
 /** The open session, or a new one. */

@@ -1,0 +1,110 @@
+"""Somebody at the distribution's Chromium, for tests that look at the dashboard as people do."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from tests.waiting import until
+
+ROOT = Path(__file__).resolve().parents[1]
+CHROMIUM = "/usr/bin/chromium"
+# Its graphics are drawn in software, and what it asks for is on this machine.
+OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"]
+AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
+# Streams of events never end, so the browser's own "networkidle" never comes.
+QUIET = """
+(() => {
+  let asked = 0;
+  let since = performance.now();
+  const was = window.fetch;
+  window.fetch = (...given) => {
+    asked += 1;
+    return was(...given).finally(() => { asked -= 1; since = performance.now(); });
+  };
+  new PerformanceObserver(() => { since = performance.now(); }).observe({ type: 'resource' });
+  window.is_quiet = () => asked === 0 && performance.now() - since > 400;
+})();
+"""
+expect.set_options(timeout=30_000)  # a busy machine is no reason to fail
+
+
+def settled(page: Page) -> None:
+    """Wait until a page that runs ``QUIET`` has what it asked for."""
+    until(lambda: page.evaluate("window.is_quiet()"), "the page has what it asked for")
+
+
+@contextmanager
+def chromium() -> Generator[Browser]:
+    """The browser, without a window. Its driver runs an event loop in this thread until the end."""
+    if not Path(CHROMIUM).exists():
+        pytest.skip("chromium is not installed: tools/system-packages.sh test")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+class Person:
+    """Somebody at a browser: a page, and what it complained about."""
+
+    def __init__(self, page: Page, service: Any) -> None:
+        """``service`` has a ``url``, and ``link()`` that signs a browser in once."""
+        self.page = page
+        self.service = service
+        self.complaints: list[str] = []
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.set_default_timeout(30_000)
+        page.add_init_script(QUIET)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # The browser itself notes answers of 400 and more; pages ask for some of them on purpose.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.complaints.append(message.text)
+
+    def open(self, path: str) -> Page:
+        """Go to a page of the dashboard, and wait until it has what it asked for."""
+        self.page.goto(f"{self.service.url}/dashboard{path}")
+        self.page.locator("h1").first.wait_for()
+        settled(self.page)
+        return self.page
+
+    def sign_in(self) -> Page:
+        """Sign in by a one-time link."""
+        self.page.goto(self.service.link())
+        self.page.wait_for_url("**/dashboard/environments")
+        self.page.locator("h1").first.wait_for()
+        return self.page
+
+    def violations(self) -> list[str]:
+        """What axe finds on the page as it is: the rule, and where."""
+        self.page.evaluate(
+            "document.getAnimations()"
+            ".filter((one) => Number.isFinite(one.effect?.getComputedTiming().endTime))"
+            ".forEach((one) => one.finish())"
+        )
+        found = self.page.evaluate(
+            "(source) => { if (!window.axe) (0, eval)(source);"
+            " return window.axe.run({ resultTypes: ['violations'] }); }",
+            AXE.read_text(encoding="utf-8"),
+        )
+        return [
+            f"{one['id']}: {node['target']} {node['failureSummary']}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+
+@contextmanager
+def somebody(service: Any) -> Generator[Person]:
+    """A person who has signed in, in a browser of their own. No page may log an error."""
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+        person = Person(context.new_page(), service)
+        person.sign_in()
+        yield person
+        context.close()
+    assert person.complaints == []

@@ -1,0 +1,47 @@
+"""What is told of a project's environments to those who show them."""
+
+from typing import Any
+
+from vetro.environments import TaskResult
+from vetro.environments.store import project_channel
+
+Api = Any  # the fixture of conftest.py
+
+
+async def test_every_change_of_an_environment_is_told_to_its_project(api: Api) -> None:
+    """Making, renaming, editing, discarding, deploying, its end and removing: each tells which one it was."""
+    async with (
+        api.database.listen(project_channel("p")) as told,
+        api.database.listen(project_channel("q")) as others,
+    ):
+        one = await api.environment()
+        at = f"/environments/{one}"
+        assert told.drain() == [one]
+        await api.call("PUT", at, {"name": "renamed"})
+        assert told.drain() == [one]
+        session = await api.session(one)
+        await api.add(one, session)
+        assert told.drain() == [one]
+        await api.call("DELETE", f"{at}/sessions/{session}")
+        assert told.drain() == [one]
+        session = await api.session(one)
+        await api.add(one, session)
+        told.drain()
+        await api.deploy(one, session)
+        assert told.drain() == [one]
+        lease, task = await api.take()
+        await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+        assert told.drain() == [one]
+        await api.call("DELETE", f"{at}?abandon=true")
+        assert told.drain() == [one]
+        assert others.drain() == []
+
+
+async def test_a_stream_begins_with_reading_anew_and_ends(api: Api) -> None:
+    """Who is connected again reads what is shown; the stream ends when it was asked to."""
+    answer = await api.call("GET", "/events?seconds=0")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "event: begin" in answer.text
+    assert (await api.call("GET", "/events?seconds=x")).status == 400
+    assert (await api.call("GET", "/events", user="nobody")).status == 401
