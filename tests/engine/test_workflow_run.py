@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import socket
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -18,6 +19,8 @@ import pytest
 from tests.waiting import eventually
 
 from vetro import catalog, engine, environments, messaging, repository
+from vetro.compute.client.calls import NETWORKS, ROUTERS
+from vetro.compute.wire import NewRouter
 from vetro.engine.checkpoints import Checkpoints, TakenOver
 from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
@@ -310,6 +313,33 @@ async def test_a_plan_that_cannot_be_sent_fails_alone(place: Place) -> None:
     (failed,) = [one for one in place.reports.said if one[1] == "error"]
     assert failed[0] == "u1"
     assert "limit of 100" in (failed[3] or "")
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "has_gateway"),
+    [
+        (["one", "two"], "one", True),
+        (["one", "murano-x"], "murano-x", True),
+        (["murano-default-router", "one"], "murano-default-router", True),
+        (["one"], "one", False),
+    ],
+)
+async def test_a_router_of_the_project_is_used(
+    place: Place, names: list[str], chosen: str, has_gateway: bool
+) -> None:
+    """One called murano, else the first (§11); without a gateway there are no floating addresses."""
+    networks = await place.stacks.compute.all(NETWORKS, "p")
+    (outside,) = [one.uuid for one in networks if one.external]
+    for number, name in enumerate(names):
+        gateway = outside if has_gateway else None
+        id_ = str(uuid.UUID(int=number))
+        router = NewRouter(uuid=id_, project_id="p", name=name, external_network=gateway)
+        await place.stacks.compute.create(ROUTERS, router)
+    result = await place.run(telnet(), guests=("ee1-s1-u1",))
+    networking = result.model["Objects"]["networking"]
+    assert networking["routerId"] == str(uuid.UUID(int=names.index(chosen)))
+    assert networking["floatingId"] == (outside if has_gateway else None)
+    assert [one for one in place.reports.said if one[1] == "error"] == []
 
 
 async def test_without_networks_of_its_own_a_server_joins_the_only_one(place: Place) -> None:

@@ -29,9 +29,10 @@ class RouterWithoutGateway(LookupError):
 class NetworkDirectory(Protocol):
     """Read the networks of a project. Maps have Neutron's keys.
 
-    `list_networks`: `id, name, tenant_id, router:external`; `list_subnetworks`: `id, name,
-    network_id, cidr, gateway_ip, dns_nameservers, tenant_id, ip_version`; `list_ports`: `id,
-    network_id, device_id, device_owner, fixed_ips`; `list_neutron_extensions`: `alias`.
+    `list_routers`: `id, name, tenant_id, external_gateway_info` (a map with `network_id`, or `None`);
+    `list_networks`: `id, name, tenant_id, router:external` (of Neutron also `shared`);
+    `list_subnetworks`: `id, name, network_id, cidr, gateway_ip, dns_nameservers, tenant_id, ip_version`;
+    `list_ports`: `id, network_id, device_id, device_owner, fixed_ips`; `list_neutron_extensions`: `alias`.
     """
 
     async def default_router(
@@ -53,6 +54,8 @@ class NetworkDirectory(Protocol):
     async def external_network_for_network(self, project_id: str, network_id: str) -> str | None:
         """`network_id` itself if it is external, else the gateway of a router attached to it."""
         ...
+
+    async def list_routers(self, project_id: str) -> list[dict[str, Any]]: ...
 
     async def list_networks(self, project_id: str) -> list[dict[str, Any]]: ...
 
@@ -141,6 +144,20 @@ class ComputeNetworkDirectory:
             if router.external_network and subnets & set(router.subnets):
                 return router.external_network
         return None
+
+    async def list_routers(self, project_id: str) -> list[dict[str, Any]]:
+        """The project's own routers."""
+        return [
+            {
+                "id": one.uuid,
+                "name": one.name,
+                "tenant_id": one.project_id,
+                "external_gateway_info": one.external_network
+                and {"network_id": one.external_network},
+            }
+            for one in await self._compute.all(ROUTERS, project_id)
+            if one.project_id == project_id
+        ]
 
     async def list_networks(self, project_id: str) -> list[dict[str, Any]]:
         """The project's networks and the external ones."""

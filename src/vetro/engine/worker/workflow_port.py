@@ -150,29 +150,39 @@ class WorkflowPort:
             return PortError(str(error), type(error).__name__)
 
     async def _router(self) -> Json:
-        settings = self._services.settings
-        project = self._services.project_id
-        try:
-            router = await self._services.directory.default_router(
-                project,
-                name=settings.network.router_name,
-                create=settings.create_router,
-                external_network=settings.network.external_network,
-            )
-        except KeyError:
-            return {"routerId": "NOT_FOUND", "floatingId": "NOT_FOUND"}
-        outside = await self._services.directory.external_network_for_router(project, router)
-        return {"routerId": router, "floatingId": outside}
+        """One called murano, else the first (§11). Vetro's own is made where there is none, and may be
+        waiting for its gateway.
+        """
+        settings, project = self._services.settings, self._services.project_id
+        directory, own = self._services.directory, settings.network.router_name
+        routers = await directory.list_routers(project)
+        named = [one for one in routers if "murano" in str(one.get("name") or "")]
+        found = next(iter([*named, *routers]), None)
+        if found is None or found.get("name") == own:
+            try:
+                router = await directory.default_router(
+                    project,
+                    name=own,
+                    create=settings.create_router,
+                    external_network=settings.network.external_network,
+                )
+                outside = await directory.external_network_for_router(project, router)
+                return {"routerId": router, "floatingId": outside}
+            except KeyError:
+                return {"routerId": "NOT_FOUND", "floatingId": "NOT_FOUND"}
+            except RouterWithoutGateway:
+                if found is None:
+                    raise
+        gateway = found.get("external_gateway_info") or {}
+        return {"routerId": str(found["id"]), "floatingId": gateway.get("network_id")}
 
     async def _default_network(self) -> str | None:
-        """The only one; else one called murano, else the first external, else the first (§11)."""
+        """The only one; else one called murano, else the first external, shared, or any (§11)."""
         networks = await self._services.directory.list_networks(self._services.project_id)
         named = [one for one in networks if "murano" in str(one.get("name") or "")]
         external = [one for one in networks if one.get("router:external")]
-        for candidates in (networks if len(networks) == 1 else [], named, external, networks):
-            if candidates:
-                return str(candidates[0]["id"])
-        return None
+        shared = [one for one in networks if one.get("shared")]
+        return next((str(one["id"]) for one in [*named, *external, *shared, *networks]), None)
 
     async def _range_of(self, network: str) -> str | None:
         subnets = await self._services.directory.list_subnetworks(self._services.project_id)

@@ -73,6 +73,10 @@ class NeutronDirectory:
                 return _gateway(router)
         return None
 
+    async def list_routers(self, project_id: str) -> Rows:
+        """The project's own routers."""
+        return await self._list("routers", tenant_id=project_id)
+
     async def list_networks(self, project_id: str) -> Rows:
         """The project's networks, the shared and the external ones."""
         return await self._list("networks")
