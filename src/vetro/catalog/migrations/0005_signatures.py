@@ -3,8 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "catalog_0004"
-down_revision = "catalog_0003"
+revision = "catalog_0005"
+down_revision = "catalog_0004"
 branch_labels = None
 depends_on = None
 
