@@ -100,20 +100,24 @@ def stacks(session: Session) -> HeatStacks:
     return HeatStacks(session, HeatSettings(patience=patience, first_look=0.01), token="the-users")
 
 
+@pytest.mark.parametrize("shown_late", [False, True])
 async def test_a_creation_whose_answer_is_lost_is_one_creation(
-    heat: Heat, stacks: HeatStacks
+    heat: Heat, stacks: HeatStacks, shown_late: bool
 ) -> None:
-    """Heat makes the stack and says nothing: it is found, and not asked for again."""
+    """Heat makes the stack and says nothing: it is found, and a refused second creation is no failure."""
 
     def silent() -> Answer:
-        heat.create()
-        return None
+        answer = heat.create()
+        return answer if answer == SAYS_NO else None
+
+    if shown_late:
+        heat.first(f"GET {STACKS}/s", (404, None))
 
     heat.answer(f"POST {STACKS}", silent)
     said: list[str] = []
     made = await stacks.create("p", "s", TEMPLATE, progress=said.append)
     assert made.status is StackStatus.CREATE_COMPLETE
-    assert heat.asked(f"POST {STACKS}") == 1
+    assert heat.asked(f"POST {STACKS}") == (2 if shown_late else 1)
     assert "an answer of orchestration" in said[0]
 
 

@@ -233,13 +233,16 @@ class _Operation:
         async def ask() -> None:
             nonlocal asked
             # An answer that got lost may have been a yes.
-            if asked and await self.client.show(self.name) is not None:
+            again = asked
+            if again and await self.client.show(self.name) is not None:
                 return
             asked = True
             try:
                 await self._refusable(self.client.create(body, token))
             except StackBusy:
                 if await self.client.show(self.name) is not None:
+                    if again:
+                        return  # Heat had begun and did not show it yet
                     raise
                 # The name is of a stack whose deletion is not quite over.
                 raise ServiceAway("Heat", self.name, "a stack of this name is going") from None
