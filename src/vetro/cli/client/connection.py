@@ -1,8 +1,9 @@
 """The client's way to a running Vetro: where it is, who we are, and its errors as one line.
 
-Credentials, first found: ``VETRO_TOKEN`` (or ``OS_TOKEN``); ``OS_USERNAME`` and ``OS_PASSWORD``
-with ``OS_AUTH_URL`` as every OpenStack client takes them; the file ``admin-openrc`` in the data
-directory of a Vetro on this machine.
+Credentials, first found: ``VETRO_TOKEN`` (or ``OS_TOKEN``); a password or an application credential
+in the ``OS_…`` variables that every OpenStack client takes; the file ``admin-openrc`` in the data
+directory of a Vetro on this machine. Where Vetro is, first found: ``--url``, ``VETRO_URL``, the service
+catalog of ``OS_AUTH_URL``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _OTHER_VERSION = "Is it of another version than this command?"
 DEFAULT_URL = "http://127.0.0.1:8082"
+_SECRETS = ("OS_PASSWORD", "OS_APPLICATION_CREDENTIAL_SECRET", "VETRO_TOKEN", "OS_TOKEN")
 
 
 def read_openrc(path: Path) -> dict[str, str]:
@@ -57,7 +59,7 @@ def data_directory() -> Path:
 def credentials() -> dict[str, str]:
     """``OS_…`` and ``VETRO_…`` variables: the environment's, else those of ``admin-openrc``."""
     found = {k: v for k, v in os.environ.items() if v and k.startswith(("OS_", "VETRO_"))}
-    is_known = "OS_PASSWORD" in found or "VETRO_TOKEN" in found or "OS_TOKEN" in found
+    is_known = not found.keys().isdisjoint(_SECRETS)
     path = data_directory() / "admin-openrc"
     try:
         local = read_openrc(path)
@@ -108,7 +110,8 @@ class Connection:
         context = click.get_current_context(silent=True)
         given = context.find_root().meta.get("vetro.url") if context else None
         self.variables = credentials()
-        self.url = str(given or self.variables.get("VETRO_URL") or DEFAULT_URL).rstrip("/")
+        self._url = str(given or self.variables.get("VETRO_URL") or "").rstrip("/")
+        self._catalog: list[dict[str, Any]] | None = None
         self.client = SyncClient(timeout_seconds=60.0)
         self._token = self.variables.get("VETRO_TOKEN") or self.variables.get("OS_TOKEN")
         self._project: str | None = None
@@ -120,6 +123,30 @@ class Connection:
         self.client.close()
 
     @property
+    def url(self) -> str:
+        """Where Vetro answers."""
+        if not self._url:
+            self._url = self._in_catalog() or DEFAULT_URL
+        return self._url
+
+    def _in_catalog(self) -> str:
+        """Where the service catalog of ``OS_AUTH_URL`` has Vetro; empty: nowhere."""
+        if "OS_AUTH_URL" not in self.variables:
+            return ""
+        token = self.token
+        if self._catalog is None:
+            self._catalog = self.identity("/auth/catalog", headers={"X-Auth-Token": token})[
+                "catalog"
+            ]
+        interface = self.variables.get("OS_INTERFACE", "public").removesuffix("URL")
+        region = self.variables.get("OS_REGION_NAME")
+        for service in self._catalog or ():
+            for one in service["endpoints"] if service["type"] == "application-catalog" else ():
+                if one["interface"] == interface and region in (None, one["region_id"]):
+                    return str(one["url"]).rstrip("/")
+        return ""
+
+    @property
     def token(self) -> str:
         """A token, by password when none was given."""
         if self._token is None:
@@ -129,8 +156,10 @@ class Connection:
     @property
     def identity_url(self) -> str:
         """Where to log in."""
-        given = self.variables.get("OS_AUTH_URL") or f"{self.url}/identity/v3"
-        return given.rstrip("/")
+        given = self.variables.get("OS_AUTH_URL", "").rstrip("/")
+        if not given:
+            return f"{self.url}/identity/v3"
+        return given if given.endswith("/v3") else f"{given}/v3"
 
     @property
     def project_id(self) -> str:
@@ -171,33 +200,43 @@ class Connection:
         return accepted(response, hint)
 
     def _log_in(self) -> str:
-        user = self.variables.get("OS_USERNAME")
-        password = self.variables.get("OS_PASSWORD")
-        if not user or not password:
+        known = self.variables
+        id_, secret = (known.get(f"OS_APPLICATION_CREDENTIAL_{one}") for one in ("ID", "SECRET"))
+        user, password = known.get("OS_USERNAME"), known.get("OS_PASSWORD")
+        if id_ and secret:
+            who = f"the application credential {id_}"
+            given = {"id": id_, "secret": secret}
+            methods: dict[str, Any] = {"application_credential": given}
+        elif user and password:
+            who = user
+            own = {"name": user, "domain": self._domain("USER"), "password": password}
+            methods = {"password": {"user": own}}
+        else:
             fail(
                 "No credentials",
                 "Start 'vetro up' on this machine, or set OS_USERNAME, OS_PASSWORD, OS_AUTH_URL"
                 " (an openrc file), or VETRO_TOKEN.",
             )
-        domain = self.variables.get("OS_USER_DOMAIN_NAME", "Default")
-        project = self.variables.get("OS_PROJECT_NAME", "admin")
-        project_domain = self.variables.get("OS_PROJECT_DOMAIN_NAME", "Default")
-        body = {
-            "auth": {
-                "identity": {
-                    "methods": ["password"],
-                    "password": {
-                        "user": {"name": user, "domain": {"name": domain}, "password": password}
-                    },
-                },
-                "scope": {"project": {"name": project, "domain": {"name": project_domain}}},
-            }
-        }
-        response = self._send("POST", f"{self.identity_url}/auth/tokens", json=body, headers={})
+        auth: dict[str, Any] = {"identity": {"methods": list(methods), **methods}}
+        if not id_:
+            project = {"id": known["OS_PROJECT_ID"]} if known.get("OS_PROJECT_ID") else {
+                "name": known.get("OS_PROJECT_NAME", "admin"), "domain": self._domain("PROJECT")
+            }  # fmt: skip
+            auth["scope"] = {"project": project}
+        url = f"{self.identity_url}/auth/tokens"
+        response = self._send("POST", url, json={"auth": auth}, headers={})
         if response.status != 201:
-            fail(f"Login of {user} refused: {error_text(response)}")
+            fail(f"Login of {who} refused: {error_text(response)}")
         self._project = _project_in(response.json())
+        self._catalog = response.json()["token"].get("catalog")
         return response.headers["x-subject-token"]
+
+    def _domain(self, whose: str) -> dict[str, str]:
+        """The domain of the user or of the project."""
+        id_ = self.variables.get(f"OS_{whose}_DOMAIN_ID")
+        return {"id": id_} if id_ else {
+            "name": self.variables.get(f"OS_{whose}_DOMAIN_NAME", "Default")
+        }  # fmt: skip
 
     def _send(
         self,
@@ -215,16 +254,18 @@ class Connection:
     def _unanswered(self, url: str, error: Exception) -> tuple[str, str]:
         """What refused, by its own address, and where that address is from."""
         identity = self.variables.get("OS_AUTH_URL", "").rstrip("/")
-        if identity and url.startswith(f"{identity}/") and not url.startswith(f"{self.url}/"):
+        # Where Vetro is may be what was asked for just now.
+        own = self._url or DEFAULT_URL
+        if identity and url.startswith(f"{identity}/") and not url.startswith(f"{own}/"):
             given = "OS_AUTH_URL" in os.environ
             where = "the environment" if given else str(data_directory() / "admin-openrc")
             return (
                 f"No Vetro answers at {identity}, where to log in: {error}",
-                f"The address is OS_AUTH_URL of {where}, the service's own is {self.url}:"
+                f"The address is OS_AUTH_URL of {where}, the service's own is {own}:"
                 " correct OS_AUTH_URL, or 'unset' it to use the service's.",
             )
         return (
-            f"No Vetro answers at {self.url}: {error}",
+            f"No Vetro answers at {own}: {error}",
             "Start it with 'vetro up', or name it with --url or VETRO_URL.",
         )
 
