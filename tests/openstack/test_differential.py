@@ -8,7 +8,7 @@ import pytest
 from vetro.stacks import MemoryStacks, StackError
 from vetro.stacks.heat import HeatStacks
 
-from .conftest import Cloud
+from .cloud import Cloud
 
 pytestmark = pytest.mark.openstack
 P = "p"

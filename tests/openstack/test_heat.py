@@ -19,7 +19,7 @@ from vetro.stacks import (
 from vetro.stacks.heat.back_end import HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory
 
-from .conftest import Cloud
+from .cloud import Cloud
 
 pytestmark = pytest.mark.openstack
 P = "p"

@@ -8,7 +8,7 @@ from vetro.http import Principal
 from vetro.openstack import KeystonePlace, OpenstackSection
 from vetro.stacks.heat import OffersByRegion
 
-from .conftest import Cloud
+from .cloud import Cloud
 
 pytestmark = pytest.mark.openstack
 KINDS = [

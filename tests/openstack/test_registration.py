@@ -1,7 +1,7 @@
 """Vetro's services in a real Keystone's catalog."""
 
 import pytest
-from tests.openstack.conftest import Cloud
+from tests.openstack.cloud import Cloud
 
 from vetro.server.registration import register
 
