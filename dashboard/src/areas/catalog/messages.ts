@@ -49,6 +49,8 @@ export const messages = catalogue({
     fqn: 'Full name',
     kind: 'Kind',
     updated: 'Updated',
+    signedBy: 'Signed by',
+    unknownSigner: 'a key that nobody here knows, {key}',
     tags: 'Tags',
   },
   de: {
@@ -99,6 +101,8 @@ export const messages = catalogue({
     fqn: 'Voller Name',
     kind: 'Art',
     updated: 'Geändert',
+    signedBy: 'Signiert von',
+    unknownSigner: 'einem Schlüssel, den hier niemand kennt, {key}',
     tags: 'Schlagwörter',
   },
 });

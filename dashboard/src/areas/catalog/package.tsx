@@ -154,6 +154,7 @@ function Facts({ one }: { one: Package }) {
         <Fact name={t('updated')}>
           <When at={one.updated} />
         </Fact>
+        {one.signature && <Fact name={t('signedBy')}>{one.signature.signer ?? t('unknownSigner', { key: one.signature.key })}</Fact>}
         {one.categories.length > 0 && <Fact name={t('categories')}>{one.categories.join(', ')}</Fact>}
         {one.tags.length > 0 && (
           <Fact name={t('tags')}>
