@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, expect
+from tests.browser import somebody
 from tests.networks import unused_number
 from tests.waiting import until
 
@@ -21,6 +23,14 @@ pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 _BLOCK = re.compile(
     r"^(?:`(?P<file>[\w./]+)`:\n\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.S | re.M
 )
+
+# What a step in the browser says. Names of what is on the page are bold; what is typed or read is code.
+_STEP = re.compile(
+    r"(?P<verb>[Pp]ress|[Ff]ill in|[Ww]ait for|[Ss]ee) \*\*(?P<name>[^*]+)\*\*"
+    r"(?: with `(?P<value>[^`]+)`)?(?P<gone> to be gone)?"
+    r"|(?P<more>opens|type|answers) `(?P<text>[^`]+)`"
+)
+_DEPLOYED_MS = 240_000
 
 
 def blocks() -> list[tuple[str, str, str]]:
@@ -52,7 +62,9 @@ class Reader:
             "VETRO_IMAGE_CACHE": str(ROOT / "var/image-cache"),
             "XDG_STATE_HOME": str(directory / "client"),
         }
+        self.url = self.environ["VETRO_URL"]
         self.server: subprocess.Popen[bytes] | None = None
+        self.said = ""
 
     def do(self, commands: str) -> str:
         """Run a block of commands as a shell does; what it prints."""
@@ -73,7 +85,15 @@ class Reader:
             timeout=900,
         )
         assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}{self.log()}"
+        self.said = done.stdout
+        if commands.strip() == "vetro dashboard" and not self.user:
+            with somebody(self) as person:
+                browse(person.page)
         return done.stdout
+
+    def link(self) -> str:
+        """The address that the last command printed."""
+        return self.said.strip()
 
     def start(self) -> str:
         """``vetro up`` in a terminal of its own, until it answers."""
@@ -151,7 +171,48 @@ def follow(reader: Reader, steps: list[tuple[str, str, str]]) -> str:
     return said
 
 
-def somebody() -> list[str]:
+def browser_steps() -> list[re.Match[str]]:
+    """The steps in the browser, in their order."""
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    section = page[page.index("It prints an address that signs") : page.index("## 7.")]
+    text = " ".join(section.split())
+    steps = list(_STEP.finditer(text))
+    # Nothing of the page that a reader is to look for goes by.
+    read = sum(bool(step[group]) for step in steps for group in ("name", "value", "text"))
+    assert text.count("**") / 2 + text.count("`") / 2 == read, text
+    return steps
+
+
+def browse(page: Page) -> None:
+    """Take the steps as a person does: by what stands on the page."""
+    for step in browser_steps():
+        name, verb = step["name"], (step["verb"] or step["more"]).lower()
+        if verb == "press":
+            roles = ("button", "link", "menuitem")
+            one, *others = (page.get_by_role(role, name=name, exact=True) for role in roles)
+            for other in others:
+                one = one.or_(other)
+            one.last.click()
+        elif verb == "fill in":
+            label = re.compile(rf"^{re.escape(name)}( \*)?$")
+            page.get_by_role("textbox", name=label).fill(step["value"])
+        elif step["gone"]:
+            expect(page.get_by_role("link", name=name, exact=True)).to_have_count(0)
+        elif verb in ("wait for", "see"):
+            page.get_by_text(name).last.wait_for(timeout=_DEPLOYED_MS)
+        elif verb == "opens":
+            with page.context.expect_page() as opened:
+                page.get_by_role("log").get_by_role("link").last.click()
+            expect(opened.value.locator("body")).to_contain_text(step["text"])
+            opened.value.close()
+        elif verb == "type":
+            page.keyboard.type(step["text"])
+            page.keyboard.press("Enter")
+        else:
+            expect(page.locator("[data-console]")).to_contain_text(step["text"])
+
+
+def without_rights() -> list[str]:
     """The words that run a command as a user without rights on this machine.
 
     Where such a user may not read this checkout, it may read, but nothing else more.
@@ -174,7 +235,7 @@ def home() -> Iterator[Path]:
 
 def test_the_tutorial_works_without_root(home: Path) -> None:
     """A user without rights gets the same by the path for them: at a port that they may have."""
-    reader = Reader(home, somebody())
+    reader = Reader(home, without_rights())
     reader.environ["HOME"] = str(home)
     install, images = without_root()
     steps = [install, *as_root()[1:]]
