@@ -11,7 +11,7 @@ import sys
 import pytest
 
 SERVICES = (
-    *("sqlalchemy", "alembic", "aiosqlite", "psycopg", "litestar", "uvicorn", "httpx2", "aio_pika"),
+    *("sqlalchemy", "alembic", "psycopg", "litestar", "uvicorn", "httpx2", "aio_pika"),
     *(
         "cryptography",
         "argon2",

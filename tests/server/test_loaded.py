@@ -6,7 +6,7 @@ import sys
 
 # A node agent has no database, no language and no HTTP framework: each costs memory on every machine.
 FOREIGN = (
-    *("sqlalchemy", "psycopg", "sqlite3", "aiosqlite", "alembic", "cryptography", "litestar"),
+    *("sqlalchemy", "psycopg", "sqlite3", "alembic", "cryptography", "litestar"),
     *("yaml", "numpy", "vetro.storage", "vetro.yaql", "vetro.muranopl", "vetro.catalog"),
     *(
         "vetro.identity.service",

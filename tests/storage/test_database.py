@@ -150,7 +150,7 @@ async def test_another_process_that_does_not_let_go_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the busy time-out the unit fails with the reason."""
-    monkeypatch.setattr("vetro.storage.database.BUSY_TIMEOUT_MS", 1)
+    monkeypatch.setattr("vetro.storage.sqlite_driver.BUSY_TIMEOUT_MS", 1)
     database = await Database.open(f"sqlite:///{tmp_path}/x.db")
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

@@ -308,21 +308,25 @@ _ALL, _ONE = "/v1/catalog/packages", "/v1/catalog/packages/{package_id}"
 _CATEGORIES, _CATEGORY = "/v1/catalog/categories", "/v1/catalog/categories/{category_id}"
 
 ENDPOINTS = [
-    Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH),
+    Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH, remembered=True),
     Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD),
     Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD),
-    Endpoint("show_package", "GET", _ONE, show),
+    Endpoint("show_package", "GET", _ONE, show, remembered=True),
     Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH),
     Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH)),
-    Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True),
+    Endpoint(
+        "download_package", "GET", _ONE + "/download", archive, any_accept=True, remembered=True
+    ),
     Endpoint("show_package_needs", "GET", _ONE + "/needs", needs, query(STRING, "language")),
-    Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True),
+    Endpoint(
+        "show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True, remembered=True
+    ),
     Endpoint("show_repository", "GET", "/v1/catalog/repository", repository),
     Endpoint("read_bundle", "POST", "/v1/catalog/bundles", read_bundle, takes=bodies.BUNDLE),
     Endpoint("import_package", "POST", "/v1/catalog/imports", import_package, takes=bodies.IMPORT),
-    Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE),
+    Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE, remembered=True),
     Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY),
-    Endpoint("show_category", "GET", _CATEGORY, show_category),
+    Endpoint("show_category", "GET", _CATEGORY, show_category, remembered=True),
     Endpoint("delete_category", "DELETE", _CATEGORY, remove_category),
 ]
 

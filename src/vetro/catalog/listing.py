@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, and_, func, or_, select
+from sqlalchemy import BindParameter, Row, and_, bindparam, func, or_, select
 
 from vetro.catalog.indexing import candidates, weight
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
@@ -37,6 +37,22 @@ def _object(row: Row[Any], names: Mapping[str, list[str]], signers: Signers) -> 
     }
 
 
+# Built once: building a statement takes SQLAlchemy two to three times as long as running it.
+_IDS: BindParameter[list[str]] = bindparam("ids", expanding=True)
+_PARTS: dict[str, Any] = {
+    "class_definitions": select(classes.c.package_id, classes.c.name)
+    .where(classes.c.package_id.in_(_IDS))
+    .order_by(classes.c.name),
+    "tags": select(tags.c.package_id, tags.c.name)
+    .where(tags.c.package_id.in_(_IDS))
+    .order_by(tags.c.position),
+    "categories": select(package_categories.c.package_id, categories.c.name)
+    .join(categories, categories.c.id == package_categories.c.category_id)
+    .where(package_categories.c.package_id.in_(_IDS))
+    .order_by(categories.c.name),
+}
+
+
 async def package_views(
     tx: Transaction, rows: Sequence[Row[Any]], signers: Signers
 ) -> list[dict[str, Any]]:
@@ -45,22 +61,8 @@ async def package_views(
     names: dict[str, dict[str, list[str]]] = {
         id_: {"class_definitions": [], "tags": [], "categories": []} for id_ in ids
     }
-    parts = (
-        (
-            "class_definitions",
-            select(classes.c.package_id, classes.c.name).order_by(classes.c.name),
-        ),
-        ("tags", select(tags.c.package_id, tags.c.name).order_by(tags.c.position)),
-        (
-            "categories",
-            select(package_categories.c.package_id, categories.c.name)
-            .join(categories, categories.c.id == package_categories.c.category_id)
-            .order_by(categories.c.name),
-        ),
-    )
-    for key, query in parts:
-        column = query.selected_columns[0]
-        for row in await tx.execute(query.where(column.in_(ids))):
+    for key, query in _PARTS.items():
+        for row in await tx.execute(query, {"ids": ids}):
             names[row.package_id][key].append(row.name)
     return [_object(row, names[row.id], signers) for row in rows]
 

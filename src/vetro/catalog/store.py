@@ -70,6 +70,31 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
 _PACKAGE = select(packages).where(
     packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None)
 )
+_DELETED_ONES = select(packages).where(packages.c.deleted.is_not(None))
+_DELETED_NAMESAKE = _DELETED_ONES.where(
+    packages.c.fully_qualified_name == bindparam("name"),
+    packages.c.version == bindparam("of_version"),
+    packages.c.owner_id == bindparam("owner"),
+)
+_NEW_PACKAGE = insert(packages)
+_DELETED = (
+    update(packages)
+    .where(packages.c.id == bindparam("wanted"))
+    .values(deleted=bindparam("now", type_=packages.c.deleted.type), enabled=False)
+)
+_GONE = delete(packages).where(packages.c.id == bindparam("wanted")).execution_options(short=True)
+_WITHOUT = {
+    table: delete(table)
+    .where(table.c.package_id == bindparam("wanted"))
+    .execution_options(short=True)
+    for table in (tags, package_categories)
+}
+_OF_ARCHIVE = select(packages.c.id).where(packages.c.archive == bindparam("digest"))
+_NAMED = select(packages).where(
+    packages.c.id != bindparam("except_id"),
+    packages.c.deleted.is_(None),
+    packages.c.fully_qualified_name == bindparam("name"),
+)
 
 
 class Catalog:
@@ -143,17 +168,16 @@ class Catalog:
 
         Returns its archive's digest.
         """
-        same = and_(
-            packages.c.fully_qualified_name == package.full_name,
-            packages.c.version == package.version,
-            packages.c.owner_id == principal.project_id,
-            packages.c.deleted.is_not(None),
-        )
-        row = (await tx.execute(select(packages).where(same))).first()
+        same = {
+            "name": package.full_name,
+            "of_version": package.version,
+            "owner": principal.project_id,
+        }
+        row = (await tx.execute(_DELETED_NAMESAKE, same)).first()
         if row is None:
             return None
         await unindex_package(tx, row.id)
-        await tx.execute(delete(packages).where(packages.c.id == row.id))
+        await tx.execute(_GONE, {"wanted": row.id})
         return str(row.archive)
 
     def _checked(self, file: Path) -> Package:
@@ -200,24 +224,23 @@ class Catalog:
         )
         category_ids = [await category_id(tx, name) for name in metadata.categories]
         id_, now = new_id(), self.database.clock.now()
-        await tx.execute(
-            insert(packages).values(
-                id=id_,
-                fully_qualified_name=manifest.full_name,
-                version=manifest.version,
-                name=manifest.name,
-                type=manifest.type,
-                author=manifest.author,
-                description=manifest.description,
-                supplier={k: v for k, v in manifest.supplier.items() if k != "Logo"},
-                owner_id=principal.project_id,
-                is_public=metadata.is_public,
-                enabled=metadata.enabled,
-                archive=digest,
-                created=now,
-                updated=now,
-            )
-        )
+        values = {
+            "id": id_,
+            "fully_qualified_name": manifest.full_name,
+            "version": manifest.version,
+            "name": manifest.name,
+            "type": manifest.type,
+            "author": manifest.author,
+            "description": manifest.description,
+            "supplier": {k: v for k, v in manifest.supplier.items() if k != "Logo"},
+            "owner_id": principal.project_id,
+            "is_public": metadata.is_public,
+            "enabled": metadata.enabled,
+            "archive": digest,
+            "created": now,
+            "updated": now,
+        }
+        await tx.execute(_NEW_PACKAGE, values)
         if manifest.classes:
             rows = [{"package_id": id_, "name": name} for name in manifest.classes]
             await tx.execute(insert(classes).values(rows))
@@ -244,8 +267,7 @@ class Catalog:
         held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
         await tx.exclude(*held)
         others = and_(packages.c.id != except_id, packages.c.deleted.is_(None))
-        query = select(packages).where(others, packages.c.fully_qualified_name == fqn)
-        for row in await tx.execute(query):
+        for row in await tx.execute(_NAMED, {"except_id": except_id, "name": fqn}):
             if row.owner_id == owner and row.version == version:
                 raise Conflict(
                     f"Package {fqn} {version} is in this project's catalog already;"
@@ -275,7 +297,7 @@ class Catalog:
         wanted = list(dict.fromkeys(names))
         if len(wanted) > MAX_TAGS:
             raise BadRequest(f"A package has at most {MAX_TAGS} tags, not {len(wanted)}")
-        await tx.execute(delete(tags).where(tags.c.package_id == id_))
+        await tx.execute(_WITHOUT[tags], {"wanted": id_})
         if wanted:
             rows = [
                 {"package_id": id_, "name": name, "position": position}
@@ -339,15 +361,11 @@ class Catalog:
             row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
                 condition.check((await package_views(tx, [row], self.signers))[0])
-            await tx.execute(
-                update(packages)
-                .where(packages.c.id == id_)
-                .values(deleted=self.database.clock.now(), enabled=False)
-            )
+            await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
             await unindex_package(tx, id_)
             # A deleted package does not keep its tags and categories in use.
-            for table in (tags, package_categories):
-                await tx.execute(delete(table).where(table.c.package_id == id_))
+            for statement in _WITHOUT.values():
+                await tx.execute(statement, {"wanted": id_})
         log.log(
             30 if users else 20,
             "package_deleted",
@@ -363,8 +381,7 @@ class Catalog:
     async def drop_unused_packages(self, uses: PackageUses) -> int:
         """Remove deleted packages that no environment uses any more; returns how many."""
         async with self.database.read() as tx:
-            query = select(packages).where(packages.c.deleted.is_not(None))
-            rows = list(await tx.execute(query))
+            rows = list(await tx.execute(_DELETED_ONES))
             if not rows:
                 return 0
             stored = await stored_packages(tx, rows)
@@ -373,16 +390,19 @@ class Catalog:
         unused = [row for row in rows if not used.get(row.id)]
         for row in unused:
             async with self.database.transaction() as tx:
-                await tx.execute(delete(packages).where(packages.c.id == row.id))
-            await self._drop_unused(row.archive)
+                await tx.exclude(f"catalog/archive/{row.archive}")
+                await tx.execute(_GONE, {"wanted": row.id})
+                await self._drop_archive(tx, row.archive)
         return len(unused)
 
     async def _drop_unused(self, digest: str) -> None:
         async with self.database.transaction() as tx:
             await tx.exclude(f"catalog/archive/{digest}")
-            used = await tx.execute(select(packages.c.id).where(packages.c.archive == digest))
-            if used.first() is None:
-                self.blobs.remove(digest)
+            await self._drop_archive(tx, digest)
+
+    async def _drop_archive(self, tx: Transaction, digest: str) -> None:
+        if (await tx.execute(_OF_ARCHIVE, {"digest": digest})).first() is None:
+            self.blobs.remove(digest)
 
     async def search(
         self, principal: Principal, query: PackageQuery

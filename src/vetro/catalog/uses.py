@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sqlalchemy import Row, and_, select
+from sqlalchemy import Row, and_, bindparam, select
 
 from vetro.catalog.tables import classes, packages
 from vetro.http import Conflict, Principal
@@ -53,11 +53,13 @@ class PackageUses(Protocol):
         ...
 
 
+_CLASSES = select(classes).where(classes.c.package_id.in_(bindparam("ids", expanding=True)))
+
+
 async def stored_packages(tx: Transaction, rows: Sequence[Row[Any]]) -> list[StoredPackage]:
     """Rows of packages with the names of their classes."""
     names: dict[str, set[str]] = {row.id: set() for row in rows}
-    query = select(classes).where(classes.c.package_id.in_(list(names)))
-    for row in await tx.execute(query):
+    for row in await tx.execute(_CLASSES, {"ids": list(names)}):
         names[row.package_id].add(row.name)
     return [
         StoredPackage(

@@ -131,10 +131,17 @@ FOLLOWED_SECONDS = 600
 """How long a stream of changes lasts at most."""
 
 ENDPOINTS = [
-    Endpoint("list_environments", "GET", "/v1/environments", listing, bodies.OF_PROJECTS),
+    Endpoint(
+        "list_environments",
+        "GET",
+        "/v1/environments",
+        listing,
+        bodies.OF_PROJECTS,
+        remembered=True,
+    ),
     Endpoint("follow_environments", "GET", "/v1/events", follow, bodies.FOLLOW, any_accept=True),
     Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE),
-    Endpoint("show_environment", "GET", E, show, bodies.SESSION),
+    Endpoint("show_environment", "GET", E, show, bodies.SESSION, remembered=True),
     Endpoint("rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME),
     Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH)),
     Endpoint("open_session", "POST", E + "/configure", configure),

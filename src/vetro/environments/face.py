@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ from vetro.http import (
     NoSuchPath,
     NotFound,
     Policy,
+    Remembered,
     RequestCounts,
     ServiceUnavailable,
     Turns,
@@ -57,6 +58,8 @@ log = structlog.get_logger("vetro.environments")
 #: Calls that need no token, so no policy either.
 OPEN = frozenset({"list_versions", "show_version", "discovery"})
 AnyRequest = Request[Any, Any, Any]
+DROPPING_SECONDS = 0.2
+"""How long archives that are not used any more stay, so that many are removed at once."""
 
 
 def _version(request: AnyRequest) -> dict[str, Any]:
@@ -218,12 +221,18 @@ def environments_face(
     async def drop_unused(stored: Subscription) -> None:
         while True:
             await stored.wait()
+            # Models are stored by the hundred at times; once for all of them is enough.
+            await asyncio.sleep(DROPPING_SECONDS)
             stored.drain()
             try:
                 await catalog.drop_unused_packages(uses)
             except (StorageError, OSError) as error:
                 # They stay until the next model is stored.
                 log.warning("unused_packages_not_removed", error=str(error))
+
+    def revision() -> Hashable:
+        written = work.database.revision()
+        return None if written is None else (written, rules.revision())
 
     chosen = api or ApiSection()
     sources = Sources(chosen.repository_url, tuple(chosen.import_from))
@@ -266,4 +275,5 @@ def environments_face(
         replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
         conditional=True,
+        remembered=Remembered(revision),
     )

@@ -157,15 +157,15 @@ _MODEL = E + "/model"
 _CHANGE = (*bodies.SESSION, *IF_MATCH)
 
 ENDPOINTS = [
-    Endpoint("list_services", "GET", _ALL, read, bodies.SESSION),
-    Endpoint("show_service", "GET", _AT, read, bodies.SESSION),
+    Endpoint("list_services", "GET", _ALL, read, bodies.SESSION, remembered=True),
+    Endpoint("show_service", "GET", _AT, read, bodies.SESSION, remembered=True),
     Endpoint("add_services", "POST", _ALL, append, _CHANGE, bodies.ADD_SERVICES),
     Endpoint("add_services_at", "POST", _AT, append, _CHANGE, bodies.ADD_SERVICES),
     Endpoint("replace_services", "PUT", _ALL, replace, _CHANGE, bodies.PUT_SERVICES),
     Endpoint("replace_service", "PUT", _AT, replace, _CHANGE, bodies.PUT_SERVICES),
     Endpoint("delete_services", "DELETE", _ALL, remove, _CHANGE),
     Endpoint("delete_service", "DELETE", _AT, remove, _CHANGE),
-    Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION),
+    Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION, remembered=True),
     Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION),
     Endpoint("change_model", "PATCH", _MODEL, change_model, _CHANGE, bodies.PATCH_MODEL),
 ]

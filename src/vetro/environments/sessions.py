@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Row, and_, delete, insert, select, update
+from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
@@ -30,7 +30,20 @@ from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
 from vetro.storage import Transaction
 
-_NEW_SESSION = insert(sessions)
+_NEW_SESSION = insert(sessions).returning(
+    *(column for column in sessions.c if column.name not in ("model", "base"))
+)
+_DROPPED = (
+    delete(sessions).where(sessions.c.id == bindparam("wanted")).execution_options(short=True)
+)
+_CHANGED = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("wanted"))
+    .values(
+        model=bindparam("changed", type_=sessions.c.model.type),
+        updated=bindparam("now", type_=sessions.c.updated.type),
+    )
+)
 
 
 class SessionStore:
@@ -52,13 +65,24 @@ class SessionStore:
             "updated": api_time(row.updated),
         }
 
-    async def open_session(
-        self, tx: Transaction, environment: Row[Any], user_id: str
-    ) -> dict[str, Any]:
-        """Open a session on an environment that no task is changing. Errors: 403."""
+    async def refuse_active(self, tx: Transaction, environment: Row[Any]) -> None:
+        """Refuse to begin anything while a task is changing an environment. Errors: 403."""
         status = await self.store.status(tx, environment.id)
         if status in states.ACTIVE:
             raise Forbidden(f"Environment {environment.id} is {status}; wait until it has finished")
+
+    async def open_session(
+        self,
+        tx: Transaction,
+        environment: Row[Any],
+        user_id: str,
+        model: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Open a session on an environment that no task is changing. Errors: 403.
+
+        ``model``: with these changes already; by default the environment's.
+        """
+        await self.refuse_active(tx, environment)
         now = self.database.clock.now()
         values = {
             "id": new_id(),
@@ -66,12 +90,11 @@ class SessionStore:
             "user_id": user_id,
             "state": states.OPENED,
             "version": environment.version,
-            "model": environment.model,
+            "model": environment.model if model is None else model,
             "created": now,
             "updated": now,
         }
-        await tx.execute(_NEW_SESSION, values)
-        return self.session_view(await self.store.session(tx, environment.id, str(values["id"])))
+        return self.session_view((await tx.execute(_NEW_SESSION, values)).one())
 
     async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
         """``POST …/configure``. Errors: 403, 404."""
@@ -88,10 +111,13 @@ class SessionStore:
         session_id: str,
         *,
         lock: bool = False,
+        with_model: bool = True,
     ) -> tuple[Row[Any], Row[Any]]:
         """A session and its environment, checked in the order of §5.2."""
         session = await self.store.session(tx, environment_id, session_id, lock=lock)
-        environment = await self.store.environment(tx, principal, environment_id)
+        environment = await self.store.environment(
+            tx, principal, environment_id, with_model=with_model
+        )
         return session, environment
 
     async def _users_own(
@@ -102,10 +128,11 @@ class SessionStore:
         session_id: str,
         *,
         lock: bool = False,
+        with_model: bool = False,
     ) -> tuple[Row[Any], Row[Any]]:
         """The same, of the caller and no other user of the project. Errors: 401 beside those."""
         session, environment = await self.own_session(
-            tx, principal, environment_id, session_id, lock=lock
+            tx, principal, environment_id, session_id, lock=lock, with_model=with_model
         )
         if session.user_id != principal.user_id:
             raise Unauthorized(f"Session <SessionId {session_id}> belongs to another user")
@@ -131,7 +158,7 @@ class SessionStore:
             session, environment = await self._users_own(tx, principal, environment_id, session_id)
             if session.state in states.ACTIVE:
                 raise Forbidden(f"Session <SessionId {session_id}> is {session.state}")
-            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            await tx.execute(_DROPPED, {"wanted": session_id})
             tx.notify(MODELS_CHANNEL)
             tx.notify(project_channel(environment.tenant_id), environment.id)
 
@@ -181,14 +208,16 @@ class SessionStore:
         Concurrent changes of one session are serialised by a lock on its row.
         """
         async with self.database.transaction() as tx:
-            environment = await self.store.environment(tx, principal, environment_id)
+            environment = await self.store.environment(
+                tx, principal, environment_id, with_model=False
+            )
             session = await self.writable(tx, environment, session_id)
             model: dict[str, Any] = session.model
             objects: dict[str, Any] = model.get("Objects") or {}
             model["Objects"] = objects
             if condition is not None:
                 condition(model, await self.store.status(tx, environment.id))
-            before = copy.deepcopy(objects.get("services"))
+            before = copy.deepcopy(objects.get("services")) if is_workflow(model) else None
             result = change(model)
             if is_workflow(model):
                 # The times of flat services end in Z, as all of their dialect (§3).
@@ -196,11 +225,8 @@ class SessionStore:
             else:
                 check_model(objects)
             await self.store.refuse_large(objects)
-            await tx.execute(
-                update(sessions)
-                .where(sessions.c.id == session.id)
-                .values(model=model, updated=self.database.clock.now())
-            )
+            now = self.database.clock.now()
+            await tx.execute(_CHANGED, {"wanted": session.id, "changed": model, "now": now})
             tx.notify(project_channel(environment.tenant_id), environment.id)
             return result
 
@@ -256,7 +282,9 @@ class SessionStore:
         text = f"Session <SessionId {session.id}> is invalid: it was overtaken"
         if task is not None:
             text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
-        held = self.changes_of(environment, session) if session.state == states.OPENED else []
+        held: list[dict[str, Any]] = []
+        if session.state == states.OPENED:
+            held = self.changes_of(await self.store.whole(tx, environment.id), session)
         if held:
             path = f"/v1/environments/{environment.id}/sessions/{session.id}/rebase"
             after = "" if task is None or task.finished is not None else ", once that has ended"
@@ -362,7 +390,7 @@ class SessionStore:
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
             session, environment = await self._users_own(
-                tx, principal, environment_id, session_id, lock=True
+                tx, principal, environment_id, session_id, lock=True, with_model=True
             )
             if session.state != states.OPENED:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
@@ -391,6 +419,6 @@ class SessionStore:
                 .where(sessions.c.id == view["id"])
                 .values(model={**environment.model, "Objects": objects})
             )
-            await tx.execute(delete(sessions).where(sessions.c.id == session_id))
+            await tx.execute(_DROPPED, {"wanted": session_id})
             tx.notify(project_channel(environment.tenant_id), environment.id)
             return view

@@ -79,9 +79,12 @@ _LOCK = select(environments.c.id).where(environments.c.id == _WANTED).with_for_u
 _NAMESAKE = select(environments.c.id).where(
     environments.c.name == _WANTED, environments.c.tenant_id == bindparam("project")
 )
-_NEW_ENVIRONMENT = insert(environments)
+_NEW_ENVIRONMENT = insert(environments).returning(*WITHOUT_MODEL)
 _REMOVED = (
-    delete(environments).where(environments.c.id == _WANTED).returning(environments.c.tenant_id)
+    delete(environments)
+    .where(environments.c.id == _WANTED)
+    .returning(environments.c.tenant_id)
+    .execution_options(short=True)
 )
 _TASKS_GONE = (
     update(tasks)
@@ -161,6 +164,10 @@ class EnvironmentStore:
         if row.tenant_id != principal.project_id and not principal.is_admin:
             raise ForeignProject(f"Environment {id_} belongs to another project", type_="Forbidden")
         return row
+
+    async def whole(self, tx: Transaction, id_: str) -> Row[Any]:
+        """The row of an environment that is known to be there, with its model."""
+        return (await tx.execute(_ENVIRONMENT, {"wanted": id_})).one()
 
     async def lock(self, tx: Transaction, id_: str) -> None:
         """Serialise decisions about one environment until ``tx`` ends."""
@@ -276,7 +283,7 @@ class EnvironmentStore:
     async def insert(
         self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment
     ) -> Row[Any]:
-        """Store a new environment. Errors: 409 when its name is taken in the project."""
+        """Store a new environment; its row, without the model. Errors: 409: its name is taken."""
         await self._refuse_name(tx, prepared.name, principal.project_id)
         now = self.database.clock.now()
         values = {
@@ -291,9 +298,9 @@ class EnvironmentStore:
             "created": now,
             "updated": now,
         }
-        await tx.execute(_NEW_ENVIRONMENT, values)
+        row = (await tx.execute(_NEW_ENVIRONMENT, values)).one()
         tx.notify(project_channel(principal.project_id), prepared.id)
-        return await self.environment(tx, principal, prepared.id)
+        return row
 
     async def refuse_large(self, objects: Any) -> None:
         """Refuse objects beyond ``model_limit``. Errors: 413."""

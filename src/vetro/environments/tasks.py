@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, update
 from structlog.contextvars import get_contextvars
 
 from vetro.environments import lifecycle, states
@@ -53,6 +53,9 @@ from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, Transaction, await_until
 
 QUEUE = "engine"
+_UNFINISHED = select(tasks).where(
+    tasks.c.environment_id == bindparam("wanted"), tasks.c.finished.is_(None)
+)
 
 
 @dataclass
@@ -224,7 +227,9 @@ class TaskStore:
         caller = None if abandon else principal
         async with self._delegated(caller) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
-            environment = await self.store.environment(tx, principal, environment_id)
+            environment = await self.store.environment(
+                tx, principal, environment_id, with_model=bool(condition) or not abandon
+            )
             if condition:
                 condition.check(await self.store.shown(tx, environment, None))
             if abandon:
@@ -246,6 +251,10 @@ class TaskStore:
         self, tx: Transaction, principal: Principal, environment: Row[Any], delegated: _Delegated
     ) -> str | None:
         """Submit the destruction of the deployed resources."""
+        if environment.model.get("ObjectsCopy") is None:  # nothing was ever deployed
+            await self.sessions.refuse_active(tx, environment)
+            await self.store.remove(tx, environment.id)
+            return None
         view = await self.sessions.open_session(tx, environment, principal.user_id)
         session = await self.store.session(tx, environment.id, view["id"])
         model = {**session.model, "Objects": None}
@@ -259,10 +268,7 @@ class TaskStore:
         """Forget an environment; the endings of its tasks that were not begun."""
         environment_id = environment.id
         # A task that was not begun must not build anything for a removed environment.
-        mine = select(tasks).where(
-            tasks.c.environment_id == environment_id, tasks.c.finished.is_(None)
-        )
-        unfinished = list(await tx.execute(mine))
+        unfinished = list(await tx.execute(_UNFINISHED, {"wanted": environment_id}))
         withdrawn = await self.queue.withdraw(tx, [row.id for row in unfinished])
         text = f"The environment was abandoned by {principal.user_name or principal.user_id}"
         for row in unfinished:

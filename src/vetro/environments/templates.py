@@ -25,7 +25,7 @@ from vetro.environments.model import (
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.sessions import SessionStore
 from vetro.environments.store import checked_name
-from vetro.environments.tables import sessions, templates
+from vetro.environments.tables import templates
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -249,10 +249,7 @@ class TemplateStore:
         await self.store.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
             row = await self.store.insert(tx, principal, prepared)
-            session = await self.sessions.open_session(tx, row, principal.user_id)
-            await tx.execute(
-                update(sessions).where(sessions.c.id == session["id"]).values(model=model)
-            )
+            session = await self.sessions.open_session(tx, row, principal.user_id, model)
         return {"session_id": session["id"], "environment_id": prepared.id}
 
     # Components

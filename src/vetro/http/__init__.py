@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.policy import Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal
+    from vetro.http.remembered import Remembered
     from vetro.http.request_counts import RequestCounts
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
@@ -136,6 +137,7 @@ __getattr__ = import_when_used(
         "vetro.http.pages": "PageRequest paginate",
         "vetro.http.policy": "Policy PolicyError denied",
         "vetro.http.principal": "Authenticator Principal",
+        "vetro.http.remembered": "Remembered",
         "vetro.http.request_counts": "RequestCounts",
         "vetro.http.turns": "Turns",
         "vetro.http.serving": "serve",
@@ -194,6 +196,7 @@ __all__ = [
     "PreconditionFailed",
     "Principal",
     "Readings",
+    "Remembered",
     "Reply",
     "RequestContext",
     "RequestCounts",

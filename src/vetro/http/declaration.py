@@ -47,6 +47,8 @@ class Endpoint(Generic[C]):
     do not describe. ``status``: of a plain success (204: whatever ``run`` returns is dropped).
     ``any_accept``: its media type is chosen by the call, not by the ``Accept`` header.
     ``closed``: its body has no other members than ``params``. ``listed``: whether the document has it.
+    ``remembered``: what it answers depends only on the database, the caller and the request, so that it
+    may be kept until anything is written (`vetro.http.remembered`).
     """
 
     name: str
@@ -59,6 +61,7 @@ class Endpoint(Generic[C]):
     deprecated: bool = False
     any_accept: bool = False
     listed: bool = True
+    remembered: bool = False
 
     @property
     def closed(self) -> bool:

@@ -32,6 +32,7 @@ from vetro.http.declaration import EMPTY, Answer, Body, Endpoint
 from vetro.http.description import schema as schema_of
 from vetro.http.parameters import Param
 from vetro.http.principal import Principal
+from vetro.http.remembered import OPTION as REMEMBERED
 
 AnyRequest = Request[Any, Any, Any]
 S = TypeVar("S")
@@ -148,7 +149,7 @@ def _route(
         http_method=cast("list[Any]", endpoint.verbs.split()),
         name=f"{endpoint.name} {endpoint.verbs} {endpoint.path}",
         status_code=200,
-        opt=ANY_ACCEPT if endpoint.any_accept else None,
+        opt={**(ANY_ACCEPT if endpoint.any_accept else {}), REMEMBERED: endpoint.remembered},
         operation_class=_described(endpoint),
         operation_id=_operation_id(endpoint),
         summary=endpoint.name,

@@ -32,6 +32,7 @@ from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.principal import Authenticator
+from vetro.http.remembered import OPTION, Kept, Recording, Remembered
 from vetro.http.request_counts import RequestCounts
 from vetro.http.translation import to_fault
 from vetro.http.turns import Turn, Turns
@@ -67,8 +68,19 @@ class Envelope:
         counts: RequestCounts | None = None,
         audit: Audit | None = None,
         turns: Turns | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self.app = app
+        self.remembered = remembered
+        #: What every exchange has of its own.
+        self._own_headers = frozenset(
+            name.lower().encode()
+            for name in (
+                conventions.request_id_header,
+                conventions.response_time_header,
+                *conventions.headers,
+            )
+        )
         self.compresses = compresses
         self.counts = counts
         self.audit = audit
@@ -94,6 +106,11 @@ class Envelope:
             return
         given = cast("dict[str, Any]", scope)
         headers: Headers = list(given["headers"])
+        plain, asked = send, headers
+        recording: Recording | None = None
+        if self.remembered is not None and given["method"] == "GET":
+            recording = Recording(send)
+            send = recording.send
         if self.compresses:
             send = compressed(send, headers, given["method"])
             headers = without_marks(headers)
@@ -123,7 +140,7 @@ class Envelope:
                     raise BadRequest("There is a NUL character in the address; remove it")
                 if self.turns is not None and context.principal is not None:
                     exchange.turn = await self.turns.take(context.principal.project_id)
-                await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+                await self._answered(inner, exchange, plain, asked, recording)
             except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
                 await self._failed(error, exchange, path, headers, context)
             finally:
@@ -155,6 +172,36 @@ class Envelope:
                     status=exchange.status,
                     milliseconds=round(seconds * 1000, 1),
                 )
+
+    async def _answered(
+        self,
+        inner: dict[str, Any],
+        exchange: _Exchange,
+        plain: Send,
+        asked: Headers,
+        recording: Recording | None,
+    ) -> None:
+        """Answer with what is remembered, or with what the handler says."""
+        caller = inner[SCOPE_KEY].principal
+        question = None
+        if self.remembered is not None and recording is not None and caller is not None:
+            question = self.remembered.question(
+                inner["path"], inner.get("query_string", b""), asked, caller
+            )
+        if self.remembered is None or recording is None or question is None:
+            await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+            return
+        kept = self.remembered.find(question)
+        if kept is not None:
+            inner["path_template"] = kept.template
+            await exchange.repeat(kept, plain)
+            return
+        await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+        handler = inner.get("route_handler")
+        if handler is not None and handler.opt.get(OPTION):
+            kept = recording.kept(str(inner["path_template"]), self._own_headers)
+            if kept is not None:
+                self.remembered.keep(question, kept)
 
     def _request_id(self, headers: Headers) -> str:
         if self.conventions.keeps_request_id:
@@ -291,6 +338,11 @@ class _Exchange:
             self._ended = True
             message = cast("Message", {**message, "body": b"", "more_body": False})
         await self._send(message)
+
+    async def repeat(self, kept: Kept, send: Send) -> None:
+        """Send a kept answer, as it was sent before."""
+        self.began, self.status = True, kept.status
+        await kept.send(send, self._extra_headers())
 
     def _extra_headers(self) -> Headers:
         conventions = self._conventions

@@ -22,6 +22,7 @@ from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Se
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
+from vetro.http.remembered import Remembered
 from vetro.http.request_counts import RequestCounts
 from vetro.http.turns import Turns
 
@@ -75,6 +76,7 @@ def make_face(
     counts: RequestCounts | None = None,
     audit: Audit | None = None,
     turns: Turns | None = None,
+    remembered: Remembered | None = None,
 ) -> Face:
     """Make a face.
 
@@ -87,6 +89,7 @@ def make_face(
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     ``conditional``: whether its answers have entity tags, for the document.
     ``counts``: counts its requests. ``audit``: writes its events. ``turns``: the share of each project.
+    ``remembered``: keeps the answers of endpoints that say so.
     """
 
     def open_to_all(method: str, path: str) -> bool:
@@ -135,6 +138,7 @@ def make_face(
         counts=counts,
         audit=audit,
         turns=turns,
+        remembered=remembered,
     )
     envelope.document = finished
     envelope.replies = replies or {}

@@ -8,6 +8,7 @@ often than every few seconds (``Readings``).
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import math
 import time
@@ -128,9 +129,15 @@ DATABASE_UP = stored_gauge(
 
 def observe_request(face: str, method: str, route: str, status: int, seconds: float) -> None:
     """Count one request."""
-    known = method if method in METHODS else "OTHER"
-    REQUESTS.labels(face, known, route, str(status)).inc()
-    DURATION.labels(face, route).observe(seconds)
+    counted, timed = _series(face, method if method in METHODS else "OTHER", route, status)
+    counted.inc()
+    timed.observe(seconds)
+
+
+@functools.lru_cache(4096)
+def _series(face: str, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+    """The series of one kind of request: looking them up takes longer than counting."""
+    return REQUESTS.labels(face, method, route, str(status)), DURATION.labels(face, route)
 
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

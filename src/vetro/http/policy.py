@@ -10,7 +10,7 @@ it changes; when it cannot be read then, the rules that it had stay in force.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -211,6 +211,11 @@ class Policy:
             log.error("policy_file_not_used", reason=str(error))
         else:
             log.info("policy_read", file=str(self._file))
+
+    def revision(self) -> Hashable:
+        """A value that changes with the rules."""
+        self._refresh()
+        return self._seen
 
     def allows(self, caller: Principal, rule: str, target: Target | None = None) -> bool:
         """Whether the rule lets this caller through."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -360,6 +361,10 @@ class _Up:
             )
             # Last of all: the line that says that Vetro listens implies valid settings.
             await say_first_login(settings, known, url, f"{self.driver}: {self.reason}")
+            # What is there now stays: the collector need not look at it again and again, while
+            # requests wait (a tenth of a second for a whole round).
+            gc.collect()
+            gc.freeze()
             yield faces, agents, database, known.removal
 
     async def _node(self, port: int, entrance: Admission) -> None:

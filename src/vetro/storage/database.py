@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-)
+import sqlite3
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
-from sqlalchemy import Connection, CursorResult, Executable, text
+from sqlalchemy import Connection, CursorResult, Dialect, Executable, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageError, explain
@@ -35,12 +32,7 @@ from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_use import PostgresUse, check_hearing, open_pool
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import (
-    ReadingCompiler,
-    ReadingConnection,
-    WholeStatementConnection,
-    prepare,
-)
+from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile, carried_through
 from vetro.storage.steady import SteadyTime
 from vetro.storage.types import Json
 
@@ -52,7 +44,6 @@ CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
 
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-T = TypeVar("T")
 
 
 def lock_number(name: str) -> int:
@@ -94,7 +85,7 @@ def _whole_result(
 class Transaction:
     """One unit of work. Rows come back as SQLAlchemy rows."""
 
-    def __init__(self, connection: AsyncConnection, *, read_only: bool) -> None:
+    def __init__(self, connection: AsyncConnection | SqliteConnection, *, read_only: bool) -> None:
         self.connection = connection
         self.read_only = read_only
         self.notifications: list[tuple[str, str]] = []
@@ -133,17 +124,19 @@ class Transaction:
 class Database:
     """An open database; ``await Database.open(url)``."""
 
-    def __init__(
-        self, url: str, clock: Clock, *, writers: AsyncEngine, readers: AsyncEngine
-    ) -> None:
+    def __init__(self, url: str, clock: Clock, *, server: AsyncEngine | SqliteFile) -> None:
         self.url = url
         self.clock = clock
-        self.engine = writers
-        self.is_sqlite = writers.dialect.name == "sqlite"
+        self.is_sqlite = isinstance(server, SqliteFile)
+        self._server = server
+        if not isinstance(server, SqliteFile):
+            # A reading unit sees one snapshot, as on SQLite, and cannot write by mistake.
+            self._reading = server.execution_options(
+                isolation_level="REPEATABLE READ", postgresql_readonly=True
+            )
         #: The database's URL for messages, without its password.
         self.name = make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
-        self._readers = readers
         self._writer = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
         self._units = 0
@@ -190,8 +183,8 @@ class Database:
             raise StorageError(
                 f"there is no storage for {scheme!r}; use sqlite:///PATH or postgresql://…"
             )
-        setattr(database.engine.dialect, ATTRIBUTE, keyring)
-        setattr(database._readers.dialect, ATTRIBUTE, keyring)
+        for dialect in database._dialects():
+            setattr(dialect, ATTRIBUTE, keyring)
         database.keyring = keyring
         try:
             await database._start()
@@ -209,49 +202,29 @@ class Database:
         if not path.parent.is_dir():
             raise StorageError(f"{url}: the directory {path.parent} does not exist")
         _keep_private(path)
-        driver_url = f"sqlite+aiosqlite:///{path}"
-
-        # A unit of work always ends in COMMIT or ROLLBACK: the pool need not roll back again.
-        # One connection writes: the lock admits one writer at a time.
-        def how(connection: type[WholeStatementConnection]) -> dict[str, Any]:
-            return {
-                "pool_reset_on_return": None,
-                "connect_args": {"async_creator_fn": connection},
-            }
-
-        writers = create_async_engine(
-            driver_url, pool_size=1, max_overflow=0, **how(WholeStatementConnection)
-        )
-        readers = create_async_engine(
-            driver_url, pool_size=4, max_overflow=12, **how(ReadingConnection)
-        )
-        prepare(writers, query_only=False)
-        prepare(readers, query_only=True)
-        readers.dialect.statement_compiler = ReadingCompiler
-        return cls(url, clock, writers=writers, readers=readers)
+        return cls(url, clock, server=SqliteFile(path))
 
     @classmethod
     def _postgresql(cls, rest: str, clock: Clock, application: str, use: PostgresUse) -> Database:
         url = f"postgresql://{rest}"
         engine = open_pool(f"postgresql+psycopg://{rest}", application, use)
-        # A reading unit sees one snapshot, as on SQLite, and cannot write by mistake.
-        readers = engine.execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        )
         # Not at the top: it loads psycopg, 9 MiB that a service on SQLite does not need.
         from vetro.storage.postgres_listener import PostgresListener
 
-        database = cls(url, clock, writers=engine, readers=readers)
+        database = cls(url, clock, server=engine)
         database._listener = PostgresListener(
             use.listen_url or url, NOTIFY_CHANNEL, database._switchboard
         )
         return database
 
+    def _dialects(self) -> list[Dialect]:
+        if isinstance(self._server, SqliteFile):
+            return [self._server.writing.dialect, self._server.reading.dialect]
+        return [self._server.dialect]
+
     async def _start(self) -> None:
-        async with self.engine.connect() as connection:
-            await connection.execute(text("SELECT 1"))
-            await connection.run_sync(self.steady.read, self.clock)
-            await connection.rollback()
+        async with self.read() as tx:
+            await tx.connection.run_sync(self.steady.read, self.clock)
         self._file = self._file_id()
         if self._listener is not None:
             await self._listener.start()
@@ -308,9 +281,10 @@ class Database:
             await self._listener.stop()
         if self._datagrams is not None:
             self._datagrams.close()
-        if self._readers is not self.engine:
-            await self._readers.dispose()
-        await self.engine.dispose()
+        if isinstance(self._server, SqliteFile):
+            await self._server.close()
+        else:
+            await self._server.dispose()
 
     @contextmanager
     def _unit(self) -> Generator[None, None, None]:
@@ -344,39 +318,62 @@ class Database:
         self._writing.add(task)
         try:
             with self._unit(), _Explaining(self.name, reading=False):
-                async with (
-                    self._writer if self.is_sqlite else nullcontext(),
-                    self.engine.connect() as connection,
-                ):
-                    if self.is_sqlite:
-                        await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                async with self._connected() as connection:
                     tx = Transaction(connection, read_only=False)
                     try:
                         yield tx
                     except BaseException:
-                        await _carried_through(connection.rollback())
+                        await self._undo(connection)
                         raise
-                    await _carried_through(self._finish(tx))
+                    await self._finish(tx)
         finally:
             self._writing.discard(task)
 
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[AsyncConnection | SqliteConnection, None]:
+        """A connection that may write."""
+        if isinstance(self._server, SqliteFile):
+            async with self._writer:
+                yield await self._server.begin_writing()
+        else:
+            async with self._server.connect() as connection:
+                yield connection
+
+    async def _undo(self, connection: AsyncConnection | SqliteConnection) -> None:
+        if isinstance(connection, SqliteConnection):
+            connection.rollback()
+        else:
+            await carried_through(connection.rollback())
+
     async def _finish(self, tx: Transaction) -> None:
+        if isinstance(self._server, SqliteFile):
+            connection = cast("SqliteConnection", tx.connection)
+            try:
+                await self._server.commit(connection, partial(self._deliver, tx.notifications))
+            except BaseException:
+                connection.rollback()
+                raise
+        else:
+            await carried_through(
+                self._finish_at_server(tx, cast("AsyncConnection", tx.connection))
+            )
+
+    async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
+        """Commit, and notify: PostgreSQL tells every process, this one too."""
         try:
-            if not self.is_sqlite:
-                # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
-                for channel, payload in dict.fromkeys(tx.notifications):
-                    await tx.connection.execute(
-                        text("SELECT pg_notify(:channel, :body)"),
-                        {"channel": NOTIFY_CHANNEL, "body": encode(channel, payload).decode()},
-                    )
-            await tx.connection.commit()
+            # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
+            for channel, payload in dict.fromkeys(tx.notifications):
+                await connection.execute(
+                    text("SELECT pg_notify(:channel, :body)"),
+                    {"channel": NOTIFY_CHANNEL, "body": encode(channel, payload).decode()},
+                )
+            await connection.commit()
         except BaseException:
-            await tx.connection.rollback()
+            await connection.rollback()
             raise
-        # After commit only: a listener that reads at once must see the change.
-        self._deliver(tx.notifications)
 
     def _deliver(self, notifications: Sequence[tuple[str, str]]) -> None:
+        # After commit only: a listener that reads at once must see the change.
         if not notifications or self._datagrams is None:
             return  # PostgreSQL delivers them to this process too
         for channel, payload in notifications:
@@ -387,13 +384,33 @@ class Database:
     async def read(self) -> AsyncGenerator[Transaction, None]:
         """A reading unit of work: it sees one consistent snapshot and cannot write."""
         with self._unit(), _Explaining(self.name, reading=True):
-            async with self._readers.connect() as connection:
-                if self.is_sqlite:
-                    await connection.exec_driver_sql("BEGIN")
+            if isinstance(self._server, SqliteFile):
+                reader = await self._server.begin_reading()
+                try:
+                    yield Transaction(reader, read_only=True)
+                finally:
+                    self._server.end_reading(reader)
+                return
+            async with self._reading.connect() as connection:
                 try:
                     yield Transaction(connection, read_only=True)
                 finally:
-                    await _carried_through(connection.rollback())
+                    await carried_through(connection.rollback())
+
+    def revision(self) -> int | None:
+        """A number that changes with every commit of any process; ``None`` where it is not known.
+
+        What was read after it was asked for holds at least until it is another one.
+        """
+        if self._closed or not isinstance(self._server, SqliteFile):
+            return None
+        with _Explaining(self.name, reading=True):
+            return self._server.revision()
+
+    async def wipe(self) -> None:
+        """Erase what was deleted from the free pages and the journal, where there is one."""
+        if isinstance(self._server, SqliteFile):
+            await self._server.run_alone("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
 
     def listen(self, channel: str) -> AbstractAsyncContextManager[Subscription]:
         """Subscribe to a channel: ``async with db.listen(c) as subscription``.
@@ -426,29 +443,10 @@ class _Explaining:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, DBAPIError | PoolTimeout):
+        if isinstance(error, DBAPIError | PoolTimeout | sqlite3.Error):
             explained = explain(error, self._where, reading=self._reading)
             if explained is not None:
                 raise explained from error
-
-
-async def _carried_through(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which runs to its end even when the caller is cancelled meanwhile.
-
-    A commit with an unknown outcome is worse than a cancellation that comes a millisecond late. The
-    cancellation is passed on afterwards.
-    """
-    task = asyncio.ensure_future(work)
-    interrupted: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            interrupted = error
-    result = task.result()
-    if interrupted is not None:
-        raise interrupted
-    return result
 
 
 def _keep_private(path: Path) -> None:

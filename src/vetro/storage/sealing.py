@@ -74,7 +74,7 @@ async def prepare_sealing(database: Database, sets: Sequence[MigrationSet]) -> i
         return 0
     count = await reseal(database, sets)
     if not rows and count and database.is_sqlite:
-        await _wipe(database)
+        await database.wipe()
     await finish_sealing(database, sets)
     return count
 
@@ -189,13 +189,6 @@ async def _mark(database: Database, tx: Transaction, key: str) -> None:
     if (await tx.execute(select(sealing).where(sealing.c.key_id == key))).first() is None:
         values = {"key_id": key, "since": database.clock.now(), "complete": False}
         await tx.execute(insert(sealing).values(**values))
-
-
-async def _wipe(database: Database) -> None:
-    """Erase clear text from the free pages and the write-ahead log."""
-    async with database.engine.connect() as connection:
-        await connection.exec_driver_sql("VACUUM")
-        await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[Any]]]:

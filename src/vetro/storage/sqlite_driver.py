@@ -1,28 +1,50 @@
-"""SQLite from asyncio: each statement takes one round trip to the connection's thread.
+"""SQLite under asyncio: short statements run on the event loop, long ones beside it.
 
-aiosqlite makes a round trip for each call of a cursor, so a query costs four: create the cursor,
-execute, fetch, close. A round trip is a tenth of a millisecond of processor time and, on a busy
-machine, two waits for the scheduler. Every caller reads all rows (``Transaction.execute`` buffers),
-so all four are done in one. SQLAlchemy takes the connection through ``async_creator_fn``.
+Between the beginning of a unit and its commit nothing waits: a reader never waits for the writer (WAL),
+the writer has its lock, and pages are in memory or in the kernel's cache. A short statement takes some
+tens of microseconds there; handing it to a thread and back takes a tenth of a millisecond of processor
+time and two waits for the scheduler. What can take long goes to a thread: waiting for the lock of another
+process, deletions (which cascade), many rows, large values, schema changes, and copying the journal into the
+database (checkpoints), which waits for the disk.
+
+Nothing is suspended in a unit whose statements are short, so no cancellation comes between them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar, cast
 
-import aiosqlite
-from sqlalchemy import event
+import structlog
+from sqlalchemy import Connection, Engine, Executable, create_engine
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import NullPool
+from sqlalchemy.util.concurrency import await_only, greenlet_spawn, in_greenlet
 
 from vetro.storage.errors import CANNOT_WRITE, StorageError
 
-BUSY_TIMEOUT_MS = 30_000
+T = TypeVar("T")
+log = structlog.get_logger(__name__)
 
-Rows = list[Any]
+BUSY_TIMEOUT_MS = 30_000
+"""How long to wait for the lock of another process."""
+SHORT = ("SELECT ", "INSERT ", "UPDATE ", "PRAGMA ")
+"""Beginnings of statements that run on the loop, unless they carry large values."""
+LARGE_VALUES = 256 * 1024
+"""Characters and bytes of a statement's values from which on it runs in a thread."""
+CHECKPOINT_PAGES = 1000
+"""About how many pages are written between two checkpoints."""
+READERS = 16
+"""Reading units at a time; more wait."""
+IDLE_READERS = 4
+"""Connections kept for the next readers: each may hold a cache of pages of its own."""
+CACHE_KIB = 1024
+"""Pages that a reading connection may cache; the kernel caches the file as well."""
+PATIENCE_SECONDS = 30.0
 
 
 class ReadingCompiler(SQLiteCompiler):
@@ -36,139 +58,330 @@ class ReadingCompiler(SQLiteCompiler):
         raise StorageError(CANNOT_WRITE)
 
 
-@dataclass(frozen=True)
-class _Done:
-    """The outcome of a statement."""
+async def carried_through(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which runs to its end even when the caller is cancelled meanwhile.
 
-    description: Any = None
-    rowcount: int = -1
-    lastrowid: int | None = None
-    rows: Sequence[Any] = ()
+    A commit with an unknown outcome is worse than a cancellation that comes a millisecond late. The
+    cancellation is passed on afterwards.
+    """
+    task = asyncio.ensure_future(work)
+    interrupted: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            interrupted = error
+    result = task.result()
+    if interrupted is not None:
+        raise interrupted
+    return result
 
 
-class WholeStatementCursor:
-    """The part of a cursor that SQLAlchemy's adapter uses; it is not bound to a thread."""
+class LoopConnection(sqlite3.Connection):
+    """The driver's connection, with cursors that read all rows at once."""
+
+    #: Pages that were written since the last checkpoint, roughly.
+    written = 0
+
+    def cursor(self, *_given: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A cursor as SQLAlchemy needs it."""
+        return LoopCursor(self)
+
+    def run(self, sql: str) -> list[Any]:
+        """Run a statement where it is called; its rows."""
+        return super().cursor().execute(sql).fetchall()
+
+    def raw_cursor(self) -> sqlite3.Cursor:
+        """The driver's own cursor."""
+        return super().cursor()
+
+
+class LoopCursor:
+    """The part of a cursor that SQLAlchemy uses. A statement is done when ``execute`` returns."""
 
     arraysize = 1
+    #: Whether its author says that the statement is short, whatever it looks like.
+    short = False
 
-    def __init__(self, connection: WholeStatementConnection) -> None:
+    def __init__(self, connection: LoopConnection) -> None:
         self._connection = connection
-        self._done = _Done()
+        self._rows: Sequence[Any] = ()
+        self._next = 0
+        self.description: Any = None
+        self.rowcount = -1
+        self.lastrowid: int | None = None
 
-    async def __aenter__(self) -> WholeStatementCursor:
-        return self
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement and read all its rows; in a thread if it may take long."""
+        connection = self._connection
+        size = sum([len(one) for one in parameters if isinstance(one, (str, bytes))])
+        connection.written += 4 + size // 4096
+        if (size < LARGE_VALUES and (self.short or sql[:7].upper() in SHORT)) or not in_greenlet():
+            self.run(sql, parameters, many=False)
+        else:
+            await_only(carried_through(asyncio.to_thread(self.run, sql, parameters, many=False)))
 
-    async def __aexit__(self, *_failure: object) -> None:
-        await self.close()
-
-    @property
-    def description(self) -> Any:
-        """The columns of the rows; ``None`` when the statement has none."""
-        return self._done.description
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows were changed; -1 when that is unknown."""
-        return self._done.rowcount
-
-    @property
-    def lastrowid(self) -> int | None:
-        """The number of the row inserted last."""
-        return self._done.lastrowid
-
-    async def execute(self, sql: str, parameters: Any = ()) -> WholeStatementCursor:
-        """Run a statement and read all its rows."""
-        self._done = await self._connection.run_statement(sql, parameters, many=False)
-        return self
-
-    async def executemany(self, sql: str, parameters: Iterable[Any]) -> WholeStatementCursor:
+    def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
         """Run a statement for each set of parameters."""
-        self._done = await self._connection.run_statement(sql, parameters, many=True)
-        return self
+        self._connection.written += 4 * len(parameters)
+        if in_greenlet():
+            await_only(carried_through(asyncio.to_thread(self.run, sql, parameters, many=True)))
+        else:
+            self.run(sql, parameters, many=True)
 
-    async def fetchall(self) -> Sequence[Any]:
-        """The rows, which have been read already."""
-        return self._done.rows
+    def run(self, sql: str, parameters: Any, *, many: bool) -> None:
+        """Run a statement where this is called."""
+        cursor = self._connection.raw_cursor()
+        try:
+            if many:
+                cursor.executemany(sql, parameters)
+            else:
+                cursor.execute(sql, parameters)
+            self._next = 0
+            self.description = cursor.description
+            self._rows = [] if cursor.description is None else cursor.fetchall()
+            self.rowcount, self.lastrowid = cursor.rowcount, cursor.lastrowid
+        finally:
+            cursor.close()
+
+    def fetchall(self) -> Sequence[Any]:
+        """The rows that are left."""
+        rows = self._rows[self._next :] if self._next else self._rows
+        self._next = len(self._rows)
+        return rows
+
+    def fetchmany(self, size: int | None = None) -> Sequence[Any]:
+        """The next rows."""
+        start, self._next = self._next, min(len(self._rows), self._next + (size or self.arraysize))
+        return self._rows[start : self._next]
+
+    def fetchone(self) -> Any:
+        """The next row; ``None`` after the last one."""
+        if self._next >= len(self._rows):
+            return None
+        self._next += 1
+        return self._rows[self._next - 1]
+
+    def setinputsizes(self, *_given: Any) -> None:
+        """Do nothing: SQLite needs no sizes."""
+
+    def close(self) -> None:
+        """Do nothing: the driver's cursor was closed with its statement."""
+
+
+def _execute(cursor: LoopCursor, sql: str, parameters: Any, context: Any = None) -> None:
+    """The dialect's way to run a statement: ``execution_options(short=True)`` keeps it on the loop."""
+    cursor.short = context is not None and context.execution_options.get("short", False)
+    cursor.execute(sql, parameters)
+
+
+class SqliteConnection:
+    """A connection for units of work, with what they use of SQLAlchemy's asynchronous one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.sync = engine.connect()
+        self.dialect = engine.dialect
+        self.driver = cast("LoopConnection", self.sync.connection.driver_connection)
+
+    async def run_sync(self, work: Callable[..., T], *given: Any) -> T:
+        """``work(connection, *given)``, which may run statements."""
+        return await greenlet_spawn(work, self.sync, *given)
+
+    async def execute(self, statement: Executable, parameters: Any = None) -> Any:
+        """Run a statement."""
+        return await self.run_sync(Connection.execute, statement, parameters)
+
+    async def exec_driver_sql(self, statement: str) -> Any:
+        """Run a statement as it is."""
+        return await self.run_sync(Connection.exec_driver_sql, statement)
+
+    def rollback(self) -> None:
+        """End the unit without effect."""
+        if not self.sync.invalidated:
+            self.sync.rollback()
+            if self.driver.in_transaction:  # SQLAlchemy saw no statement
+                self.driver.rollback()
+
+    def commit(self) -> None:
+        """End the unit; what it wrote stays."""
+        self.sync.commit()
+        if self.driver.in_transaction:
+            self.driver.commit()
+
+    def close(self) -> None:
+        """Close it."""
+        self.sync.close()
+        self.driver.close()
+
+
+class SqliteFile:
+    """The connections to one file: one writes, some read, one tells whether anything was written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.writing = create_engine("sqlite://", poolclass=NullPool, creator=self._open_writer)
+        self.reading = create_engine("sqlite://", poolclass=NullPool, creator=self._open_reader)
+        self.reading.dialect.statement_compiler = ReadingCompiler
+        for engine in (self.writing, self.reading):
+            engine.dialect.do_execute = cast("Any", _execute)
+        self._writer: SqliteConnection | None = None
+        self._idle: list[SqliteConnection] = []
+        self._slots = asyncio.Semaphore(READERS)
+        self._watch: LoopConnection | None = None
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._restarted = True
+
+    def _open(self) -> LoopConnection:
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, factory=LoopConnection
+        )
+        try:
+            connection.run(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+            connection.run("PRAGMA journal_mode=WAL")
+            # A crash of the process loses nothing; a power failure may lose the last commits, but
+            # does not corrupt the database (docs/decisions/0010-sqlite-durability.md).
+            connection.run("PRAGMA synchronous=NORMAL")
+            connection.run("PRAGMA foreign_keys=ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open_reader(self) -> LoopConnection:
+        connection = self._open()
+        connection.run(f"PRAGMA cache_size=-{CACHE_KIB}")
+        connection.run("PRAGMA query_only=ON")
+        return connection
+
+    def _open_writer(self) -> LoopConnection:
+        connection = self._open()
+        # On the loop it does not wait for a lock (`begin`), nor for the disk (`_copy_journal`).
+        connection.run("PRAGMA busy_timeout=0")
+        connection.run("PRAGMA wal_autocheckpoint=0")
+        return connection
+
+    # Reading
+
+    async def begin_reading(self) -> SqliteConnection:
+        """A connection that sees one moment. Errors: ``PoolTimeout`` when none becomes free."""
+        if self._slots.locked():
+            try:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await self._slots.acquire()
+            except TimeoutError as error:
+                raise PoolTimeout(f"{READERS} units are reading") from error
+        else:
+            await self._slots.acquire()
+        try:
+            connection = self._idle.pop() if self._idle else SqliteConnection(self.reading)
+            connection.driver.run("BEGIN")
+        except BaseException:
+            self._slots.release()
+            raise
+        return connection
+
+    def end_reading(self, connection: SqliteConnection) -> None:
+        """Take the connection back."""
+        try:
+            connection.rollback()
+            if connection.sync.invalidated or len(self._idle) >= IDLE_READERS:
+                connection.close()
+            else:
+                self._idle.append(connection)
+        finally:
+            self._slots.release()
+
+    def revision(self) -> int:
+        """A number that changes with every commit, in this process or another."""
+        if self._watch is None:
+            self._watch = self._open_reader()
+        return int(self._watch.run("PRAGMA data_version")[0][0])
+
+    # Writing; the caller lets one unit in at a time
+
+    async def begin_writing(self) -> SqliteConnection:
+        """The connection that writes, with the lock of the database."""
+        if self._writer is not None and self._writer.sync.invalidated:
+            self._writer.close()
+            self._writer = None
+        if self._writer is None:
+            self._writer = SqliteConnection(self.writing)
+        driver = self._writer.driver
+        try:
+            driver.run("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            try:
+                await carried_through(asyncio.to_thread(self._wait_for_lock, driver))
+            except asyncio.CancelledError:
+                if driver.in_transaction:
+                    driver.rollback()
+                raise
+        return self._writer
+
+    def _wait_for_lock(self, driver: LoopConnection) -> None:
+        driver.run(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+        try:
+            driver.run("BEGIN IMMEDIATE")
+        finally:
+            driver.run("PRAGMA busy_timeout=0")
+
+    async def commit(self, connection: SqliteConnection, then: Callable[[], None]) -> None:
+        """Commit, and call ``then``, whoever cancels; copy the journal if there is enough of it."""
+        driver = connection.driver
+        if self._restarted or driver.written > CHECKPOINT_PAGES:
+            # The first commit of a journal waits for the disk, and a large one takes a while.
+            self._restarted = False
+            await carried_through(self._commit_beside(connection, then))
+        else:
+            connection.commit()
+            then()
+        if driver.written > CHECKPOINT_PAGES and self._checkpoint is None:
+            driver.written = 0
+            self._checkpoint = asyncio.create_task(self._copied(), name="checkpoint")
+
+    async def _commit_beside(self, connection: SqliteConnection, then: Callable[[], None]) -> None:
+        await asyncio.to_thread(connection.commit)
+        then()
+
+    async def _copied(self) -> None:
+        try:
+            await asyncio.to_thread(self._copy_journal)
+        except sqlite3.Error as error:
+            # What was committed stays in the journal; the next one tries again.
+            log.warning("journal_not_copied", file=str(self.path), error=str(error))
+        finally:
+            self._restarted = True
+            self._checkpoint = None
+
+    def _copy_journal(self) -> None:
+        connection = self._open()
+        try:
+            connection.run("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            connection.close()
+
+    async def run_alone(self, *statements: str) -> None:
+        """Run statements that must not be in a unit of work, in a thread."""
+
+        def work() -> None:
+            connection = self._open()
+            try:
+                for one in statements:
+                    connection.run(one)
+            finally:
+                connection.close()
+
+        await carried_through(asyncio.to_thread(work))
 
     async def close(self) -> None:
-        """Do nothing: the thread's cursor was closed with its statement."""
-
-
-class WholeStatementConnection(aiosqlite.Connection):
-    """A connection whose statements take one round trip to its thread."""
-
-    def __init__(self, database: str, **options: Any) -> None:
-        super().__init__(lambda: sqlite3.connect(database, **options), 64)
-        # A daemon thread does not keep a process alive that did not close its database.
-        self._thread.daemon = True
-        serve = self._thread.run
-
-        def run() -> None:
-            # Statements of a cancelled task may end after the event loop was closed: no task waits
-            # for their results then, and the connection is closed with this thread.
-            try:
-                serve()
-            except RuntimeError as error:
-                if "loop is closed" not in str(error):
-                    raise
-
-        self._thread.run = run
-
-    def cursor(self) -> Any:
-        """A cursor; unlike aiosqlite's it needs no round trip."""
-        return WholeStatementCursor(self)
-
-    async def run_statement(self, sql: str, parameters: Any, *, many: bool) -> _Done:
-        """Execute, fetch and close on the connection's thread."""
-        return cast("_Done", await self._execute(_run, self._conn, sql, parameters, many))
-
-
-class ReadingConnection(WholeStatementConnection):
-    """A connection for reading units, whose statements run on the loop, without a round trip.
-
-    A reader never waits for the writer (WAL), and what it reads is nearly always in memory: a
-    statement takes some tens of microseconds, handing it to a thread and back a tenth of a
-    millisecond and two waits for the scheduler. Opening and closing stay on the thread.
-    """
-
-    def __init__(self, database: str, **options: Any) -> None:
-        super().__init__(database, **{**options, "check_same_thread": False})
-
-    async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run a function of the driver."""
-        if not self._running or not self._connection:
-            raise ValueError("Connection closed")
-        return fn(*args, **kwargs)
-
-
-def _run(connection: sqlite3.Connection, sql: str, parameters: Any, many: bool) -> _Done:
-    cursor = connection.cursor()
-    try:
-        if many:
-            cursor.executemany(sql, parameters)
-        else:
-            cursor.execute(sql, parameters)
-        rows = [] if cursor.description is None else cursor.fetchall()
-        return _Done(cursor.description, cursor.rowcount, cursor.lastrowid, rows)
-    finally:
-        cursor.close()
-
-
-def prepare(engine: AsyncEngine, *, query_only: bool) -> None:
-    """Configure every connection: WAL, foreign keys, our own BEGIN."""
-
-    def on_connect(connection: Any, _record: Any) -> None:
-        # SQLAlchemy's asyncio adapter: the driver must not open transactions by itself.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
-        cursor.execute("PRAGMA journal_mode=WAL")
-        # A crash of the process loses nothing; a power failure may lose the last commits, but does
-        # not corrupt the database (docs/decisions/0010-sqlite-durability.md).
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        if query_only:
-            cursor.execute("PRAGMA query_only=ON")
-        cursor.close()
-
-    event.listen(engine.sync_engine, "connect", on_connect)
+        """Close every connection."""
+        while self._checkpoint is not None:
+            await asyncio.wait({self._checkpoint})
+        for connection in (*self._idle, *([self._writer] if self._writer else [])):
+            connection.close()
+        self._idle, self._writer = [], None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
