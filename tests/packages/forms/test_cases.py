@@ -547,3 +547,37 @@ def test_a_document_that_is_no_case_is_refused(case: Any) -> None:
     else:
         with pytest.raises(ValueError, match="must be"):
             run_case(case)
+
+
+def test_hidden_fields_have_their_initial_value() -> None:
+    """B3: also one that an expression gives; nothing else is taken for granted."""
+    ui = (
+        "Parameters: {q: 5}\nApplication: {'?': {type: T}, h: $.p.h}\nForms:\n- p:\n    fields:\n"
+        "    - {name: h, type: integer, hidden: %s, initial: $q}\n"
+    )
+    assert run(ui % "true")["model"]["h"] == 5
+    assert run(ui % "$q > 4")["model"]["h"] == 5
+    assert run(ui % "true", {"p": {"h": "6"}})["model"]["h"] == 6
+    assert run(ui % "false")["errors"] == {"h": ["This field is required"]}
+
+
+@pytest.mark.parametrize(("given", "asked"), [("''", False), ("0", False), ("yes", True)])
+def test_attributes_take_what_expressions_give(given: str, asked: bool) -> None:
+    """B3: an attribute that is yes or no takes any value of an expression."""
+    ui = (
+        "Parameters: {q: %s}\nApplication: {'?': {type: T}}\nForms:\n- p:\n    fields:\n"
+        "    - {name: a, type: string, required: $q}\n"
+    )
+    assert ("errors" in run(ui % given)) == asked
+
+
+def test_choices_of_booleans_and_empty_names() -> None:
+    """B4: a key that is a boolean is chosen by its text. B7: an empty name is no name."""
+    ui = (
+        "Application: {'?': {type: T}, c: $.p.c}\nForms:\n- p:\n    fields:\n"
+        "    - {name: c, type: choice, choices: {true: On, false: Off}}\n"
+    )
+    for text in ("True", "true", True):
+        assert run(ui, {"p": {"c": text}})["model"]["c"] is True
+    refused = run(ui, {"p": {"c": "false"}}, application_name="")
+    assert refused["errors"] == {"application_name": ["This field is required"]}

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY
 from vetro.packages.forms.errors import FormError, PageInvalid
-from vetro.packages.forms.expressions import has_expressions
 from vetro.packages.forms.fields import RESOURCES, FieldSource
 from vetro.packages.forms.offers import KINDS, Component, Offers
 from vetro.packages.forms.wizard import Form, load_form
@@ -44,7 +43,9 @@ def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
     data = _map(case.get("data") or {}, "data")
     answers = _map(case.get("answers") or {}, "answers")
     defaults = _map(surroundings.get("defaults") or {}, "defaults")
-    name = case.get("application_name") or form.package_name.rsplit(".", 1)[-1]
+    name = case.get("application_name")
+    if name is None:
+        name = form.package_name.rsplit(".", 1)[-1]
     state = form.begin(case.get("parameters"))
     for page in form.pages:
         raw = dict(_map(data.get(page.name) or {}, f"data of page {page.name}"))
@@ -60,7 +61,7 @@ def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
 
 
 def _given(field: FieldSource, answers: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
-    """The value of a field that ``data`` lacks; ``...``: there is none. A hidden field has its own."""
+    """The value of a field that ``data`` lacks; ``...``: there is none."""
     for values in (answers, defaults):
         for key in (field.path, field.name):
             if key in values:
@@ -69,9 +70,6 @@ def _given(field: FieldSource, answers: Mapping[str, Any], defaults: Mapping[str
         for key in (field.type, RESOURCES.get(field.type, "")):
             if key in defaults:
                 return defaults[key]
-    if field.attributes.get("hidden") is True and "initial" in field.attributes:
-        initial = field.attributes["initial"]
-        return ... if has_expressions(initial) else initial
     return ...
 
 

@@ -20,7 +20,8 @@ from vetro.packages.forms.readers import (
     NOTHING,
     READERS,
     Refused,
-    as_text,
+    is_same_text,
+    is_true,
     read_rows,
     snake,
     table_columns,
@@ -247,31 +248,30 @@ class Field:
     def is_enabled(self) -> bool:
         """Whether it can be filled in, and is checked."""
         given = self.attributes.get("enabled", self.attributes.get("enabled_if", True))
-        return given not in (False, None, 0, "", "false") and self.is_visible
+        return given is not None and is_true(given) and self.is_visible
 
     @cached_property
     def is_visible(self) -> bool:
         """Whether it is there at all (ours): an expression that has no value yet hides nothing."""
-        return self.get("visible", True) is not False
+        return is_true(self.get("visible", True))
 
     @cached_property
     def is_hidden(self) -> bool:
         """Whether it is submitted without being shown."""
-        return self.get("hidden", False) is True
+        return is_true(self.get("hidden", False))
 
     @cached_property
     def is_required(self) -> bool:
         """Whether an empty value is refused."""
-        if self.kind in BOOLEANS or self.kind in _FIRST or self.type == "domain":
-            return False
-        return self.get("required", True) is not False
+        never = self.kind in BOOLEANS or self.kind in _FIRST or self.type == "domain"
+        return not never and is_true(self.get("required", True))
 
     @cached_property
     def is_confirmed(self) -> bool:
         """Whether a password is entered twice."""
         return (
             self.kind == "password"
-            and self.get("confirm_input", True) is not False
+            and is_true(self.get("confirm_input", True))
             and self.is_required
             and self.is_enabled
         )
@@ -362,7 +362,7 @@ class Field:
         if found is None:
             return str(raw)
         for one in found:
-            if one.value == raw or as_text(one.value) == as_text(raw):
+            if one.value == raw or is_same_text(one.value, raw):
                 if not one.enabled:
                     raise Refused(f"{one.label} cannot be chosen now")
                 return one.value

@@ -36,6 +36,17 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
+def is_same_text(value: Any, raw: Any) -> bool:
+    """Whether what was entered stands for a value to choose; ``True`` does for true, too."""
+    text = as_text(raw)
+    return as_text(value) == (text.lower() if isinstance(value, bool) else text)
+
+
+def is_true(value: Any) -> bool:
+    """Whether an attribute says yes; an expression may give any value."""
+    return value not in (False, 0, "", [], {}, "false")
+
+
 def _read_text(raw: Any) -> str:
     if raw is None:
         return ""

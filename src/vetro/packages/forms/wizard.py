@@ -266,7 +266,8 @@ class Form:
     ) -> Checked:
         """Validate a page, or one of its fields, without storing anything. Errors: ``NoSuchPage``.
 
-        ``defaults``: a field that ``raw`` lacks has the value it shows; otherwise it is empty.
+        ``defaults``: a field that ``raw`` lacks has the value it shows; otherwise it is empty, but a
+        hidden one has its ``initial``.
         """
         wanted = self.page(page)
         data: Json = {}
@@ -324,7 +325,8 @@ class Form:
             field = fields[one.name] = one.settle(scope)
             try:
                 start = field.preselected(offers)
-                entered = given.get(one.name, start if defaults else None)
+                shown = start if defaults else field.get("initial") if field.is_hidden else None
+                entered = given.get(one.name, shown)
                 value = field.read(entered, offers)
             except Refused as error:
                 values[one.name] = None if field.is_enabled else given.get(one.name)
