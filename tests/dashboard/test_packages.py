@@ -2,13 +2,14 @@
 
 import base64
 import io
+import json
 import zipfile
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import Person
+from .conftest import Person, Service
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
@@ -94,3 +95,59 @@ def test_a_package_is_dropped_checked_added_changed_and_deleted(visit: Visit) ->
     page.get_by_role("menuitem", name="Delete").click()
     dialog.get_by_role("button", name="Delete").click()
     expect(page.get_by_role("row", name="Renamed")).to_have_count(0)
+    # A bundle of two: one lies beside its file, the other is in no repository.
+    page.get_by_role("button", name="Import").click()
+    dialog.get_by_text("A bundle of packages").click()
+    name = "org.example.Bundled"
+    bundle = json.dumps({"Packages": [{"Name": name}, {"Name": "org.example.Nowhere"}, {}]})
+    content = base64.b64decode(archive(name, f"Name: {name}\n"))
+    page.locator("input[type=file]").set_input_files(
+        [
+            {"name": "all.bundle", "mimeType": "text/plain", "buffer": bundle.encode()},
+            {"name": f"{name}.zip", "mimeType": "application/zip", "buffer": content},
+        ]
+    )
+    dialog.get_by_role("button", name="Import", exact=True).click()
+    expect(dialog.get_by_role("status")).to_have_text(
+        "2 of 2: 1 imported, 0 there already, 1 not imported"
+    )
+    expect(dialog).to_contain_text("no repository of packages is set")
+    expect(dialog).to_contain_text("package 3 has no Name")
+    assert person.violations() == []
+    found = person.service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"]
+    person.service.api("DELETE", f"/v1/catalog/packages/{found[0]['id']}")
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
+def test_an_environment_joins_a_network_and_has_metadata(visit: Visit, service: Service) -> None:
+    """A network that is there can be chosen; metadata is written into the model of the session."""
+    service.run("network", "create", "old")
+    service.run("subnet", "create", "old", "10.78.0.0/24")
+    person = visit(theme="dark", width=390)
+    page = person.sign_in()
+    page.get_by_role("button", name="New environment").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("joined")
+    dialog.get_by_role("combobox", name="Network").click()
+    page.get_by_role("option", name="old: 10.78.0.0/24").click()
+    assert person.violations() == []
+    dialog.get_by_role("button", name="Create").click()
+    page.wait_for_url("**/environments/*")
+    environment = page.url.rsplit("/", 1)[1]
+    page.get_by_role("button", name="More actions").click()
+    page.get_by_role("menuitem", name="Metadata").click()
+    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_label("Name", exact=True).fill("owner")
+    dialog.get_by_label("Value of owner").fill("<b>ann</b>")
+    assert person.violations() == []
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    at = f"/v1/environments/{environment}"
+    (session,) = service.api("GET", f"{at}/sessions")["sessions"]
+    model = service.api("GET", f"{at}/model/", X_Configuration_Session=session["id"])
+    assert model["?"]["metadata"] == {"owner": "<b>ann</b>"}
+    joined = model["defaultNetworks"]["environment"]
+    assert joined["?"]["type"] == "io.murano.resources.ExistingNeutronNetwork"
+    assert joined["internalSubnetworkName"]
+    service.api("DELETE", f"{at}?abandon=true")
+    service.run("network", "delete", "--yes", "old")

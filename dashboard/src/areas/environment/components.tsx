@@ -1,6 +1,6 @@
 import { ActionIcon, Badge, Button, Card, Group, Menu, Stack, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconBolt, IconDots, IconPencil, IconPlus, IconPuzzle, IconTrash } from '@tabler/icons-react';
+import { IconBolt, IconDots, IconPencil, IconPlus, IconPuzzle, IconTags, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -14,6 +14,7 @@ import { When } from '~/ui/when';
 import { ActionDialog } from './action';
 import classes from './list.module.css';
 import { messages } from './messages';
+import { MetadataDialog } from './metadata';
 import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
 
@@ -52,7 +53,7 @@ export function Components() {
     <Stack gap="xl">
     <Stack component="ul" gap="sm" className={classes.list}>
       {components.map((one) => (
-        <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} />
+        <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} flat={flat} />
       ))}
     </Stack>
     {palette}
@@ -66,14 +67,16 @@ interface RowProps {
   status: { text: string; level: string; created: string } | null | undefined;
   environmentId: string;
   busy: boolean;
+  flat: boolean;
 }
 
-function Row({ component, change, status, environmentId, busy }: RowProps) {
+function Row({ component, change, status, environmentId, busy, flat }: RowProps) {
   const t = useTexts(messages);
   const queries = useQueryClient();
   const failed = useFailure();
   const navigate = useNavigate();
   const [asked, setAsked] = useState<[string, Action] | null>(null);
+  const [noting, setNoting] = useState(false);
   const { id, type, _actions = {} } = component['?'];
   const actions = Object.entries(_actions)
     .filter(([, one]) => one.enabled)
@@ -153,12 +156,18 @@ function Row({ component, change, status, environmentId, busy }: RowProps) {
             <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
               {t('edit')}
             </Menu.Item>
+            {!flat && (
+              <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setNoting(true)}>
+                {t('metadata')}
+              </Menu.Item>
+            )}
             <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
               {t('remove')}
             </Menu.Item>
           </Menu.Dropdown>
         </Menu>
       </Group>
+      {noting && <MetadataDialog environmentId={environmentId} componentId={id} name={nameOf(component)} onClose={() => setNoting(false)} />}
       {asked && <ActionDialog environmentId={environmentId} id={asked[0]} action={asked[1]} onClose={() => setAsked(null)} />}
     </Card>
   );

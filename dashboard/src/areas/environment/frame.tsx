@@ -1,6 +1,6 @@
 import { ActionIcon, Alert, Button, Card, Group, List, Menu, Stack, Tabs, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconArrowBackUp, IconDots, IconPencil, IconPlayerPlay, IconPlus, IconTrash, IconUnlink } from '@tabler/icons-react';
+import { IconArrowBackUp, IconDots, IconPencil, IconPlayerPlay, IconPlus, IconTags, IconTrash, IconUnlink } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -12,6 +12,7 @@ import { useExplained, useFailure } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { messages } from './messages';
+import { MetadataDialog } from './metadata';
 import { Progress } from './progress';
 import { changesOf, currentSession, deploymentsQuery, ensureSession, environmentQuery, hasServices, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
 import { Status } from './status';
@@ -41,7 +42,7 @@ export function EnvironmentFrame() {
         {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
         {running ? <Progress environmentId={environmentId} deployment={running} /> : <Pending environment={environment} session={session} />}
         <Tabs value={tab || 'components'} onChange={(value) => void navigate({ to: value === 'components' ? base : `${base}/${value}` })} keepMounted={false}>
-          <Tabs.List>
+          <Tabs.List style={{ flexWrap: 'nowrap', overflowX: 'auto', overflowY: 'hidden' }}>
             <Tabs.Tab value="components">{t('components')}</Tabs.Tab>
             <Tabs.Tab value="topology">{t('topology')}</Tabs.Tab>
             <Tabs.Tab value="history">{t('history')}</Tabs.Tab>
@@ -61,7 +62,7 @@ function Actions({ environment, session }: { environment: Environment; session: 
   const queries = useQueryClient();
   const navigate = useNavigate();
   const failed = useFailure();
-  const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename'>('');
+  const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename' | 'metadata'>('');
   const [deploying, setDeploying] = useState(false);
   const busy = isBusy(environment.status);
   const id = environment.id;
@@ -104,6 +105,11 @@ function Actions({ environment, session }: { environment: Environment; session: 
           <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
             {t('rename')}
           </Menu.Item>
+          {!hasServices(environment) && (
+            <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setAsked('metadata')}>
+              {t('metadata')}
+            </Menu.Item>
+          )}
           <Menu.Divider />
           <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => setAsked('destroy')}>
             {t('destroy')}
@@ -113,6 +119,7 @@ function Actions({ environment, session }: { environment: Environment; session: 
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
+      {asked === 'metadata' && <MetadataDialog environmentId={id} name={environment.name} onClose={() => setAsked('')} />}
       <Rename environment={environment} opened={asked === 'rename'} onClose={() => setAsked('')} />
       <Confirm opened={asked === 'destroy'} onClose={() => setAsked('')} title={t('destroyTitle', { name: environment.name })} action={t('destroy')} typed={environment.name} run={() => remove(false)}>
         {t('destroyText')}

@@ -1,10 +1,11 @@
-import { Button, Card, Group, Radio, Stack, Text, TextInput, useMatches } from '@mantine/core';
+import { Button, Card, Group, Radio, Select, Stack, Text, TextInput, useMatches } from '@mantine/core';
 import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
-import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
+import { networksQuery, type Network, type Subnet } from '~/areas/machines/queries';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
@@ -101,6 +102,34 @@ function Tile({ environment, place, count }: { environment: ListedEnvironment; p
   );
 }
 
+interface Existing {
+  value: string;
+  label: string;
+  network: string;
+  subnet: string;
+}
+
+/** Networks that an environment can join: a choice for each of their subnets. */
+const existingNetworks = (networks: Network[], subnets: Subnet[]): Existing[] =>
+  networks
+    .filter((one) => !one.external)
+    .flatMap((one) =>
+      subnets
+        .filter((subnet) => subnet.network_uuid === one.uuid)
+        .map((subnet) => ({ value: subnet.uuid, label: `${one.name}: ${subnet.cidr}`, network: one.uuid, subnet: subnet.uuid })),
+    );
+
+/** `defaultNetworks` of an environment on an existing network; the document says no more than an object. */
+const networksOf = ({ network, subnet }: Existing) =>
+  ({
+  environment: {
+    '?': { id: [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join(''), type: 'io.murano.resources.ExistingNeutronNetwork' },
+    internalNetworkName: network,
+    internalSubnetworkName: subnet,
+  },
+  flat: null,
+}) as unknown as Record<string, never>;
+
 export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const t = useTexts(messages);
   const c = useTexts(common);
@@ -108,6 +137,10 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
   const queries = useQueryClient();
   const [name, setName] = useState('');
   const [kind, setKind] = useState('muranopl');
+  const [network, setNetwork] = useState('');
+  // Without a compute service of ours there are none, and the environment makes its own.
+  const known = useQuery({ ...networksQuery, enabled: opened, refetchInterval: false });
+  const networks = existingNetworks(known.data?.networks ?? [], known.data?.subnets ?? []);
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const navigate = useNavigate();
@@ -119,7 +152,8 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     setBusy(true);
     try {
       const body = { name: name.trim() };
-      const made = await data(kind === 'workflow' ? catalogApi.POST('/environments', { body }) : catalogApi.POST('/v1/environments', { body }));
+      const existing = networks.find((one) => one.value === network);
+      const made = await data(kind === 'workflow' ? catalogApi.POST('/environments', { body }) : catalogApi.POST('/v1/environments', { body: existing ? { ...body, defaultNetworks: networksOf(existing) } : body }));
       await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
       setName('');
       await navigate({ to: '/environments/$environmentId', params: { environmentId: made.id } });
@@ -158,6 +192,9 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
               <Radio value="workflow" label={t('kind_workflow')} description={t('kindHint_workflow')} />
             </Stack>
           </Radio.Group>
+          {kind === 'muranopl' && networks.length > 0 && (
+            <Select label={t('network')} description={t('networkHint')} allowDeselect={false} data={[{ value: '', label: t('networkNew') }, ...networks.map(({ value, label }) => ({ value, label }))]} value={network} onChange={(chosen) => setNetwork(chosen ?? '')} />
+          )}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               {c('cancel')}

@@ -50,7 +50,7 @@ export function Categories({ onClose }: { onClose: () => void }) {
           }}
         >
           <Group align="flex-end">
-            <TextInput data-autofocus label={t('newCategory')} description={t('inUse')} required maxLength={80} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
+            <TextInput flex={1} data-autofocus label={t('newCategory')} description={t('inUse')} required maxLength={80} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
             <Button type="submit">{t('addCategory')}</Button>
           </Group>
         </form>
