@@ -173,7 +173,7 @@ class WorkflowPort:
             except RouterWithoutGateway:
                 if found is None:
                     raise
-        gateway = found.get("external_gateway_info") or {}
+        gateway: dict[str, Json] = found.get("external_gateway_info") or {}
         return {"routerId": str(found["id"]), "floatingId": gateway.get("network_id")}
 
     async def _default_network(self) -> str | None:
