@@ -64,7 +64,7 @@ class Heat:
 
     def _update(self) -> Answer:
         self.status = "UPDATE_COMPLETE"
-        return 202, None
+        return 202, "<html>202 Accepted</html>", {"Content-Type": "text/html"}  # as Heat does
 
     def _delete(self) -> Answer:
         self.status = ""

@@ -216,9 +216,10 @@ class Session:
             )
         except TransportError as error:
             raise ServiceAway(service, url, str(error)) from error
+        # 429, and pages for people: what stands in front of a service speaks for it. Heat itself says 202
+        # in HTML.
         page = response.headers.get("content-type", "").startswith("text/html")
-        # 429, and pages for people: what stands in front of a service speaks for it.
-        if response.status >= 500 or response.status == 429 or (page and response.status < 300):
+        if response.status >= 500 or response.status == 429 or (page and response.status == 200):
             said = f"{response.status}, {explanation(response)}"
             raise ServiceAway(service, url, said)
         return response
