@@ -36,6 +36,7 @@ LONG_LIST = "list of 1000 environments"
 MOST_LIST_MS = 25.0
 MOST_P99_MS = 20.0
 MOST_MEMORY = 1.2
+ROOT = Path(__file__).resolve().parent.parent
 VETRO = str(Path(sys.executable).with_name("vetro"))
 
 
@@ -152,15 +153,15 @@ def archive(name: str) -> bytes:
     return buffer.getvalue()
 
 
-def upload(caller: Caller, name: str) -> str:
-    """Upload a package; its id."""
+def upload(caller: Caller, name: str, content: bytes = b"") -> str:
+    """Upload an archive, or a small package of this name; its id."""
     mark = "vetrobenchmark"
     body = (
         (
             f'--{mark}\r\nContent-Disposition: form-data; name="p"; filename="p.zip"\r\n'
             "Content-Type: application/zip\r\n\r\n"
         ).encode()
-        + archive(name)
+        + (content or archive(name))
         + f"\r\n--{mark}--\r\n".encode()
     )
     kind = f"multipart/form-data; boundary={mark}"

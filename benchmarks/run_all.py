@@ -20,6 +20,7 @@ TOPICS = {
     "forms": "describe and submit pages of forms",
     "deployment": "from deploy to the page, against the same by hand; vetro up idle",
     "catalog_api": "the catalog API under load, against the server that it replaces",
+    "dashboard": "the dashboard in a browser: first paint, interactions, long lists, large graphs",
     "repository": "the metadata repository: archives of definitions",
     "allocation": "the allocator over many servers",
     "heartbeats": "the compute service under heartbeats",
