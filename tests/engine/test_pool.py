@@ -39,6 +39,7 @@ FullName: test.apps
 Classes:
   test.Greeter: all.yaml
   test.Sleeper: all.yaml
+  test.Napper: all.yaml
   test.Thrower: all.yaml
   test.Curious: all.yaml
   test.Hoarder: all.yaml
@@ -78,6 +79,14 @@ Methods:
     Body:
       - $this.find(std:Environment).reporter.report($this, asleep)
       - sleep(3600)
+---
+Name: Napper
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - $this.find(std:Environment).reporter.report($this, asleep)
+      - sleep(1)
 ---
 Name: Hoarder
 Extends: std:Application
@@ -469,6 +478,19 @@ async def test_a_full_disk_fails_deployments_with_that_reason(
     assert "The service's disk is full" in error
     assert "/data/signing" in error
     assert refused == ["claim", "fail_task"]
+
+
+async def test_a_drained_pool_ends_what_it_runs(yard: Yard) -> None:
+    """It takes nothing more, and returns when its deployments have ended; others take what waits."""
+    running = yard.start()
+    task = await yard.submit("Napper")
+    await yard.reported(task, "asleep")
+    yard.pool.drain()
+    waiting = await yard.submit("Greeter")
+    await running
+    assert not (await yard.ended(task))["isException"]
+    async with yard.database.read() as tx:
+        assert await yard.rooms.tasks.queue.keys(tx) == {waiting}
 
 
 async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
