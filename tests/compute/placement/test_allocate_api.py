@@ -10,9 +10,16 @@ from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http import placement
 from vetro.compute.tables import volume_copies, volumes
 from vetro.compute.values.records import DISK_KEYS
+from vetro.storage import ManualClock
 
 OWNER = "11111111-1111-4111-8111-111111111111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Time that stands still: however slow a machine is, nodes stay alive."""
+    return ManualClock()
 
 
 def asked(**more: Any) -> dict[str, Any]:
