@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import json
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 IMAGE = "samples"
 # One image for all of them: installing in every container would take longer than everything else.
 PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"
-SAMPLES = ("HeatVolume", "MariaDb", "PostgreSqlCluster", "WebTier", "WordPress")
+SAMPLES = ("HeatVolume", "MariaDb", "PostgreSql", "PostgreSqlCluster", "WebTier", "WordPress")
 PASSWORD = "Secret-12345"
 ITEM = "select number from item"
 
@@ -36,7 +37,13 @@ def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> N
     )
     for name in SAMPLES:
         vetro.run("package", "import", "--public", str(ROOT / "library" / name))
-    walks = (walk_of_the_web_tier, walk_of_the_cluster, walk_of_the_site, walk_of_the_volume)
+    walks = (
+        walk_of_the_web_tier,
+        walk_of_the_cluster,
+        walk_of_the_database,
+        walk_of_the_site,
+        walk_of_the_volume,
+    )
     with ThreadPoolExecutor(len(walks)) as pool:
         for walk in [pool.submit(walk, vetro) for walk in walks]:
             walk.result()
@@ -84,6 +91,32 @@ def walk_of_the_cluster(vetro: Installation) -> None:
     assert vetro.json("action", "call", "data", "status").startswith("1 of 1 replicas follow ")
     assert psql(vetro, "db-1", ITEM) == "42"
     vetro.run("env", "destroy", "--yes", "data")
+
+
+def walk_of_the_database(vetro: Installation) -> None:
+    """A database answers SQL that another machine of its environment runs; another password is taken."""
+    add(vetro, "sql", "PostgreSql", "--name", "numbers", f"password={PASSWORD}", "pattern=number-#")
+    script = {
+        "?": {"type": "org.vetro.samples.SqlScript", "classVersion": "1.0.0", "id": "script"},
+        "name": "script",
+        "database": vetro.json("env", "show", "sql")["services"][0]["?"]["id"],
+        "sql": "select 6 * 7",
+        "instance": {
+            "?": {"type": "io.murano.resources.LinuxMuranoInstance", "id": "client"},
+            "name": "client",
+            "flavor": "m1.small",
+            "image": IMAGE,
+        },
+    }
+    file = vetro.directory / "script.json"
+    file.write_text(json.dumps(script))
+    vetro.run("env", "add", "sql", "--file", str(file))
+    vetro.run("env", "deploy", "sql")
+    assert application(vetro, "sql", "SqlScript")["output"].strip() == "42"
+    assert vetro.json("action", "call", "sql", "connections") >= 0
+    vetro.run("env", "edit", "sql", "numbers", "--set", f"password={PASSWORD}6")
+    vetro.run("env", "deploy", "sql")
+    vetro.run("env", "destroy", "--yes", "sql")
 
 
 def walk_of_the_site(vetro: Installation) -> None:
