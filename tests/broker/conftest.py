@@ -9,12 +9,16 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import VETRO, Installation
+from tests.server.conftest import VETRO, Installation, postgres_database
 from tests.waiting import until
+
+__all__ = ["postgres_database"]
 
 MANIFEST = """\
 Format: '1.4'
@@ -132,19 +136,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (place / "manifest.yaml").write_text(text)
         (place / "Classes/App.yaml").write_text(APP % name + methods)
         vetro.run("package", "import", str(place))
-    openrc = (directory / "admin-openrc").read_text()
+    with serving(vetro, tmp_path_factory.mktemp("own")) as platform:
+        yield Site(vetro, platform)
+    vetro.end()
+
+
+@contextmanager
+def serving(vetro: Installation, directory: Path, **environ: str) -> Iterator[Platform]:
+    """A broker with a directory of its own before a service, and a platform that uses it."""
+    openrc = (vetro.directory / "admin-openrc").read_text()
     password = openrc.partition("OS_PASSWORD=")[2].partition("\n")[0].strip("'\"")
-    command = [VETRO, "broker", "--port", "0", "--data-dir", str(tmp_path_factory.mktemp("own")),
+    command = [VETRO, "broker", "--port", "0", "--data-dir", str(directory),
                "--auth-url", f"{vetro.url}/identity"]  # fmt: skip
-    with subprocess.Popen(command, env=vetro.environ, stdout=subprocess.PIPE, text=True) as process:
+    given = {**vetro.environ, **environ}
+    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert "The service broker listens on" in line
         url = line.split()[-1].removesuffix("/v2")
-        yield Site(vetro, Platform(url, "admin", password))
-        process.terminate()
-        assert process.wait(60) == 0
-    vetro.end()
+        try:
+            yield Platform(url, "admin", password)
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def either(request: pytest.FixtureRequest, site: Site, tmp_path: Path) -> Iterator[Platform]:
+    """The platform in front of a broker on each database."""
+    if request.param == "sqlite":
+        yield site.platform
+        return
+    url = request.getfixturevalue("postgres_database")
+    with serving(site.vetro, tmp_path, VETRO_CFAPI_DATABASE_URL=url) as platform:
+        yield platform
 
 
 @pytest.fixture

@@ -68,8 +68,9 @@ def test_the_catalog_describes_services_and_plans(platform: Platform) -> None:
     assert plan["description"]
 
 
-def test_requests_for_instances_are_checked(platform: Platform, instance: str) -> None:
+def test_requests_for_instances_are_checked(either: Platform, instance: str) -> None:
     """400 for what is missing or of the wrong kind, 422 for platforms that do not poll (Provisioning)."""
+    platform = either
     good = platform.wanted()
     for name in ("service_id", "plan_id", "organization_guid", "space_guid"):
         for value in (None, "", 7, "x" * 256, "a\u0001"):
@@ -92,9 +93,9 @@ def test_requests_for_instances_are_checked(platform: Platform, instance: str) -
     assert platform.send("GET", f"{instance}/last_operation") == (410, {})
 
 
-def test_an_instance_lives(site: Site, instance: str) -> None:
+def test_an_instance_lives(either: Platform, instance: str) -> None:
     """Provision, repeat, poll, bind, unbind, deprovision, with the statuses of each repetition."""
-    platform = site.platform
+    platform = either
     parameters = {"password": "secret-of-ann", "?": {"id": "dropped"}}
     wanted = platform.wanted(**parameters)
     assert platform.send("PUT", instance + ASYNC, wanted) == (202, {})

@@ -65,6 +65,12 @@ Methods:
     Body:
       - Return: format('{0} costs 5', $what)
 """
+LOGO = ROOT / "library" / "HelloScript" / "logo.png"
+TEMPLATE = """
+heat_template_version: 2013-05-23
+resources:
+  net: {type: OS::Neutron::Net}
+"""
 FORM = "Version: 2\nApplication: {'?': {type: test.Shop}}\n"
 SHOP = {"?": {"type": "test.Shop", "id": "f" * 32}, "name": "corner", "port": 80}
 
@@ -228,7 +234,8 @@ def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) ->
     run = clients.murano
     web = id_in(run("category-create", "Web"), "Web")
     assert web in run("category-list")
-    text = run("package-import", str(shop), "-c", "Web", "--is-public", "--exists-action", "u")
+    every = ["--is-public", "--package-version", "", "--dep-exists-action", "s"]
+    text = run("package-import", str(shop), "-c", "Web", "--exists-action", "u", *every)
     first = id_in(text, "Shop")
     again = run("package-import", str(shop), "-c", "Web", "--exists-action", "u")
     second = id_in(again.split("+--", 1)[1], "Shop")
@@ -241,6 +248,7 @@ def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) ->
         *("--category", "Web", "--name", "Shop", "--limit", "1"),
     ]
     assert id_in(run("package-list", *filters)) == second
+    assert "Shop" not in run("package-list", "--marker", second, "--owned")
     assert "Shop" in run("category-show", web)
     assert "trade" in run("package-show", second)
     changes = ["--is-public", "false", "--enabled", "true", "--tags", "a", "b", "--name", "Corner"]
@@ -250,10 +258,27 @@ def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) ->
     assert "=0" in run("class-schema", "test.None", code=1)
     assert '"port"' in run("class-schema", "test.Shop")
     run("class-schema", "test.Shop", "sell", "--package-name", "test.Shop", "--class-version", "=0")
-    called = run("static-action-call", "test.Shop", "price", "--arguments", "what=tea")
+    of_package = ["--package-name", "test.Shop", "--class-version", "=0"]
+    called = run("static-action-call", "test.Shop", "price", "--arguments", "what=tea", *of_package)
     assert "tea costs 5" in called
-    run("package-create", "-c", "Classes", "-u", "UI/ui.yaml", "-o", "made.zip", "-n", "Shop")
+    options = ["-r", "UI", "-f", "test.Made", "-a", "ann", "--tags", "a", "-d", "d", "-l", "l.png"]
+    (clients.directory / "l.png").write_bytes(LOGO.read_bytes())
+    classes = [
+        "package-create",
+        "-c",
+        "Classes",
+        "-u",
+        "UI/ui.yaml",
+        "-o",
+        "made.zip",
+        "-n",
+        "Shop",
+    ]
+    run(*classes, *options, "--type", "Application")
+    (clients.directory / "net.yaml").write_text(TEMPLATE)
+    run("package-create", "-t", "net.yaml", "-o", "net.zip", "-f", "test.Net")
     assert zipfile.is_zipfile(clients.directory / "made.zip")
+    run("package-delete", id_in(run("package-import", "net.zip", "--exists-action", "u")))
     assert "has packages" in run("category-delete", web, code=1)
     run("package-delete", second)
     run("category-delete", web)
@@ -266,11 +291,12 @@ def test_murano_takes_packages_from_a_repository(clients: Clients, repository: s
     imported = id_in(
         clients.murano(*at, "package-import", "test.Shop", "--exists-action", "u"), "Shop"
     )
-    clients.murano(*at, "package-save", "test.Shop", "-p", "saved")
+    clients.murano(*at, "package-save", "test.Shop", "-p", "saved", "--no-images")
     assert zipfile.is_zipfile(clients.directory / "saved" / "test.Shop.zip")
-    clients.murano(*at, "bundle-save", "shops", "-p", "saved")
+    clients.murano(*at, "bundle-save", "shops", "-p", "saved", "--no-images")
     clients.murano("package-delete", imported)
-    assert "Shop" in clients.murano(*at, "bundle-import", "shops", "--exists-action", "u")
+    bundle = ["bundle-import", "shops", "--exists-action", "u", "--is-public"]
+    assert "Shop" in clients.murano(*at, *bundle)
     clients.murano("package-delete", id_in(clients.murano("package-list", "--owned")))
 
 
@@ -299,7 +325,11 @@ def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path
     run = clients.murano
     package = id_in(run("package-import", str(shop), "--exists-action", "u"), "Shop")
     run("environment-create", "main", "--region", "RegionOne")
-    assert "--join" in run("help", "environment-create")
+    assert "main" not in run("environment-list", "--tenant", "none")
+    joined = ["--join-net-id", "net", "--join-subnet-id", "sub"]
+    there = id_in(run("environment-create", "joined", *joined), "joined")
+    assert "ExistingNeutron" in run("environment-model-show", there, "--path", "/defaultNetworks")
+    run("environment-delete", there, "--abandon")
     one = id_in(run("environment-list", "--all-tenants"), "main")
     assert "exists" in run("environment-create", "main", code=1)
     assert "high" in run("environment-rename", one, "high")
@@ -317,6 +347,7 @@ def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path
     )
     assert "RegionOne" in run("environment-model-show", one, "--path", "/region")
     assert "8080" in run("environment-show", one, *in_session, "--only-apps")
+    assert "8080" in run("environment-model-show", one, *in_session, "--path", "/services")
     assert "deploying" in run("environment-deploy", one, *in_session)
     assert "success" in wait_for(clients, one)
     assert "success" in run("deployment-list", "--all-environments")
@@ -332,6 +363,7 @@ def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path
     result = run("environment-action-get-result", one, "--task-id", task)
     assert "sold tea on 8080" in result
     assert "not found" in run("environment-delete", "nothing", code=1)
+    assert "is used by 1 environment" in run("package-delete", package, code=1)
     run("environment-delete", one, "--abandon")
     run("package-delete", package)
 
@@ -350,18 +382,52 @@ def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
     run, ask = clients.openstack, clients.json
     ask("category", "create", "Shops")
     category = next(row["id"] for row in ask("category", "list") if row["name"] == "Shops")
-    run("package", "import", str(shop), "--categories", "Shops", "--exists-action", "u")
-    (row,) = ask("package", "list", "--owned", "--search", "shop")
+    versions = [
+        "--package-version",
+        "",
+        "--dep-exists-action",
+        "s",
+        "--murano-repo-url",
+        "http://x/",
+    ]
+    public = [*versions, "--is-public", "--exists-action", "u"]
+    run("package", "import", str(shop), "--categories", "Shops", *public)
+    every = ["--owned", "--include-disabled", "--search", "shop", "--type", "Application"]
+    every += ["--name", "Shop", "--fqn", "test.Shop", "--class_name", "test.Shop", "--limit", "5"]
+    (row,) = ask("package", "list", *every, "--category", "Shops", "--tag", "trade")
+    assert ask("package", "list", "--marker", row["id"], "--owned") == []
     package = row["id"]
     assert ask("category", "show", category)["name"] == "Shops"
     assert ask("package", "show", package)["fully_qualified_name"] == "test.Shop"
-    run("package", "update", package, "--tags", "b")
+    changes = [
+        "--name",
+        "Corner",
+        "--description",
+        "d",
+        "--is-public",
+        "false",
+        "--enabled",
+        "true",
+    ]
+    run("package", "update", package, "--tags", "b", *changes)
+    assert ask("package", "show", package)["name"] == "Corner"
     run("package", "download", package, "plugin.zip")
     run("package", "create", "-c", "Classes", "-u", "UI/ui.yaml", "-o", "plugin-made.zip")
-    assert "port" in run("class-schema", "test.Shop")
+    (clients.directory / "l.png").write_bytes(LOGO.read_bytes())
+    (clients.directory / "net.yaml").write_text(TEMPLATE)
+    said = ["-r", "UI", "-n", "Net", "-a", "ann", "--tags", "a", "-d", "d", "-l", "l.png"]
+    said += ["-u", "UI/ui.yaml", "--type", "Application"]
+    run("package", "create", "-t", "net.yaml", "-o", "plugin-net.zip", *said)
+    of_package = ["--package-name", "test.Shop", "--class-version", "=0"]
+    assert "port" in run("class-schema", "test.Shop", *of_package)
     call = ["static-action", "call", "test.Shop", "price", "--arguments", "what=tea"]
-    assert "tea costs 5" in run(*call)
+    assert "tea costs 5" in run(*call, *of_package)
+    joined = ["--region", "RegionOne", "--join-net-id", "net", "--join-subnet-id", "sub"]
+    run("environment", "create", "joined", *joined)
+    run("environment", "delete", "joined", "--abandon")
+    assert ask("environment", "list", "--tenant", "none") == []
     run("environment", "create", "second")
+    assert "second" in run("environment", "list", "--all-tenants")
     one = next(row["id"] for row in ask("environment", "list") if row["name"] == "second")
     run("environment", "rename", one, "third")
     session = ask("environment", "session", "create", one)["id"]
@@ -371,18 +437,111 @@ def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
     model = [{"op": "replace", "path": "/services/0/port", "value": 8080}]
     patch.write_text(json.dumps(model))
     run("environment", "model", "edit", one, str(patch), "--session-id", session)
-    assert "8080" in run("environment", "model", "show", one, "--session-id", session)
+    in_session = ["--session-id", session]
+    assert "8080" in run("environment", "model", "show", one, "--path", "/", *in_session)
+    assert "8080" in run("environment", "show", one, "--only-apps", *in_session)
     assert "corner" in run("environment", "show", one, "--session-id", session)
     run("environment", "deploy", one, "--session-id", session)
     assert "success" in wait_for(clients, one)
     assert ask("deployment", "list", one)[0]["state"] == "success"
+    assert "success" in run("deployment", "list", "--all-environments")
     run("environment", "delete", one, "--abandon")
     run("package", "delete", package)
     run("category", "delete", category)
     bundle = clients.directory / "shops.bundle"
     bundle.write_text(json.dumps({"Packages": [{"Name": "test.Shop", "Version": ""}]}))
-    run("bundle", "import", str(bundle))
+    address = ["--murano-repo-url", "http://x/", "--is-public", "--exists-action", "u"]
+    run("bundle", "import", str(bundle), *address)
     run("package", "delete", ask("package", "list", "--owned")[0]["id"])
+
+
+#: What a client fails at by itself, whatever it is answered (dashboard-and-cli.md, Beyond upstream).
+BROKEN = {("package-save", "--package-version")}
+OF_PLUGIN = """
+environment list,environment show,environment create,environment delete,environment deploy,
+environment apps edit,environment model show,environment model edit,deployment list,package create,
+package list,package import,package update,bundle import,static-action call,class-schema
+"""
+#: What the frame of the plug-in adds to each command.
+FRAME = {
+    "-h",
+    "--help",
+    "-f",
+    "-c",
+    "--quote",
+    "--noindent",
+    "--max-width",
+    "--fit-width",
+    "--print-empty",
+    "--variable",
+}
+FRAME |= {"--prefix", "--sort-column", "--sort-ascending", "--sort-descending"}
+
+
+def offered_options(usage: str) -> set[str]:
+    """The options that the usage of a command names."""
+    return set(re.findall(r"(?<![\w-])(--?[a-z][\w-]*)", usage.partition("\n\n")[0])) - FRAME
+
+
+def test_every_option_was_used(clients: Clients) -> None:
+    """The lists are the clients' own; the tests above gave each of their options."""
+    unused: list[tuple[str, str]] = []
+    verbs = re.findall(r"^    ([a-z-]+)(?:  |$)", clients.murano("help"), re.M)
+    used = [line.split() for line in clients.used]
+    for verb in verbs:
+        usage = clients.murano("help", verb).replace(f"murano {verb}", "")
+        given = {word for line in used if verb in line for word in line}
+        unused += [(verb, one) for one in offered_options(usage) - given]
+    for words in OF_PLUGIN.replace("\n", "").split(","):
+        verb = words.split()
+        usage = clients.openstack(*verb, "--help").replace(f"openstack {words}", "")
+        lines = [line for line in used if line[1 : len(verb) + 1] == verb]
+        given = {word for line in lines for word in line}
+        unused += [(words, one) for one in offered_options(usage) - given]
+    assert set(unused) - BROKEN == set()
+
+
+def test_global_options_say_where_and_as_whom(clients: Clients) -> None:
+    """Another project's user by options alone, a token without a login, and what they may not do."""
+    rc = read_openrc(clients.directory / "data" / "admin-openrc")
+    stack = clients.openstack
+    stack("project", "create", "other")
+    stack("user", "create", "--password", "a long secret", "eve")
+    stack("role", "add", "--project", "other", "--user", "eve", "member")
+    mine = id_in(clients.murano("environment-create", "mine"), "mine")
+    session = id_in(clients.murano("environment-session-create", mine))
+    eve = ["--os-username", "eve", "--os-password", "a long secret", "--os-project-name", "other"]
+    eve += ["--os-auth-url", rc["OS_AUTH_URL"], "--os-user-domain-name", "Default"]
+    eve += ["--os-project-domain-name", "Default", "--os-region-name", "RegionOne", "--insecure"]
+    eve += ["--murano-api-version", "1", "--os-endpoint-type", "publicURL"]
+    eve += ["--os-service-type", "application-catalog", "--murano-packages-service", "murano"]
+    assert "mine" not in clients.murano(*eve, "environment-list")
+    wrong: list[tuple[tuple[str, ...], str]] = []
+    for argv, said in [
+        (("environment-show", mine), "project"),
+        (("environment-show", mine, "--session-id", session), "project"),
+        (("environment-rename", mine, "x"), "project"),
+        (("environment-session-create", mine), "project"),
+        (("environment-deploy", mine, "--session-id", session), "project"),
+        (("environment-model-show", mine), "project"),
+        (("environment-action-call", mine, "--action-id", "x"), "project"),
+        (("deployment-list", mine), "project"),
+        (("environment-list", "--all-tenants"), "list_environments_all_tenants"),
+        (("environment-list", "--tenant", "x"), "list_environments_all_tenants"),
+        (("category-create", "x"), "add_category"),
+        (("package-import", "test.Shop.zip", "--is-public"), "make a package public"),
+    ]:
+        shown = clients.murano(*eve, *argv, code=1)
+        if said not in shown or "Traceback" in shown:
+            wrong.append((argv, shown))
+    assert wrong == []
+    token = stack("token", "issue", "-f", "value", "-c", "id").strip()
+    url = rc["OS_AUTH_URL"].removesuffix("/").removesuffix("/v3").removesuffix("/identity")
+    alone = ["--os-no-client-auth", "--os-auth-token", token, "--murano-url", url]
+    assert "mine" in clients.murano(*alone, "environment-list")
+    alone[2] = "wrong"
+    assert "401" in clients.murano(*alone, "environment-list", code=1)
+    clients.murano("environment-delete", mine, "--abandon")
 
 
 def test_errors_are_shown_as_their_reason(clients: Clients) -> None:
@@ -435,6 +594,41 @@ def test_errors_are_shown_as_their_reason(clients: Clients) -> None:
         shown = run(*argv, code=1)
         if said not in shown or "Traceback" in shown:
             wrong.append((argv, shown))
+    assert wrong == []
+    (clients.directory / "large.zip").write_bytes(b"PK" + bytes(7 * 2**20))
+    (clients.directory / "no.zip").write_bytes(b"no archive")
+    of_plugin: list[tuple[tuple[str, ...], str]] = [
+        (("environment", "show", "nothing"), "nothing"),
+        (("environment", "create", " "), "must not be blank"),
+        (("environment", "create", "taken"), "exists"),
+        (("environment", "create", "x" * 256), "255"),
+        (("environment", "rename", one, "taken"), "exists"),
+        (("environment", "session", "create", "nothing"), "not found"),
+        (("environment", "show", one, "--session-id", "nothing"), "not found"),
+        (("environment", "show", one, "--session-id", other), "not tied with Environment"),
+        (("environment", "deploy", one, "--session-id", other), "not tied with Environment"),
+        (("environment", "model", "show", one, "--path", "/none"), "none"),
+        (("environment", "delete", "nothing"), "nothing"),
+        (("deployment", "list", "nothing"), "nothing"),
+        (("package", "show", "nothing"), "Package"),
+        (("package", "list", "--marker", "nothing"), "Marker nothing"),
+        (("package", "update", "nothing", "--name", "x"), "Package"),
+        (("package", "delete", "nothing"), "nothing"),
+        (("package", "download", "nothing", "none.zip"), "nothing"),
+        (("category", "create", "taken"), "exists"),
+        (("category", "create", "x" * 81), "80 characters"),
+        (("category", "delete", "nothing"), "nothing"),
+        (("class-schema", "test.None"), "test.None"),
+        (("static-action", "call", "test.None", "none"), "test.None"),
+    ]
+    for argv, said in of_plugin:
+        shown = clients.openstack(*argv, code=1)
+        if said not in shown or "Traceback" in shown:
+            wrong.append((argv, shown))
+    for name in ("large", "no"):
+        shown = run("package-import", f"{name}.zip", "--exists-action", "a", code=1)
+        if "Traceback" in shown:
+            wrong.append((("package-import", name), shown))
     assert wrong == []
     # These two end with 0 all the same.
     assert "nothing" in run("category-show", "nothing")

@@ -1,11 +1,16 @@
 """Environments, sessions and the services tree over HTTP."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vetro.environments import EnvironmentSettings
+from vetro.environments import (
+    EnvironmentSettings,
+    NetworkTemplateError,
+    read_network_template,
+)
 
 Api = Any  # the fixture of conftest.py
 
@@ -255,3 +260,39 @@ async def test_a_model_grows_to_a_limit(api: Api, monkeypatch: pytest.MonkeyPatc
     assert len((await api.call("GET", path, session=session)).json()) == 1
     answer = await api.call("POST", "/environments", {"name": "n", "text": "x" * 10_000})
     assert answer.status == 413
+
+
+@pytest.mark.parametrize("text", ["[", "a: 1", "[1]", "environment: {x: 1}\nflat: null", ""])
+def test_a_template_of_networks_is_checked_at_the_start(tmp_path: Path, text: str) -> None:
+    """What is no template is refused with the file's name; a good one is as it stands."""
+    file = tmp_path / "netconfig.yaml"
+    file.write_text(text)
+    with pytest.raises(NetworkTemplateError, match=r"netconfig\.yaml"):
+        read_network_template(file)
+    file.write_text("environment: {'?': {type: a.B}, name: n-%ENV%}\nflat: null\n")
+    assert read_network_template(file)["environment"]["name"] == "n-%ENV%"
+
+
+async def test_networks_are_those_of_the_template(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """%ENV% is the environment's name, objects get new ids; who names networks has those (§5.1)."""
+    network = {
+        "?": {"id": "x", "type": "my.Network"},
+        "name": "net-%ENV%",
+        "of": ["%ENV%", 1, None],
+    }
+    settings = EnvironmentSettings(networks={"environment": network, "flat": None})
+    monkeypatch.setattr(api.rooms.store, "settings", settings)
+    ids: set[str] = set()
+    for name in ("a", "b"):
+        path = f"/environments/{await api.environment(name)}/model/defaultNetworks"
+        made = (await api.call("GET", path)).json()
+        ids.add(made["environment"]["?"]["id"])
+        assert made["environment"]["?"]["type"] == "my.Network"
+        assert (made["environment"]["name"], made["flat"]) == (f"net-{name}", None)
+        assert made["environment"]["of"] == [name, 1, None]
+    assert len(ids | {"x"}) == 3
+    own = {"environment": {"?": {"id": "o", "type": "o.N"}, "name": "%ENV%"}, "flat": None}
+    answer = await api.call("POST", "/environments", {"name": "own", "defaultNetworks": own})
+    assert answer.json()["defaultNetworks"] == own

@@ -1,11 +1,17 @@
 """Searches of packages: what is found, in which order, and pages that hold when rows change."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-Api = Any  # the fixture of conftest.py
+from vetro.catalog import Catalog
+from vetro.environments import ApiSection, environments_face
+from vetro.http import assemble
+from vetro.http.client import HttpClient
+
+from .conftest import Api, Users
 
 
 async def put(api: Api, package_zip: Any, name: str, **more: Any) -> str:
@@ -115,3 +121,20 @@ async def test_filters_combine(api: Api, package_zip: Any) -> None:
     assert await found(api, "name=Bob&fqn=org.acme.Bob&version=1.0.0") == ["Bob"]
     assert await found(api, "category=in:&include_disabled=true") == []
     assert await found(api, "order_by=nonsense&unknown=1") == ["Bob"]
+
+
+async def test_operators_set_the_sizes_of_pages_and_packages(
+    api: Api, package_zip: Any, tmp_path: Path
+) -> None:
+    """Without a limit a page has the one size, with any at most the other; larger archives are 400."""
+    for name in ("A", "B", "C", "D"):
+        await put(api, package_zip, f"org.acme.{name}")
+    section = ApiSection(package_size_limit=0.5, limit_param_default=2, api_limit_max=3)
+    packages = Catalog(api.database, tmp_path / "packages")
+    assembly = assemble([environments_face(packages, api.rooms.tasks, Users(), api=section)])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
+        small = Api(http, api.database, api.rooms)
+        assert await found(small, "") == ["A", "B"]
+        assert await found(small, "limit=100") == ["A", "B", "C"]
+        answer = await small.upload(package_zip("org.acme.E") + bytes(2**19))
+        assert (answer.status, "The limit is 0.5 MiB" in answer.text) == (400, True)

@@ -78,3 +78,20 @@ async def test_rights_of_administrators_can_be_given_to_others(api: Api, tmp_pat
         api, tmp_path, "",
         ("ann", "POST", "/v1/catalog/categories"), ("ann", "GET", "/v1/environments?all_tenants=true"),
     ) == [403, 403]  # fmt: skip
+
+
+def test_each_rule_of_the_table_decides_about_a_call() -> None:
+    """Every name of §10 is the rule of some call: who writes it into a policy changes something."""
+    from vetro.environments.rules import RULES
+
+    table = """
+    list_environments show_environment update_environment create_environment delete_environment
+    list_deployments list_deployments_all_environments statuses_deployments execute_action
+    list_env_templates create_env_template show_env_template update_env_template delete_env_template
+    clone_env_template get_package upload_package modify_package delete_package download_package
+    get_category add_category delete_category get_schema get_statistics get_instance_statistics
+    get_aggregated_statistics update_service_env_template create_session show_session delete_session
+    deploy_session get_services update_services get_env_template_services
+    update_env_template_services get_request_statistics
+    """
+    assert set(table.split()) <= set(RULES.values())

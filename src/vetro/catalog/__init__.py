@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vetro.catalog.answers import REPLIES
-from vetro.catalog.endpoints import PACKAGE_SIZE_LIMIT, catalog_handlers
+from vetro.catalog.endpoints import PackageLimits, catalog_handlers
 from vetro.catalog.ids import new_id
 from vetro.catalog.importing import Sources
 from vetro.catalog.indexing import rebuild_index
@@ -30,9 +30,9 @@ MIGRATIONS = MigrationSet(
 
 __all__ = [
     "MIGRATIONS",
-    "PACKAGE_SIZE_LIMIT",
     "REPLIES",
     "Catalog",
+    "PackageLimits",
     "PackageQuery",
     "PackageUser",
     "PackageUses",

@@ -14,7 +14,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
 from vetro.catalog.importing import Imports, Sources
-from vetro.catalog.search import parse_query, read_limit
+from vetro.catalog.search import DEFAULT_LIMIT, MAX_LIMIT, parse_query, read_limit
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.uses import PackageUses
 from vetro.http import (
@@ -40,17 +40,25 @@ from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 AnyRequest = Request[Any, Any, Any]
 Json = Any
 MEBIBYTE = 2**20
-PACKAGE_SIZE_LIMIT = 5 * MEBIBYTE
 PATCH_TYPE = "application/murano-packages-json-patch"
 
 
 @dataclass(frozen=True)
+class PackageLimits:
+    """Bytes of an uploaded archive; packages on a page, when none are named and at most (§11)."""
+
+    archive_bytes: int = 5 * MEBIBYTE
+    page: int = DEFAULT_LIMIT
+    largest_page: int = MAX_LIMIT
+
+
+@dataclass(frozen=True)
 class Services:
-    """What the calls work on. ``package_size_limit``: of an uploaded archive, in bytes."""
+    """What the calls work on."""
 
     catalog: Catalog
     uses: PackageUses
-    package_size_limit: int
+    limits: PackageLimits
     policy: Policy
     imports: Imports
 
@@ -126,7 +134,9 @@ async def _refuse_public(call: Call) -> None:
 
 async def search(call: Call) -> Json:
     """Packages that match, a page at a time."""
-    query = parse_query([(k, str(v)) for k, v in call.request.query_params.multi_items()])
+    given = [(k, str(v)) for k, v in call.request.query_params.multi_items()]
+    limits = call.service.limits
+    query = parse_query(given, page=limits.page, largest=limits.largest_page)
     if not _may(call, "manage_public_package") and not call.principal.is_admin:
         # What one may not edit is not in the editable view (§6.2).
         query = query if query.catalog else replace(query, owned=True)
@@ -137,7 +147,7 @@ async def search(call: Call) -> Json:
 async def upload(call: Call) -> Json:
     """Check and add a package archive."""
     path, metadata = await receive_package(
-        call.request, call.service.catalog.blobs.directory, call.service.package_size_limit
+        call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
     return await call.service.catalog.upload(
         call.principal, path, metadata, may_publish=_may(call, "publicize_package")
@@ -147,7 +157,7 @@ async def upload(call: Call) -> Json:
 async def check(call: Call) -> Json:
     """Every finding of a package archive, with the lines around it; nothing is added."""
     path, _ = await receive_package(
-        call.request, call.service.catalog.blobs.directory, call.service.package_size_limit
+        call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
     try:
         return {"findings": await asyncio.to_thread(examine, path)}
@@ -337,13 +347,14 @@ def catalog_handlers(
     policy: Policy,
     rules: Mapping[str, str],
     *,
-    package_size_limit: int = PACKAGE_SIZE_LIMIT,
+    limits: PackageLimits | None = None,
     sources: Sources | None = None,
 ) -> list[HTTPRouteHandler]:
     """The routes of the catalog; ``uses`` says who uses a package, ``rules`` has the policy's rules by
-    the names of calls, ``package_size_limit`` is in bytes, ``sources`` says where packages come from."""
-    imports = Imports(catalog, sources or Sources(), package_size_limit)
-    services = Services(catalog, uses, package_size_limit, policy, imports)
+    the names of calls, ``sources`` says where packages come from."""
+    limits = limits or PackageLimits()
+    imports = Imports(catalog, sources or Sources(), limits.archive_bytes)
+    services = Services(catalog, uses, limits, policy, imports)
 
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
         call = Call(services, request)

@@ -111,15 +111,18 @@ def read_limit(text: str) -> int:
     return int(text)
 
 
-def parse_query(pairs: Sequence[tuple[str, str]]) -> PackageQuery:
-    """Query parameters as a ``PackageQuery``. Errors: 400 for ``limit`` and ``sort_dir``."""
+def parse_query(
+    pairs: Sequence[tuple[str, str]], *, page: int = DEFAULT_LIMIT, largest: int = MAX_LIMIT
+) -> PackageQuery:
+    """Query parameters as a ``PackageQuery``. ``page``: packages on it without a ``limit``; ``largest``:
+    with any. Errors: 400 for ``limit`` and ``sort_dir``."""
     values: dict[str, list[str]] = {}
     for name, value in pairs:
         values.setdefault(name, []).append(value)
-    limit = DEFAULT_LIMIT
+    limit = min(page, largest)
     given = _first(values, "limit")
     if given is not None:
-        limit = min(read_limit(given), MAX_LIMIT)
+        limit = min(read_limit(given), largest)
     direction = _first(values, "sort_dir") or "asc"
     if direction not in ("asc", "desc"):
         raise BadRequest("sort_dir must be asc or desc")

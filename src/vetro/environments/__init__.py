@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         names_of_project,
     )
     from vetro.environments.lifecycle import Ending, told_of_endings
+    from vetro.environments.network_template import NetworkTemplateError, read_network_template
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
     from vetro.environments.store import EnvironmentSettings
@@ -49,6 +50,7 @@ __getattr__ = import_when_used(
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
         "vetro.environments.lifecycle": "Ending told_of_endings",
+        "vetro.environments.network_template": "NetworkTemplateError read_network_template",
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
         "vetro.environments.store": "EnvironmentSettings",
@@ -79,6 +81,7 @@ __all__ = [
     "FormSecrets",
     "HistoryPruning",
     "HistorySection",
+    "NetworkTemplateError",
     "Platform",
     "StatsSection",
     "TaskResult",
@@ -90,6 +93,7 @@ __all__ = [
     "make_moves",
     "names_of_project",
     "pinned_packages",
+    "read_network_template",
     "shortened",
     "task_channel",
     "told_of_endings",

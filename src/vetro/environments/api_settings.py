@@ -17,6 +17,15 @@ class ApiSection:
     """Requests of one project that a process handles at a time; 0: any number."""
     project_waiting: int = 256
     """Further requests of one project that wait for their turn; above it they are answered with 429."""
+    package_size_limit: float = 5.0
+    """MiB of an uploaded package."""
+    limit_param_default: int = 20
+    """Packages on a page for who names no `limit`."""
+    api_limit_max: int = 100
+    """Packages on a page at most, whatever `limit` says."""
+    network_config_file: str = ""
+    """YAML or JSON file with the `defaultNetworks` of environments that name none; `%ENV%` in its texts is
+    the environment's name ([api-guide.md](api-guide.md)); empty: a network of the environment's own."""
     repository_url: str = ""
     """The address of a repository of packages, from which the dashboard imports packages and bundles."""
     import_from: tuple[str, ...] = ()

@@ -11,8 +11,8 @@ from typing import Any
 import structlog
 from litestar import Litestar, Request, Response
 
-from vetro.catalog import PACKAGE_SIZE_LIMIT, Catalog, Sources, catalog_handlers
 from vetro.catalog import REPLIES as CATALOG_REPLIES
+from vetro.catalog import Catalog, PackageLimits, Sources, catalog_handlers
 from vetro.environments import (
     answers,
     deployment_endpoints,
@@ -184,7 +184,6 @@ def environments_face(
     authenticator: Authenticator,
     *,
     identity_url: str = "",
-    package_size_limit: int = PACKAGE_SIZE_LIMIT,
     static_call_timeout: float = TIMEOUT_SECONDS,
     debug: bool = False,
     platform: Platform | None = None,
@@ -235,6 +234,9 @@ def environments_face(
         return None if written is None else (written, rules.revision())
 
     chosen = api or ApiSection()
+    limits = PackageLimits(
+        int(chosen.package_size_limit * 2**20), chosen.limit_param_default, chosen.api_limit_max
+    )
     sources = Sources(chosen.repository_url, tuple(chosen.import_from))
     counts = RequestCounts()
     statistics = RequestStatistics(work.database, counts, (stats or StatsSection()).period)
@@ -257,9 +259,7 @@ def environments_face(
         title="Vetro catalog API",
         handlers=[
             *routes(ENDPOINTS, _guarded(services, rules)),
-            *catalog_handlers(
-                catalog, uses, rules, RULES, package_size_limit=package_size_limit, sources=sources
-            ),
+            *catalog_handlers(catalog, uses, rules, RULES, limits=limits, sources=sources),
         ],
         authenticator=authenticator,
         public=lambda method, path: (

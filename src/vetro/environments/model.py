@@ -97,6 +97,24 @@ def default_networks(name: str, driver: str = "neutron") -> Json:
     }
 
 
+def networks_of_template(template: dict[str, Json], name: str) -> dict[str, Json]:
+    """The networks that a template says, for an environment of this name: with new ids."""
+
+    def filled(value: Json) -> Json:
+        if isinstance(value, str):
+            return value.replace("%ENV%", name)
+        if isinstance(value, list):
+            return [filled(one) for one in cast("list[Json]", value)]
+        if isinstance(value, dict):
+            copy = {key: filled(one) for key, one in cast("dict[str, Json]", value).items()}
+            if isinstance(copy.get("?"), dict):
+                copy["?"]["id"] = new_id()
+            return copy
+        return value
+
+    return cast("dict[str, Json]", filled(template))
+
+
 def header(value: Json) -> dict[str, Json] | None:
     """The ``?`` block of an object, or ``None``."""
     if isinstance(value, dict):

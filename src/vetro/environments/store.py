@@ -24,6 +24,7 @@ from vetro.environments.model import (
     default_networks,
     encoded,
     initial_model,
+    networks_of_template,
     new_id,
 )
 from vetro.environments.paging import ALL, Listing, Order, page
@@ -102,12 +103,13 @@ _SESSION_STATES = (
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """``network_driver`` chooses the default network's class.
+    """``network_driver`` chooses the default network's class, ``networks`` is in its place (§5.1).
 
     ``model_limit``: bytes of JSON that the objects of one environment may have.
     """
 
     network_driver: str = "neutron"
+    networks: dict[str, Any] | None = None
     model_limit: int = 16 * 2**20
 
 
@@ -258,7 +260,11 @@ class EnvironmentStore:
             raise BadRequest("region must be text or null")
         networks = given.get("defaultNetworks")
         if networks is None:
-            networks = default_networks(name, self.settings.network_driver)
+            template = self.settings.networks
+            if template is None:
+                networks = default_networks(name, self.settings.network_driver)
+            else:
+                networks = networks_of_template(template, name)
         elif not isinstance(networks, dict):
             raise BadRequest("defaultNetworks must be an object")
         check_services(networks, where="defaultNetworks")

@@ -1,10 +1,10 @@
-"""The rules of who may make which call (``server.policy_file``)."""
+"""Files that the settings name: rules of who may make which call, networks of environments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
@@ -24,4 +24,18 @@ def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Poli
         raise StartError(
             f"server.policy_file: {error}",
             "A rule is, for example: 'delete_environment: role:operator or is_admin:True'.",
+        ) from error
+
+
+def networks_of(settings: Settings) -> dict[str, Any] | None:
+    """The networks of ``api.network_config_file``; ``None`` without one. Errors: ``StartError``."""
+    from vetro.environments import NetworkTemplateError, read_network_template
+
+    given = settings.api.network_config_file
+    try:
+        return read_network_template(Path(given)) if given else None
+    except NetworkTemplateError as error:
+        raise StartError(
+            f"api.network_config_file: {error}",
+            "It is a map with 'environment' (a network: '?' with its type, and a name) and 'flat'.",
         ) from error

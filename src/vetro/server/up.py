@@ -34,7 +34,7 @@ from vetro.server.node import (
 )
 from vetro.server.notifying import Notifying
 from vetro.server.openstack import delegations_of, platform_of
-from vetro.server.policies import policy_of
+from vetro.server.policies import networks_of, policy_of
 from vetro.server.readings import stored_readings
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
@@ -297,7 +297,9 @@ class _Up:
             refuse_missing("images", await service.images.files(), shared)
             rooms = environments.Environments(
                 database,
-                environments.EnvironmentSettings(model_limit=settings.engine.model_limit),
+                environments.EnvironmentSettings(
+                    model_limit=settings.engine.model_limit, networks=networks_of(settings)
+                ),
                 delegations_of(settings),
             )
             definitions = definitions_of(settings, database)
