@@ -304,6 +304,32 @@ async def test_a_package_whose_class_inherits_is_offered(api: Api, package_zip: 
     assert field(again["form"]["pages"][0], "db")["packages"] == offered
 
 
+async def test_a_form_of_a_template_offers_its_components(api: Api, package_zip: Any) -> None:
+    """And takes no others; a template that the project may not read is none."""
+    there = {"?": {"id": "b1", "type": "io.x.Db", "name": "base"}}
+    template = (await api.call("POST", "/templates", {"name": "t", "services": [there]})).json()[
+        "id"
+    ]
+    form = (
+        "Version: 2.1\nApplication: {'?': {type: org.acme.App}, db: $.p.db}\n"
+        "Forms: [{p: {fields: [{name: db, type: io.x.Db}]}}]\n"
+    )
+    made = await wizard(api, package_zip, form, template_id=template, quick=True)
+    offered = field(made["form"]["pages"][0], "db")
+    assert (offered["choices"], offered["value"]) == ([{"value": "b1", "label": "base"}], "b1")
+    page = f"/wizards/{made['id']}/pages/p"
+    assert not (await api.call("POST", page, {"values": {"db": "b2"}})).json()["valid"]
+    assert (await api.call("POST", page, {"values": {"db": "b1"}})).json()["complete"]
+    body = {"package": made["package"]["id"], "template_id": template}
+    patch = [{"op": "replace", "path": "/is_public", "value": True}]
+    shared = await api.call(
+        "PATCH", f"/catalog/packages/{made['package']['id']}", patch, user="root",
+        type="application/murano-packages-json-patch",
+    )  # fmt: skip
+    assert shared.status == 200, shared.text
+    assert (await api.call("POST", "/wizards", body, user="eve")).status == 404
+
+
 SERVICE_FORM = """
 Version: 1
 unitTemplates: [{}]
