@@ -3,7 +3,7 @@ import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
+import { memo, useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
 import { networksQuery, type Network, type Subnet } from '~/areas/machines/queries';
 import { useTexts } from '~/i18n';
@@ -79,7 +79,8 @@ function Tiles({ environments, label }: { environments: ListedEnvironment[]; lab
   );
 }
 
-function Tile({ environment, place, count }: { environment: ListedEnvironment; place: number; count: number }) {
+/** Scrolling draws the new ones only. */
+const Tile = memo(function Tile({ environment, place, count }: { environment: ListedEnvironment; place: number; count: number }) {
   const t = useTexts(messages);
   return (
     <Card role="listitem" aria-posinset={place} aria-setsize={count} className={classes.tile}>
@@ -100,7 +101,7 @@ function Tile({ environment, place, count }: { environment: ListedEnvironment; p
       </Text>
     </Card>
   );
-}
+});
 
 interface Existing {
   value: string;

@@ -1,7 +1,7 @@
 import { Alert, Anchor, Group, Select, Switch, Text } from '@mantine/core';
 import { IconPlugConnectedX } from '@tabler/icons-react';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { Fragment, useEffect, useMemo, useRef, useState } from 'react';
+import { Fragment, memo, useEffect, useMemo, useRef, useState } from 'react';
 import type { Followed, Report } from '~/api/events';
 import { useLanguage, useTexts } from '~/i18n';
 import { exact, moment } from '~/i18n/times';
@@ -11,7 +11,7 @@ import { messages } from './messages';
 const LINK = /(https?:\/\/[^\s<>"'`]+[^\s<>"'`.,;:!?)\]])/g;
 
 /** A report's text; addresses in it are links. It is text: whatever it says, nothing of it is markup. */
-export function Linked({ text }: { text: string }) {
+export const Linked = memo(function Linked({ text }: { text: string }) {
   const parts = text.split(LINK);
   return (
     <>
@@ -26,7 +26,7 @@ export function Linked({ text }: { text: string }) {
       )}
     </>
   );
-}
+});
 
 /** The reports of a deployment as they come; only the lines in sight are drawn. */
 export function Log({ followed, names }: { followed: Followed; names: ReadonlyMap<string, string> }) {
