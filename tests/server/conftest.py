@@ -121,6 +121,10 @@ class Installation:
         assert code is None or done.returncode == code, f"{arguments}: {text}\n{self.log()}"
         return text
 
+    def link(self) -> str:
+        """An address that signs a browser in, once."""
+        return self.run("dashboard").strip()
+
     def json(self, *arguments: str) -> Any:
         """The JSON that a command prints."""
         return json.loads(self.run("--json", *arguments))

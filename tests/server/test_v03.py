@@ -5,6 +5,8 @@ import urllib.request
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
+from tests.browser import somebody
 from tests.waiting import until
 
 from .conftest import IMAGE, ROOT, Installation
@@ -61,6 +63,13 @@ def test_services_of_the_first_generation_run_in_containers(vetro: Installation)
     trace = vetro.run("deployment", "trace", "old")
     assert "Apache.xml" in trace
     assert "round 4" in trace
+    with somebody(vetro) as person:
+        deployment = vetro.json("deployment", "list", "old")[0]["id"]
+        page = person.open(f"{path}/deployments/{deployment}")
+        rules = page.get_by_role("region", name="What the rules did")
+        rules.get_by_role("button", name="Round 4").click()
+        rules.get_by_label("Find a rule").fill("Apache.xml")
+        expect(rules.get_by_role("listitem").first).to_contain_text("Apache.xml:")
     assert vetro.http("DELETE", path)[0] == 200
     until(lambda: vetro.http("GET", path)[0] == 404, "the environment is deleted")
     until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")

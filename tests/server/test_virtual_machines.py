@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
+from tests.browser import somebody
 from tests.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -21,6 +23,13 @@ pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 IMAGE = "debian-12-vm"
+# A screen that shows letters has more than one colour.
+DRAWN = """() => {
+  const canvas = document.querySelector('[data-console] canvas');
+  if (!canvas || canvas.width < 300) return false;
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(new Uint32Array(data.buffer)).size > 1;
+}"""
 
 
 class Keyboard:
@@ -115,6 +124,10 @@ def life_of_an_application(vetro: Any) -> None:
     assert len(screen["password"]) == 8
     with socket.create_connection((screen["host"], screen["port"]), 10) as connection:
         assert connection.recv(4) == b"RFB "
+    with somebody(vetro) as person:
+        page = person.open(f"/machines/{row['server_uuid']}/{row['uuid']}?kind=screen")
+        expect(page.get_by_text("Connected")).to_be_visible()
+        until(lambda: page.evaluate(DRAWN), "the screen shows something")
     picture = vetro.directory / "screen.png"
     vetro.run("vm", "screenshot", row["uuid"], str(picture))
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
