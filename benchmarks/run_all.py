@@ -22,6 +22,7 @@ TOPICS = {
     "catalog_api": "the catalog API under load, against the server that it replaces",
     "dashboard": "the dashboard in a browser: first paint, interactions, long lists, large graphs",
     "repository": "the metadata repository: archives of definitions",
+    "heat": "a stack by the back end heat, against the same by hand (with VETRO_TEST_OPENSTACK)",
     "allocation": "the allocator over many servers",
     "heartbeats": "the compute service under heartbeats",
     "tickets": "waitlist tickets",
