@@ -74,7 +74,8 @@ class WorkflowPort:
         self._keep_trace = keep_trace
         self.begin_round(-1)
         self._stack = f"e{services.environment_id}"
-        self._met: set[str] = set()
+        self._began = datetime.now(UTC)
+        self._met: dict[str, bool] = {}
         self.used: set[str] = set()
         """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
@@ -351,6 +352,8 @@ class WorkflowPort:
         refused: dict[str, str] = {}
         try:
             for request in new:
+                if request.queue not in self._met:
+                    self._met[request.queue] = self._wait(self._heard_before(request.queue))
                 try:
                     self._perform(
                         "agent.send",
@@ -371,6 +374,11 @@ class WorkflowPort:
             or AgentAnswer(failure=refused[one.plan_id])
             for one in requests
         ]
+
+    async def _heard_before(self, queue: str) -> bool:
+        """Whether a guest was heard before this task: it need not boot any more."""
+        heard = await self._transport.last_contact(queue)
+        return heard is not None and heard < self._began
 
     async def _known_answer(self, request: AgentRequest) -> AgentAnswer | None:
         kept = await self._checkpoints.answer_of(request.plan_id)
@@ -400,7 +408,7 @@ class WorkflowPort:
     def _seconds(self, request: AgentRequest) -> float:
         if request.timeout is not None:
             return float(request.timeout)
-        longer = 0.0 if request.queue in self._met else FIRST_CONTACT_SECONDS
+        longer = 0.0 if self._met.get(request.queue) else FIRST_CONTACT_SECONDS
         return self._services.settings.engine.agent_timeout + longer
 
     async def _collect(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
@@ -432,7 +440,7 @@ class WorkflowPort:
             self._services.waiting.say(request.plan_id, "")
         answer = _read(body, seconds)
         if body is not None:
-            self._met.add(request.queue)
+            self._met[request.queue] = True
         # In this order: the mailbox forgets the answer when it is discarded.
         kept = {"result": answer.result, "timed_out": answer.timed_out, "failure": answer.failure}
         await self._checkpoints.keep_answer(request.plan_id, kept)
