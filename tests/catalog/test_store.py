@@ -329,12 +329,12 @@ async def test_packages_that_declare_classes(shelf: Shelf, user: Any) -> None:
     await shelf.add("q", file=shelf.archive("q.Five"))
     await shelf.add("p", file=shelf.archive("p.Six"), enabled=False)
     wanted = ["p.One", "p.Two", "q.Four", "q.Five", "p.Six"]
-    found = await shelf.catalog.declaring(user("p"), wanted)
+    found = await shelf.catalog.making(user("p"), wanted)
     assert {one["id"]: set(one["classes"]) for one in found} == {
         mine["id"]: {"p.One", "p.Two"},
         theirs["id"]: {"q.Four"},
     }
-    assert await shelf.catalog.declaring(user("p"), []) == []
+    assert await shelf.catalog.making(user("p"), []) == []
 
 
 async def test_a_refusal_with_many_mistakes_is_bounded(shelf: Shelf) -> None:

@@ -22,9 +22,9 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from vetro.muranopl import Version
 from vetro.packages.errors import PackageFormatError, PackageLoadError
@@ -166,7 +166,8 @@ class PluginContent:
         """The text of a class."""
         given: Any = self._ask(lambda: self._handler.get_class(name), f"give its class {name}")
         # The second of a pair is the name of the file, which nobody asks for here.
-        text: Any = given[0] if isinstance(given, (tuple, list)) and given else given
+        pair = isinstance(given, tuple | list)
+        text: Any = next(iter(cast("Sequence[Any]", given)), None) if pair else given
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
         if not isinstance(text, str):
