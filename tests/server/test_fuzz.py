@@ -38,7 +38,7 @@ def test_no_request_breaks_a_face(fuzzed: Installation, face: str) -> None:
             real = real_ids(fuzzed, number, headers["X-Auth-Token"]) if not face else {}
             for mode in schemathesis.GenerationMode:
                 calls += explore(operation, mode, session, headers, real)
-    assert calls > 300
+    assert calls > EXAMPLES * len(operations)
     # And it still works.
     assert fuzzed.run("env", "list") is not None
 
