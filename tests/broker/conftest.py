@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import VETRO, Installation, postgres_database
+from tests.server.conftest import VETRO, Installation
 from tests.waiting import until
-
-__all__ = ["postgres_database"]
 
 MANIFEST = """\
 Format: '1.4'
