@@ -19,3 +19,21 @@ def test_a_worker_starts_with_everything_loaded() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_workers_of_workflows_start_with_theirs_loaded_too() -> None:
+    """After the first such task nothing of the room of workflows is imported for each task."""
+    program = (
+        "import sys\n"
+        "from vetro.engine.worker.deployment import preload_workflows\n"
+        "preload_workflows()\n"
+        "before = {name for name in sys.modules if name.startswith('vetro.')}\n"
+        "from vetro.engine.worker.workflow_run import run_workflows\n"
+        "after = {name for name in sys.modules if name.startswith('vetro.')}\n"
+        "print('vetro.workflows.task' in before, 'vetro.repository.archives' in before)\n"
+        "print(sorted(after - before))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split("\n")[:2] == ["True True", "[]"]

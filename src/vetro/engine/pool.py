@@ -188,6 +188,8 @@ class EnginePool:
 
     async def _job(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
         with bound_contextvars(deployment=task.id, request_id=task.request_id):
+            if goes_on(task) and self._zygote is not None:
+                self._zygote.learn_workflows()
             try:
                 await self._attend(rooms, lease, task)
             except LeaseLost:

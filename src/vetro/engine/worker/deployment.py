@@ -57,6 +57,11 @@ def preload(code_cache: Path | None = None) -> Runtime:
     return runtime
 
 
+def preload_workflows() -> None:
+    """Import what tasks of XML workflows use besides."""
+    importlib.import_module("vetro.engine.worker.workflow_run")
+
+
 @dataclass
 class TaskReports:
     """Reports of one task, kept in order by sending one at a time."""

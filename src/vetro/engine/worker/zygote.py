@@ -34,12 +34,27 @@ class ZygoteDied(Exception):
     """The zygote has ended."""
 
 
+#: What the service asks of the zygote.
+_SPAWN, _LEARN_WORKFLOWS = b"w", b"x"
+
+
 @dataclass
 class Zygote:
     """The service's handle of the zygote."""
 
     pid: int
     control: socket.socket
+    _knows_workflows: bool = False
+
+    def learn_workflows(self) -> None:
+        """Have it import what tasks of XML workflows use; each worker would spend 130 ms on that.
+
+        Most installations have no such tasks: only when the first one comes.
+        """
+        if not self._knows_workflows:
+            self._knows_workflows = True
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # `spawn` says so
+                self.control.sendall(_LEARN_WORKFLOWS)
 
     def spawn(self) -> socket.socket:
         """Ask for a worker; return the socket to it (the other end is sent and closed here).
@@ -50,7 +65,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                socket.send_fds(self.control, [b"w"], [theirs.fileno()])
+                socket.send_fds(self.control, [_SPAWN], [theirs.fileno()])
             except (BrokenPipeError, ConnectionResetError) as error:
                 ours.close()
                 raise ZygoteDied(f"process {self.pid}") from error
@@ -139,7 +154,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # The kernel reaps ended children; the service watches their sockets instead.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    from vetro.engine.worker.deployment import preload
+    from vetro.engine.worker.deployment import preload, preload_workflows
     from vetro.http import configure_logging
     from vetro.packages import enable_plugins
 
@@ -152,6 +167,10 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             return
+        if message == _LEARN_WORKFLOWS:
+            preload_workflows()
+            gc.freeze()
+            continue
         pid = os.fork()
         if pid == 0:
             control.close()
