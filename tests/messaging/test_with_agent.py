@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import sys
 import uuid
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from tests.messaging.guests import agent_process
 from tests.waiting import eventually
 
 from vetro.guest.build import build_archive
@@ -55,24 +55,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_archive(tmp_path_factory.mktemp("dist") / "vetro-guest.pyz")
 
 
-@asynccontextmanager
-async def _agent(
+def _agent(
     archive: Path, folder: Path, port: int, token: str, key: str = ""
-) -> AsyncIterator[Process]:
-    config = folder / "agent.conf"
-    config.write_text(
+) -> AbstractAsyncContextManager[Process]:
+    config = (
         f"[DEFAULT]\nstorage = {folder}/storage\n{key}\n[mailbox]\n"
         f"url = http://127.0.0.1:{port}\ntoken = {token}\ninput_queue = {QUEUE}\n"
     )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(archive), "--config-file", str(config)
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    return agent_process(archive, folder, config)
 
 
 def _plan(body: str, number: int, **more: object) -> tuple[str, bytes]:
