@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 from vetro.http import assemble, serve
 from vetro.http.client import HttpClient, Response
@@ -88,7 +88,7 @@ async def test_a_hanging_poll_ends_with_the_plan(door: Door) -> None:
     poll = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
     await eventually(lambda: door.mailboxes.last_contact("q"))
     await door.mailboxes.send("q", "m", b"{}")
-    assert (await asyncio.wait_for(poll, 45)).content == b"{}"
+    assert (await asyncio.wait_for(poll, PATIENCE_SECONDS)).content == b"{}"
 
 
 async def test_the_newest_poll_gets_the_plan(door: Door) -> None:
@@ -97,9 +97,9 @@ async def test_the_newest_poll_gets_the_plan(door: Door) -> None:
     first = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
     await eventually(lambda: door.mailboxes.last_contact("q"))
     second = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
-    assert (await asyncio.wait_for(first, 45)).status == 204
+    assert (await asyncio.wait_for(first, PATIENCE_SECONDS)).status == 204
     await door.mailboxes.send("q", "m", b"{}")
-    assert (await asyncio.wait_for(second, 45)).content == b"{}"
+    assert (await asyncio.wait_for(second, PATIENCE_SECONDS)).content == b"{}"
 
 
 async def test_closing_ends_hanging_polls(door: Door) -> None:
@@ -108,7 +108,7 @@ async def test_closing_ends_hanging_polls(door: Door) -> None:
     poll = asyncio.create_task(door.call("GET", "/plans?wait=50", token, timeout_seconds=60))
     await eventually(lambda: door.mailboxes.last_contact("q"))
     door.stop.set()
-    assert (await asyncio.wait_for(poll, 45)).status == 204
+    assert (await asyncio.wait_for(poll, PATIENCE_SECONDS)).status == 204
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.messaging import (
     DuplicateMessage,
@@ -46,10 +47,10 @@ async def test_a_waiting_poll_gets_a_plan_sent_elsewhere(
 ) -> None:
     """A long poll in one process ends when another process sends."""
     await mailboxes.declare("e1-h1")
-    poll = asyncio.ensure_future(mailboxes.next_plan(GUEST, "s", 60))
+    poll = asyncio.ensure_future(mailboxes.next_plan(GUEST, "s", 2 * PATIENCE_SECONDS))
     await asyncio.sleep(0)
     await elsewhere.send("e1-h1", "m", b"{}")
-    plan = await asyncio.wait_for(poll, 45)
+    plan = await asyncio.wait_for(poll, PATIENCE_SECONDS)
     assert plan is not None
     assert plan.message_id == "m"
 
@@ -61,14 +62,14 @@ async def test_a_waiting_call_gets_its_result_from_elsewhere(
     for queue in ("a", "b"):
         await mailboxes.declare(queue)
         await mailboxes.send(queue, f"to-{queue}", b"{}")
-    first = asyncio.ensure_future(mailboxes.wait_result("to-a", 60))
-    second = asyncio.ensure_future(mailboxes.wait_result("to-b", 60))
+    first = asyncio.ensure_future(mailboxes.wait_result("to-a", 2 * PATIENCE_SECONDS))
+    second = asyncio.ensure_future(mailboxes.wait_result("to-b", 2 * PATIENCE_SECONDS))
     await asyncio.sleep(0)
     await elsewhere.accept_result(Guest("b"), _result("to-b", "B"))
-    assert json.loads(await asyncio.wait_for(second, 45) or b"")["Body"] == "B"
+    assert json.loads(await asyncio.wait_for(second, PATIENCE_SECONDS) or b"")["Body"] == "B"
     assert not first.done()
     await elsewhere.accept_result(Guest("a"), _result("to-a", "A"))
-    assert json.loads(await asyncio.wait_for(first, 45) or b"")["Body"] == "A"
+    assert json.loads(await asyncio.wait_for(first, PATIENCE_SECONDS) or b"")["Body"] == "A"
 
 
 async def test_an_unacknowledged_plan_comes_again_after_its_lease(

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 from vetro.node.errors import DriverError, ImageError, NodeError
 from vetro.node.network.names import host_interface_name
@@ -27,7 +27,7 @@ PATH = {"PATH": "/bin:/sbin"}
 IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
-async def fetch(address: str, port: int = 80, timeout: float = 5) -> bytes | None:
+async def fetch(address: str, port: int = 80, timeout: float = PATIENCE_SECONDS) -> bytes | None:
     """The first line an HTTP server answers; ``None`` when it cannot be reached."""
     deadline = asyncio.get_running_loop().time() + timeout
     while asyncio.get_running_loop().time() < deadline:
@@ -121,7 +121,7 @@ async def test_security_groups_decide_who_comes_in(containers: Any) -> None:
     assert await fetch(guarded["ip"], 80, timeout=1) is None
     url = f"http://{guarded['ip']}/"
     assert await inside(
-        containers, friend["uuid"], "timeout", "5", "wget", "-q", "-O", "-", url
+        containers, friend["uuid"], "timeout", "120", "wget", "-q", "-O", "-", url
     ) == (
         0,
         "a page\n",
@@ -168,7 +168,7 @@ async def test_an_ipv6_network_is_guarded_like_any_other(containers: Any) -> Non
     await inside(containers, target["uuid"], "httpd", "-p", "81", "-h", "/www")
     assert await fetch(guarded["ip"], 81) is not None
     assert await fetch(guarded["ip"], 80, timeout=1) is None
-    get = ("timeout", "5", "wget", "-q", "-O", "-", f"http://[{guarded['ip']}]/")
+    get = ("timeout", "120", "wget", "-q", "-O", "-", f"http://[{guarded['ip']}]/")
     assert await inside(containers, friend["uuid"], *get) == (0, "a page\n")
     _, routes = await inside(containers, friend["uuid"], "ip", "-6", "route")
     assert f"default via {start}:1" in routes
@@ -190,7 +190,7 @@ async def test_egress_rules_restrict_what_leaves(containers: Any) -> None:
     await inside(containers, target["uuid"], "httpd", "-p", "81", "-h", "/www")
     base = f"http://{server['ip']}"
     allowed, _ = await inside(
-        containers, client["uuid"], "timeout", "5", "wget", "-q", "-O", "-", f"{base}:81/"
+        containers, client["uuid"], "timeout", "120", "wget", "-q", "-O", "-", f"{base}:81/"
     )
     refused, _ = await inside(
         containers, client["uuid"], "timeout", "1", "wget", "-q", "-O", "-", f"{base}/"
@@ -213,7 +213,7 @@ async def test_a_floating_address_leads_to_its_instance(containers: Any) -> None
     assert await fetch(floating) == b"HTTP/1.1 200 OK\r\n"
     for uuid in (vm["uuid"], other["uuid"]):
         code, page = await inside(
-            containers, uuid, "timeout", "5", "wget", "-q", "-O", "-", f"http://{floating}/"
+            containers, uuid, "timeout", "120", "wget", "-q", "-O", "-", f"http://{floating}/"
         )
         assert (code, page) == (0, "a page\n")
     await containers.apply([nic, neighbour])
@@ -228,13 +228,13 @@ async def test_an_instance_cannot_use_an_address_that_is_not_its_own(containers:
     vm = await containers.create([nic])
     await containers.create([server])
     url = f"http://{server['ip']}/"
-    command = ("timeout", "1", "wget", "-q", "-O", "-", url)
-    assert (await inside(containers, vm["uuid"], *command))[0] == 0
+    get = ("wget", "-q", "-O", "-", url)
+    assert (await inside(containers, vm["uuid"], "timeout", "120", *get))[0] == 0
     await inside(
         containers, vm["uuid"], "ip", "addr", "add", f"{containers.subnet}.99/24", "dev", "eth0"
     )
     await inside(containers, vm["uuid"], "ip", "addr", "del", f"{nic['ip']}/24", "dev", "eth0")
-    assert (await inside(containers, vm["uuid"], *command))[0] != 0
+    assert (await inside(containers, vm["uuid"], "timeout", "1", *get))[0] != 0
 
 
 async def test_networks_are_separate_and_only_routed_ones_get_out(
@@ -279,13 +279,14 @@ async def test_networks_are_separate_and_only_routed_ones_get_out(
         )
         assert server.stdout is not None
         await server.stdout.readline()
-        get = ("timeout", "2", "wget", "-q", "-O", "-")
-        assert (await inside(containers, shut["uuid"], *get, f"http://{outside}.2/"))[0] != 0
-        assert await inside(containers, out["uuid"], *get, f"http://{outside}.2/") == (
+        get = ("wget", "-q", "-O", "-")
+        shortly, patiently = ("timeout", "2", *get), ("timeout", "120", *get)
+        assert (await inside(containers, shut["uuid"], *shortly, f"http://{outside}.2/"))[0] != 0
+        assert await inside(containers, out["uuid"], *patiently, f"http://{outside}.2/") == (
             0,
             f"{outside}.1",
         )
-        assert (await inside(containers, out["uuid"], *get, f"http://{base}.6/"))[0] != 0
+        assert (await inside(containers, out["uuid"], *shortly, f"http://{base}.6/"))[0] != 0
         assert await fetch(f"{base}.6") == b"HTTP/1.1 200 OK\r\n"
         await server.wait()
     finally:

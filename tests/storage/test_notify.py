@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from sqlalchemy import insert, select, text
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.storage import Database
 from vetro.storage.tables import fences
@@ -30,7 +31,7 @@ async def test_a_notification_comes_after_the_commit(database: Database) -> None
         async with database.transaction() as tx:
             await tx.execute(insert(fences).values(queue="a", value=7))
             tx.notify("c", "kept")
-        assert await subscription.wait(10) == "kept"
+        assert await subscription.wait(PATIENCE_SECONDS) == "kept"
         assert await values(database) == [7]
 
 
@@ -43,7 +44,7 @@ async def test_a_notification_reaches_another_connection(
         async with other.listen("c") as subscription:
             async with database.transaction() as tx:
                 tx.notify("c", "payload")
-            assert await subscription.wait(10) == "payload"
+            assert await subscription.wait(PATIENCE_SECONDS) == "payload"
     finally:
         await other.close()
 
@@ -62,7 +63,7 @@ async def test_a_notification_crosses_processes(database: Database, database_url
         await asyncio.to_thread(
             subprocess.run, [sys.executable, "-c", script], check=True, capture_output=True
         )
-        assert await subscription.wait(10) == "from afar"
+        assert await subscription.wait(PATIENCE_SECONDS) == "from afar"
 
 
 async def test_waiting_ends_after_its_time(database: Database) -> None:
@@ -93,12 +94,12 @@ async def test_no_channel_is_forgotten_when_a_queue_is_full(tmp_path: Path) -> N
             for number in range(2000):
                 sender._deliver([("flood", str(number))])
             sender._deliver([("rare", "once")])
-            assert await rare.wait(10) is not None
+            assert await rare.wait(PATIENCE_SECONDS) is not None
             assert list((tmp_path / "notify").glob("*.overflow")) == []
             # And it is not stuck: the next one arrives as itself.
             rare.drain()
             await sender.notify("rare", "again")
-            assert await rare.wait(10) == "again"
+            assert await rare.wait(PATIENCE_SECONDS) == "again"
     finally:
         await sender.close()
         await receiver.close()
@@ -126,7 +127,7 @@ async def test_a_payload_that_is_too_long_is_left_out(
     try:
         async with other.listen("c") as subscription:
             await database.notify("c", "é" * 5000)
-            assert await subscription.wait(10) == ""
+            assert await subscription.wait(PATIENCE_SECONDS) == ""
     finally:
         await other.close()
 
@@ -153,7 +154,7 @@ async def test_a_cancelled_unit_tells_exactly_what_it_committed(
         await asyncio.wait_for(write(-1), 240)
         told: list[int] = []
         while not told or told[-1] != -1:
-            told.append(int(await subscription.wait(10) or "0"))
+            told.append(int(await subscription.wait(PATIENCE_SECONDS) or "0"))
         async with database.read() as tx:
             kept = [row.a for row in await tx.execute(text("SELECT a FROM t"))]
         assert sorted(told) == sorted(kept)
@@ -169,9 +170,9 @@ async def test_a_broken_listener_comes_back(database: Database, database_url: st
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE application_name = 'vetro-listener' AND datname = current_database()"
             )
-        assert await subscription.wait(20) == ""
+        assert await subscription.wait(PATIENCE_SECONDS) == ""
         await database.notify("c", "after")
-        assert await subscription.wait(20) == "after"
+        assert await subscription.wait(PATIENCE_SECONDS) == "after"
 
 
 @pytest.mark.postgres
@@ -184,4 +185,4 @@ async def test_notifications_of_strangers_are_left_out(
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
             await other.execute("SELECT pg_notify('vetro', 'not json')")
         await database.notify("c", "ours")
-        assert await subscription.wait(20) == "ours"
+        assert await subscription.wait(PATIENCE_SECONDS) == "ours"

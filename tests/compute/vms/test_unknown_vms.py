@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.wire import Fence
@@ -307,7 +308,7 @@ async def test_unknown_machines_are_removed_without_being_asked(make_world: Make
 
     nodes = type(first.nodes)(answers={"machine_destroy": destroyed})
     await make_world(nodes, unknown_vm_seconds=0.05)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await gone.wait()
 
 
