@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 from litestar import delete, get, post
 from litestar.params import FromPath
 
-from vetro.http import Audit, NotFound, Principal, assemble, make_face
+from vetro.http import Audit, BadRequest, NotFound, Principal, assemble, make_face
 from vetro.http.client import HttpClient
+from vetro.http.endpoint import Call, Endpoint, routes, serving
 
 Events = list[tuple[str, Mapping[str, Any]]]
 
@@ -36,6 +38,19 @@ async def remove(thing_id: FromPath[str]) -> None:
     raise NotFound(f"no {thing_id}")
 
 
+async def add(call: Call[None]) -> dict[str, str]:
+    """Make a thing."""
+    if call.flag("fail"):
+        raise BadRequest("no")
+    return {"id": "t7", "name": "new"}
+
+
+ADDING = [
+    Endpoint("add_thing", "POST", "/v1/things", add),
+    Endpoint("add_part", "POST", "/v1/things/{thing_id}/parts", add),
+]
+
+
 @pytest.fixture
 def events() -> Events:
     """The events that were written."""
@@ -52,7 +67,7 @@ async def client(events: Events) -> AsyncGenerator[HttpClient, None]:
     face = make_face(
         name="a",
         prefix="",
-        handlers=[listing, deploy, remove],
+        handlers=[listing, deploy, remove, *routes(ADDING, serving(partial(Call, None)))],
         title="A",
         authenticator=Tokens(),
         audit=Audit("catalog", (sink,)),
@@ -99,3 +114,15 @@ async def test_reading_is_no_event(client: HttpClient, events: Events) -> None:
     """Only what may change something is."""
     await client.request("GET", "/v1/things", headers={"X-Auth-Token": "good"})
     assert events == []
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("/v1/things", "t7"), ("/v1/things/t1/parts", "t1"), ("/v1/things?fail=true", "unknown")],
+)
+async def test_what_is_created_is_named(
+    client: HttpClient, events: Events, path: str, target: str
+) -> None:
+    """By the id that the answer gives it, where the address names nothing; a refused one has none."""
+    await client.request("POST", path, headers={"X-Auth-Token": "good"})
+    assert events[0][1]["target"]["id"] == target

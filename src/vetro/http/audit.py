@@ -43,13 +43,18 @@ class Audit:
         path: str,
         template: str,
         parameters: Mapping[str, Any],
+        created: str,
         status: int,
         caller: Principal | None,
         request_id: str,
         address: str,
         agent: str,
     ) -> None:
-        """Write the event of a call that ended; reading ones have none."""
+        """Write the event of a call that ended; reading ones have none.
+
+        ``created``: the id that the answer gave to what was made. It is the target of a call whose
+        address names nothing.
+        """
         if method in READING:
             return
         words = [part for part in template.split("/") if part and not part.startswith("{")]
@@ -73,7 +78,7 @@ class Audit:
             },
             "target": {
                 "typeURI": f"service/{self.kind}/{resource}".rstrip("/"),
-                "id": ids[-1] if ids else "unknown",
+                "id": ids[-1] if ids else created or "unknown",
             },
             "observer": self._observer,
             "requestPath": path,

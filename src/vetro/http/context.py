@@ -18,12 +18,16 @@ PREFIX_KEY = "vetro_prefix"
 
 @dataclass
 class RequestContext:
-    """Request id, caller, and the event that is set when the process is closing."""
+    """Request id, caller, and the event that is set when the process is closing.
+
+    ``created``: the id of what the call made, as its answer names it; '' otherwise.
+    """
 
     request_id: str
     closing: asyncio.Event
     conventions: Conventions
     principal: Principal | None = None
+    created: str = ""
 
 
 def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> RequestContext:

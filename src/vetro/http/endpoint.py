@@ -27,7 +27,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, Reques
 from vetro.http.accept import ANY_ACCEPT
 from vetro.http.bodies import read_json
 from vetro.http.conditions import Condition
-from vetro.http.context import principal_of
+from vetro.http.context import context_of, principal_of
 from vetro.http.declaration import EMPTY, Answer, Body, Endpoint
 from vetro.http.description import schema as schema_of
 from vetro.http.parameters import Param
@@ -122,6 +122,9 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Respon
         return cast("Response[Any]", result)
     elif status == 204:
         result = ...
+    if request.method == "POST" and isinstance(result, dict):
+        made: object = cast("dict[str, object]", result).get("id")
+        context_of(request).created = made if isinstance(made, str) else ""
     media_type = "application/json"
     if result is ...:
         content = b""

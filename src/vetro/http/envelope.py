@@ -154,6 +154,7 @@ class Envelope:
                         path=path,
                         template=template,
                         parameters=inner.get("path_params") or {},
+                        created=context.created,
                         status=exchange.status,
                         caller=context.principal,
                         request_id=context.request_id,
