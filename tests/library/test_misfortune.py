@@ -4,8 +4,8 @@ elsewhere, mistakes that are mended, templates that are circles.
 What else may happen has its test where it belongs: servers that never boot, that are gone or are lost,
 pools that are empty, two actions at once (test_framework.py); an engine that dies at any other effect
 (test_faults.py); values against every kind of constraint (tests/packages/test_hot.py); bundles with missing
-or circular requirements, files and images with other hashes (tests/cli/test_client.py); a volume that is
-full (tests/server/test_samples.py).
+or circular requirements, files and images with other hashes (tests/cli/service/test_packages.py); a volume
+that is full (tests/server/test_samples.py).
 """
 
 from __future__ import annotations
