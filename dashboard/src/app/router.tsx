@@ -10,6 +10,7 @@ import { machineRoutes } from '~/areas/machines';
 import { packagesRoutes } from '~/areas/packages';
 import { signInRoute } from '~/areas/session';
 import { templateRoutes } from '~/areas/templates';
+import { PageMissing } from '~/ui/page';
 import { queries } from './queries';
 import { rootRoute, shellRoute } from './roots';
 
@@ -21,7 +22,10 @@ const homeRoute = createRoute({
   },
 });
 
-const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes, ...consoleRoutes, ...packagesRoutes, ...definitionRoutes, ...templateRoutes, ...administrationRoutes, ...aboutRoutes])]);
+// An address that no page has: the navigation stays, so that one can go on.
+const missingRoute = createRoute({ getParentRoute: () => shellRoute, path: '$', component: PageMissing });
+
+const tree = rootRoute.addChildren([signInRoute, shellRoute.addChildren([homeRoute, missingRoute, ...environmentRoutes, ...catalogRoutes, ...machineRoutes, ...consoleRoutes, ...packagesRoutes, ...definitionRoutes, ...templateRoutes, ...administrationRoutes, ...aboutRoutes])]);
 
 export const router = createRouter({
   routeTree: tree,

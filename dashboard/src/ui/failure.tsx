@@ -24,3 +24,15 @@ export function useFailure() {
     notifications.show({ color: 'red', title: t('failed'), message: [text, request].filter(Boolean).join(' '), autoClose: 12_000, withBorder: true });
   };
 }
+
+/** Says what came of something that was done with many: how many, how many were skipped, which failed and why. */
+export function useOutcome() {
+  const t = useTexts(messages);
+  const explained = useExplained();
+  return ({ done, skipped, failed }: { done: string[]; skipped: string[]; failed: [string, unknown][] }) => {
+    const counts = [t('outcomeDone', { count: done.length }), skipped.length > 0 && t('outcomeSkipped', { count: skipped.length, names: skipped.join(', ') })];
+    const problems = failed.map(([name, error]) => `${name}: ${explained(error).text}`);
+    const message = [...counts, ...problems].filter(Boolean).join('\n');
+    notifications.show({ message, style: { whiteSpace: 'pre-line' }, withBorder: true, autoClose: problems.length > 0 ? 12_000 : 6_000, ...(problems.length > 0 ? { color: 'red', title: t('failed') } : {}) });
+  };
+}

@@ -1,7 +1,7 @@
-import { Alert, Anchor, Breadcrumbs, Button, Container, Group, Stack, Text, ThemeIcon, Title } from '@mantine/core';
+import { Alert, Anchor, Breadcrumbs, Button, Code, Container, Group, Stack, Text, ThemeIcon, Title } from '@mantine/core';
 import { useDocumentTitle } from '@mantine/hooks';
 import { IconAlertTriangle, IconMapOff } from '@tabler/icons-react';
-import { Link, useRouter } from '@tanstack/react-router';
+import { Link, useRouter, useRouterState } from '@tanstack/react-router';
 import type { ComponentType, ReactNode } from 'react';
 import { useTexts } from '~/i18n';
 import { useExplained } from './failure';
@@ -114,11 +114,30 @@ export function PageError({ error, reset }: { error: unknown; reset?: () => void
   );
 }
 
+const PLACES = [
+  ['home', '/environments'],
+  ['homeCatalog', '/catalog'],
+  ['homeHistory', '/history'],
+] as const;
+
 export function PageMissing() {
   const t = useTexts(messages);
+  const address = useRouterState({ select: (state) => state.location.pathname });
+  useDocumentTitle(`${t('missingTitle')} · Vetro`);
   return (
     <Container size="sm" py="xl">
-      <Empty alone icon={IconMapOff} title={t('missingTitle')} action={<Button renderRoot={(props) => <Link {...props} to="/environments" />}>{t('home')}</Button>}>
+      <Empty
+        alone
+        icon={IconMapOff}
+        title={t('missingTitle')}
+        action={PLACES.map(([text, to]) => (
+          <Button key={to} variant={text === 'home' ? 'filled' : 'default'} renderRoot={(props) => <Link {...props} to={to} />}>
+            {t(text)}
+          </Button>
+        ))}
+      >
+        <Code style={{ overflowWrap: 'anywhere' }}>{address}</Code>
+        <br />
         {t('missing')}
       </Empty>
     </Container>

@@ -1,20 +1,18 @@
-import { ActionIcon, Alert, Button, Card, Group, List, Menu, Stack, Tabs, Text, TextInput } from '@mantine/core';
+import { Alert, Button, Card, Group, List, Stack, Tabs, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconArrowBackUp, IconDots, IconPencil, IconPlayerPlay, IconPlus, IconTags, IconTrash, IconUnlink } from '@tabler/icons-react';
+import { IconArrowBackUp, IconPlayerPlay, IconPlus } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
 import { useState } from 'react';
-import { ApiError, catalogApi, data } from '~/api/client';
+import { ApiError, catalogApi } from '~/api/client';
 import { useTexts } from '~/i18n';
-import { Confirm } from '~/ui/confirm';
-import { Dialog } from '~/ui/dialog';
-import { useExplained, useFailure } from '~/ui/failure';
-import { messages as common } from '~/ui/messages';
+import { useFailure } from '~/ui/failure';
 import { Page, PageError, PageMissing } from '~/ui/page';
+import { deploy } from './many';
+import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
-import { MetadataDialog } from './metadata';
 import { Progress } from './progress';
-import { changesOf, currentSession, deploymentsQuery, ensureSession, environmentQuery, hasServices, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { changesOf, currentSession, deploymentsQuery, environmentQuery, hasServices, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
 import { Status } from './status';
 
 /** What an environment's pages share: its name, status, changes, and what can be done with it. */
@@ -62,21 +60,14 @@ function Actions({ environment, session }: { environment: Environment; session: 
   const queries = useQueryClient();
   const navigate = useNavigate();
   const failed = useFailure();
-  const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename' | 'metadata'>('');
   const [deploying, setDeploying] = useState(false);
   const busy = isBusy(environment.status);
   const id = environment.id;
-  const remove = async (abandon: boolean) => {
-    await catalogApi.DELETE('/v1/environments/{environment_id}', { params: { path: { environment_id: id }, query: abandon ? { abandon: 'true' } : {} } });
-    await refreshEnvironment(queries, id);
-    if (abandon) await navigate({ to: '/environments' });
-  };
-  const deploy = async () => {
+  const start = async () => {
     setDeploying(true);
     try {
-      const wanted = session?.id ?? (await ensureSession(queries, id));
-      await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/deploy', { params: { path: { environment_id: id, session_id: wanted } } });
-      notifications.show({ message: t('deployStarted') });
+      const begun = await deploy(queries, environment);
+      notifications.show({ message: t(begun ? 'deployStarted' : 'deployNothing') });
       await refreshEnvironment(queries, id);
     } catch (error) {
       failed(error);
@@ -92,81 +83,11 @@ function Actions({ environment, session }: { environment: Environment; session: 
           {t('add')}
         </Button>
       )}
-      <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void deploy()}>
+      <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void start()}>
         {environment.version > 0 ? t('update') : t('deploy')}
       </Button>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <ActionIcon variant="default" size="lg" aria-label={t('more')}>
-            <IconDots size={18} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
-            {t('rename')}
-          </Menu.Item>
-          {!hasServices(environment) && (
-            <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setAsked('metadata')}>
-              {t('metadata')}
-            </Menu.Item>
-          )}
-          <Menu.Divider />
-          <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => setAsked('destroy')}>
-            {t('destroy')}
-          </Menu.Item>
-          <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
-            {t('abandon')}
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-      {asked === 'metadata' && <MetadataDialog environmentId={id} name={environment.name} onClose={() => setAsked('')} />}
-      <Rename environment={environment} opened={asked === 'rename'} onClose={() => setAsked('')} />
-      <Confirm opened={asked === 'destroy'} onClose={() => setAsked('')} title={t('destroyTitle', { name: environment.name })} action={t('destroy')} typed={environment.name} run={() => remove(false)}>
-        {t('destroyText')}
-      </Confirm>
-      <Confirm opened={asked === 'abandon'} onClose={() => setAsked('')} title={t('abandonTitle', { name: environment.name })} action={t('abandon')} typed={environment.name} run={() => remove(true)}>
-        {t('abandonText')}
-      </Confirm>
+      <EnvironmentMenu environment={environment} label={t('more')} onAbandoned={() => void navigate({ to: '/environments' })} />
     </>
-  );
-}
-
-function Rename({ environment, opened, onClose }: { environment: Environment; opened: boolean; onClose: () => void }) {
-  const t = useTexts(messages);
-  const c = useTexts(common);
-  const queries = useQueryClient();
-  const explained = useExplained();
-  const [name, setName] = useState(environment.name);
-  const [problem, setProblem] = useState('');
-  const save = async () => {
-    if (!name.trim()) return setProblem(t('nameBlank'));
-    try {
-      await data(catalogApi.PUT('/v1/environments/{environment_id}', { params: { path: { environment_id: environment.id } }, body: { name: name.trim() } }));
-      await refreshEnvironment(queries, environment.id);
-      onClose();
-    } catch (error) {
-      setProblem(explained(error).text);
-    }
-  };
-  return (
-    <Dialog opened={opened} onClose={onClose} title={t('rename')}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save();
-        }}
-      >
-        <Stack>
-          <TextInput data-autofocus label={t('name')} value={name} error={problem} maxLength={255} onChange={(event) => setName(event.currentTarget.value)} />
-          <Group justify="flex-end">
-            <Button variant="default" onClick={onClose}>
-              {c('cancel')}
-            </Button>
-            <Button type="submit">{t('save')}</Button>
-          </Group>
-        </Stack>
-      </form>
-    </Dialog>
   );
 }
 

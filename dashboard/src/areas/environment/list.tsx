@@ -1,9 +1,9 @@
-import { Button, Card, Group, Radio, Select, Stack, Text, TextInput, useMatches } from '@mantine/core';
-import { IconBox, IconPlus, IconSearch } from '@tabler/icons-react';
+import { Button, Card, Checkbox, Group, Radio, Select, Stack, Text, TextInput, useMatches } from '@mantine/core';
+import { IconBox, IconHistory, IconPlus, IconSearch } from '@tabler/icons-react';
 import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { memo, useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
+import { memo, useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
 import { networksQuery, type Network, type Subnet } from '~/areas/machines/queries';
 import { useTexts } from '~/i18n';
@@ -12,6 +12,8 @@ import { useExplained } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
 import { When } from '~/ui/when';
+import { ChosenEnvironments } from './chosen';
+import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
 import { environmentsQuery, hasServices, type ListedEnvironment } from './queries';
 import { Status } from './status';
@@ -25,6 +27,9 @@ export function EnvironmentList() {
   const [search, setSearch] = useState('');
   const wanted = useDeferredValue(search).trim().toLowerCase();
   const found = all.filter((one) => one.name.toLowerCase().includes(wanted));
+  const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set());
+  const tick = useCallback((id: string, on: boolean) => setTicked((was) => new Set(on ? [...was, id] : [...was].filter((one) => one !== id))), []);
+  const chosen = found.filter((one) => ticked.has(one.id));
   const open = (shown: boolean) => void navigate({ search: shown ? { create: true } : {} });
   const button = (
     <Button leftSection={<IconPlus size={16} />} onClick={() => open(true)}>
@@ -32,7 +37,16 @@ export function EnvironmentList() {
     </Button>
   );
   return (
-    <Page title={t('title')} lead={t('lead')} actions={all.length > 0 && button}>
+    <Page title={t('title')} lead={t('lead')} actions={
+        all.length > 0 && (
+          <>
+            <Button variant="default" leftSection={<IconHistory size={16} />} renderRoot={(props) => <Link {...props} to="/history" />}>
+              {t('allHistory')}
+            </Button>
+            {button}
+          </>
+        )
+      }>
       {all.length === 0 ? (
         <Empty icon={IconBox} title={t('emptyTitle')} action={button}>
           {t('empty')}
@@ -51,7 +65,8 @@ export function EnvironmentList() {
             />
           )}
           {found.length === 0 && <Text c="dimmed">{t('nothing', { search })}</Text>}
-          <Tiles environments={found} label={t('title')} />
+          <ChosenEnvironments chosen={chosen} all={found} choose={(ids) => setTicked(new Set(ids))} />
+          <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} />
         </Stack>
       )}
       <CreateDialog opened={create ?? false} onClose={() => open(false)} />
@@ -60,7 +75,14 @@ export function EnvironmentList() {
 }
 
 /** As many tiles as there are environments; only the rows in sight are drawn. */
-function Tiles({ environments, label }: { environments: ListedEnvironment[]; label: string }) {
+interface TilesProps {
+  environments: ListedEnvironment[];
+  label: string;
+  ticked: ReadonlySet<string>;
+  tick: (id: string, on: boolean) => void;
+}
+
+function Tiles({ environments, label, ticked, tick }: TilesProps) {
   const columns = useMatches({ base: 1, sm: 2, lg: 3 });
   const ground = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -71,7 +93,7 @@ function Tiles({ environments, label }: { environments: ListedEnvironment[]; lab
       {rows.getVirtualItems().map((row) => (
         <div key={row.key} ref={rows.measureElement} data-index={row.index} role="presentation" className={classes.row} style={{ gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, transform: `translateY(${row.start - top}px)` }}>
           {environments.slice(row.index * columns, (row.index + 1) * columns).map((one, index) => (
-            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} />
+            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} ticked={ticked.has(one.id)} tick={tick} />
           ))}
         </div>
       ))}
@@ -80,15 +102,18 @@ function Tiles({ environments, label }: { environments: ListedEnvironment[]; lab
 }
 
 /** Scrolling draws the new ones only. */
-const Tile = memo(function Tile({ environment, place, count }: { environment: ListedEnvironment; place: number; count: number }) {
+const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean; tick: TilesProps['tick'] }) {
   const t = useTexts(messages);
+  const c = useTexts(common);
   return (
     <Card role="listitem" aria-posinset={place} aria-setsize={count} className={classes.tile}>
-      <Group justify="space-between" wrap="nowrap" align="flex-start" mb="xs">
+      <Group wrap="nowrap" align="flex-start" mb="xs" gap="xs">
+        <Checkbox size="xs" mt={3} checked={ticked} aria-label={c('choose', { name: environment.name })} className={classes.above} onChange={(event) => tick(environment.id, event.currentTarget.checked)} />
         <Link to="/environments/$environmentId" params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
         <Status environment={environment} />
+        <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys />
       </Group>
       {environment.description_text && (
         <Text size="sm" lineClamp={2} mb="xs">

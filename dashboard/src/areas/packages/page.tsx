@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Menu, Stack, Switch, Text, TextInput } from '@mantine/core';
+import { ActionIcon, Button, Group, Menu, Select, Stack, Switch, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { IconDots, IconDownload, IconPackageOff, IconPencil, IconSearch, IconTrash, IconUpload } from '@tabler/icons-react';
@@ -7,6 +7,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
 import { ApiError } from '~/api/client';
 import { useSession } from '~/app/session';
+import { projectsQuery } from '~/areas/administration/queries';
 import { packageQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
@@ -15,10 +16,11 @@ import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
 import { When } from '~/ui/when';
 import { Categories } from './categories';
+import { ChosenPackages } from './chosen';
 import { EditDialog } from './edit';
 import { ImportDialog } from './import';
 import { messages } from './messages';
-import { changePackage, deletePackage, downloadOf, ownPackagesQuery, refreshPackages, type Package } from './queries';
+import { changePackage, deletePackage, downloadOf, ownPackagesQuery, refreshPackages, type Filter, type Package } from './queries';
 import { UploadDialog } from './upload';
 
 /** The packages that one may change: what is in the catalog, for whom. */
@@ -29,6 +31,9 @@ export function Packages() {
   const failed = useFailure();
   const [typed, setTyped] = useState('');
   const [search] = useDebouncedValue(typed.trim(), 180);
+  const [type, setType] = useState<Filter['type']>('');
+  const [exact, setExact] = useState(false);
+  const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set());
   const wanted = useSearch({ from: '/shell/packages' });
   const navigate = useNavigate({ from: '/packages' });
   const [dropped, setDropped] = useState<File[] | null>(wanted.upload ? [] : null);
@@ -37,8 +42,13 @@ export function Packages() {
   const [edited, setEdited] = useState<Package>();
   const [deleted, setDeleted] = useState<Package>();
   const [usedBy, setUsedBy] = useState('');
-  const found = useInfiniteQuery({ ...ownPackagesQuery(search), placeholderData: keepPreviousData });
+  const found = useInfiniteQuery({ ...ownPackagesQuery({ text: search, exact, type }), placeholderData: keepPreviousData });
   const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
+  const choose = (ids: string[]) => setTicked(new Set(ids));
+  // Operators see whose packages the others are.
+  const { data: projects = [] } = useQuery({ ...projectsQuery, enabled: isAdmin, staleTime: 60_000 });
+  const ownerOf = (one: Package) => (one.owner_id === project.id ? project.name : (projects.find(({ id }) => id === one.owner_id)?.name ?? t('unknownProject')));
+  const filtered = Boolean(search || type);
   const set = async (one: Package, path: '/enabled' | '/is_public', value: boolean) => {
     try {
       await changePackage(one.id, [{ op: 'replace', path, value }]);
@@ -94,19 +104,35 @@ export function Packages() {
           </>
         }>
         <Stack>
-          <TextInput type="search" maw={420} aria-label={t('search')} placeholder={t('search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+          <Group gap="sm" align="flex-end">
+            <TextInput type="search" w={360} maw="100%" aria-label={t(exact ? 'searchName' : 'search')} placeholder={t(exact ? 'searchName' : 'search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+            <Select
+              w={150}
+              aria-label={t('searchBy')}
+              allowDeselect={false}
+              data={[
+                { value: 'words', label: t('byWords') },
+                { value: 'name', label: t('byName') },
+              ]}
+              value={exact ? 'name' : 'words'}
+              onChange={(value) => setExact(value === 'name')}
+            />
+            <Select w={150} aria-label={t('type')} allowDeselect={false} data={(['', 'Application', 'Library'] as const).map((value) => ({ value, label: t(`type_${value}`) }))} value={type} onChange={(value) => setType((value ?? '') as Filter['type'])} />
+          </Group>
+          <ChosenPackages chosen={packages.filter((one) => ticked.has(one.id))} all={packages} choose={choose} />
           {found.error ? (
             <PageError error={found.error} reset={() => void found.refetch()} />
           ) : packages.length === 0 ? (
             !found.isPending && (
-              <Empty icon={IconPackageOff} title={t(search ? 'nothing' : 'emptyTitle')}>
-                {search ? null : t('empty')}
+              <Empty icon={IconPackageOff} title={t(filtered ? 'nothing' : 'emptyTitle')}>
+                {filtered ? null : t('empty')}
               </Empty>
             )
           ) : (
             <Rows
               label={t('title')}
-              heads={[t('name'), t('version'), t('owner'), t('enabled'), t('public'), t('updated'), t('actions')]}
+              heads={[t('name'), t('type'), t('version'), t('owner'), t('enabled'), t('public'), t('created'), t('updated'), t('actions')]}
+              choice={{ ticked, choose, nameOf: (id) => packages.find((one) => one.id === id)?.name ?? id }}
               rows={packages.map((one) => ({
                 key: one.id,
                 cells: [
@@ -118,10 +144,12 @@ export function Packages() {
                       {one.fully_qualified_name}
                     </Text>
                   </div>,
+                  t(`type_${one.type}`),
                   one.version,
-                  one.owner_id === project.id ? t('ours') : t('others'),
+                  ownerOf(one),
                   <Switch key="enabled" checked={one.enabled} aria-label={t('enabledOf', { name: one.name })} onChange={(event) => void set(one, '/enabled', event.currentTarget.checked)} />,
                   <Switch key="public" checked={one.is_public} disabled={!isAdmin} aria-label={t('publicOf', { name: one.name })} onChange={(event) => void set(one, '/is_public', event.currentTarget.checked)} />,
+                  <When key="created" at={one.created} />,
                   <When key="updated" at={one.updated} />,
                   <Menu key="actions" position="bottom-end">
                     <Menu.Target>

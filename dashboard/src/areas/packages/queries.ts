@@ -6,14 +6,25 @@ export type Package = Catalog['Package'];
 export type Finding = Catalog['PackageFinding'];
 export type Change = { op: 'replace'; path: '/enabled' | '/is_public' | '/name' | '/description' | '/tags' | '/categories'; value: unknown };
 
+export interface Filter {
+  /** Words of names, descriptions and tags; or, with `exact`, the whole name. */
+  text: string;
+  exact: boolean;
+  type: '' | Package['type'];
+}
+
+/** What the filter is to the service (dashboard-and-cli.md A6). */
+export function filterQuery({ text, exact, type }: Filter): Record<string, string> {
+  return { ...(text ? { [exact ? 'name' : 'search']: text } : {}), ...(type ? { type } : {}) };
+}
+
 /** The packages that one may change, also disabled ones. */
-export const ownPackagesQuery = (search: string) =>
+export const ownPackagesQuery = (filter: Filter) =>
   infiniteQueryOptions({
-    queryKey: ['packages', 'own', search],
+    queryKey: ['packages', 'own', filterQuery(filter)],
     initialPageParam: '',
     queryFn: ({ pageParam, signal }) => {
-      const query: Record<string, string> = { include_disabled: 'true', order_by: 'name', limit: '50' };
-      if (search) query['search'] = search;
+      const query: Record<string, string> = { include_disabled: 'true', order_by: 'name', limit: '50', ...filterQuery(filter) };
       if (pageParam) query['marker'] = pageParam;
       return data(catalogApi.GET('/v1/catalog/packages', { params: { query }, signal }));
     },
