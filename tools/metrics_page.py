@@ -14,6 +14,7 @@ PARTS = {
         "vetro.stacks.metrics",
         "vetro.compute.values.metrics",
         "vetro.compute.servers.heartbeats",
+        "vetro.quotas.limits",
     ),
     "HTTP and the service": (
         "vetro.http.metrics",

@@ -304,7 +304,7 @@ async def own_user(place: Place) -> Names:
 
 async def own_project(place: Place) -> Names:
     """The project that the user is in."""
-    return {"id_": place.projects["ours"]}
+    return {"id_": place.projects["ours"], "project_id": place.projects["ours"]}
 
 
 async def plan(place: Place) -> Names:
@@ -400,6 +400,10 @@ CATALOG = {
     # What there is of an engine here: none, so the calls end with 504.
     "POST /v1/actions": Row("people", body={"className": "a.B", "methodName": "m"}, good=(504,)),
     "GET /v1/stats": Row("operators"),
+    "GET /v1/quotas": Row("people"),
+    "GET /v1/quotas/{project_id}": Row("owned", own_project),
+    "PUT /v1/quotas/{project_id}": Row("operators", own_project, {}),
+    "DELETE /v1/quotas/{project_id}": Row("operators", own_project),
     "GET /v1/flavors": Row("people", good=(404,)),
     "GET /v1/schemas/{class_name}": Row("people", good=(504,)),
     "GET /v1/schemas/{class_name}/{method_names}": Row("people", good=(504,)),

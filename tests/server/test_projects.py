@@ -27,6 +27,7 @@ from vetro.http.client import HttpClient
 from vetro.identity import leaving, store
 from vetro.messaging import Mailboxes
 from vetro.messaging import tables as messages
+from vetro.quotas import ProjectQuotas
 from vetro.repository import tables as r
 from vetro.server.installation import migration_sets
 from vetro.server.projects import Holdings
@@ -122,7 +123,8 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerat
     await service.work.agents.close()
     agents = Agents()
     service.work.agents = agents  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
-    holdings = Holdings(database, rooms.tasks, packages, service)
+    quotas = ProjectQuotas(database, [rooms.store.quotas, service.quotas])
+    holdings = Holdings(database, rooms.tasks, packages, service, quotas)
     settings = identity.IdentitySection(admin_password="pw")
     known = identity.Identity(database, settings, holdings)
     await known.bootstrap_admin()
@@ -266,6 +268,8 @@ async def what_nobody_counts(world: World) -> None:
     await world.add(e.form_secrets, id="x", project_id=PROJECT, secret="s", created=now)
     await world.add(r.sets, id="s", revision=1, **times)
     await world.add(r.projects, project_id=PROJECT, set_id="s")
+    for table in (e.quotas, c.quotas):
+        await world.add(table, project_id=PROJECT, resource="instances", amount=1)
 
 
 #: Every kind of object a project may have, and how a refusal speaks of it.
@@ -292,6 +296,8 @@ NOT_HELD = {
     "environments_templates": "goes with the project; environments made of it stay",
     "environments_wizards": "goes with the project",
     "environments_form_secrets": "goes with the project",
+    "environments_quotas": "goes with the project",
+    "compute_quotas": "goes with the project",
     "repository_projects": "goes with the project",
     "stacks_stacks": "an environment's, removed with it; what abandoned ones left goes uncounted",
     "messaging_handles": "a stack's, removed with it; what abandoned ones left goes uncounted",

@@ -30,6 +30,7 @@ from vetro.compute.servers.samples import Samples
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.settings import ComputeSettings
 from vetro.compute.values.metrics import read_stored
+from vetro.compute.values.project_use import quotas_of
 from vetro.compute.values.records import Record
 from vetro.compute.vms.image_copies import ImageCopies
 from vetro.compute.vms.image_store import ImageStore
@@ -81,9 +82,10 @@ class ComputeService:
         )
         self.pulled = PulledTasks(self.work)
         self.takeover = TaskTakeover(self.work)
-        self.fabric = Fabric(database, settings.external)
+        self.quotas = quotas_of(settings.quotas)
+        self.fabric = Fabric(database, settings.external, self.quotas)
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
-        self.machines = Machines(database, self.servers, self.work, self.networks)
+        self.machines = Machines(database, self.servers, self.work, self.networks, self.quotas)
         self.strays = Strays(
             database, self.servers, self.machines, settings.compute.unknown_vm_seconds
         )
@@ -92,14 +94,22 @@ class ComputeService:
             database, self.servers, self.work, settings.compute.prefetch_images
         )
         self.volumes = Volumes(
-            database, self.servers, self.work, settings.image_dir.parent / "volume-backups"
+            database,
+            self.servers,
+            self.work,
+            settings.image_dir.parent / "volume-backups",
+            self.quotas,
         )
         self.projects = ProjectObjects(
             self.machines, self.servers, self.fabric, self.images, self.copies, self.volumes
         )
         self.nics = NicRegistry(database)
         self.placement = Placement(
-            database, self.servers, settings.placement, metadata=self.metadata.read
+            database,
+            self.servers,
+            settings.placement,
+            metadata=self.metadata.read,
+            quotas=self.quotas,
         )
         self.boot = BootParameters(
             database,

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vetro.quotas import QuotasSection
+
 _EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
 
 
@@ -131,6 +133,7 @@ class ComputeSettings:
     node_key: str
     compute: ComputeSection = field(default_factory=ComputeSection)
     dapi: DapiSection = field(default_factory=DapiSection)
+    quotas: QuotasSection = field(default_factory=QuotasSection)
     external: ExternalNetwork = ExternalNetwork()
     instance: str = ""
     images_url: str = ""

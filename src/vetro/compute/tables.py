@@ -21,6 +21,7 @@ from sqlalchemy import (
     true,
 )
 
+from vetro.quotas import quota_table
 from vetro.storage import Json, MigrationSet, SealedJson, UtcDateTime
 
 metadata = MetaData()
@@ -104,8 +105,13 @@ vms = Table(
     Column("created", UtcDateTime, nullable=False),
     # Its original request: an evacuation recreates it elsewhere from this.
     Column("payload", SealedJson),
+    # Whether its project's quotas count it: not the room that is held for a VM that moves.
+    Column("counted", Boolean, nullable=False, server_default=true()),
     Index("compute_vms_server", "server_uuid"),
+    Index("compute_vms_owner", "owner_uuid"),
 )
+
+quotas = quota_table("compute_quotas", metadata)
 
 tasks = Table(
     "compute_tasks",

@@ -74,6 +74,11 @@ SESSION = shape(
         "updated": _TIME,
     },
 )
+_QUOTA = shape("Quota", {"used": _NUMBER, "limit": _NUMBER, "default": _NUMBER, "unit": _TEXT})
+QUOTAS = shape(
+    "Quotas",
+    {"project_id": _TEXT, "quotas": {"type": "object", "additionalProperties": _QUOTA}},
+)
 _TEMPLATE = {**_COLUMNS, "is_public": _FLAG}
 TEMPLATE = shape("Template", {**_TEMPLATE, "services": listed(SERVICE)})
 #: An answer to a change has the components only if the change had some.
@@ -442,6 +447,10 @@ REPLIES = {
         shape("FinishedWizard", {"environment_id": _TEXT, "component": _OBJECT}),
         name="finish_wizard",
     ),
+    "GET /v1/quotas": Reply(QUOTAS, name="show_quotas"),
+    "GET /v1/quotas/{project_id}": Reply(QUOTAS, name="show_project_quotas"),
+    "PUT /v1/quotas/{project_id}": Reply(QUOTAS, name="change_project_quotas"),
+    "DELETE /v1/quotas/{project_id}": Reply(name="reset_project_quotas"),
     # Without /v1 (§7)
     "GET /environments": Reply(_in("environments", listed(V03_ENVIRONMENT))),
     "POST /environments": Reply(V03_ENVIRONMENT, errors=(409,)),

@@ -103,6 +103,14 @@ CANCELLATION = Body(
     },
     required=False,
 )
+_QUOTA = {"type": ["integer", "null"], "minimum": -1}
+QUOTAS = Body(
+    an_object(
+        dict.fromkeys(
+            ("environments", "instances", "cores", "memory", "addresses", "volumes", "disk"), _QUOTA
+        )
+    )
+)
 FOLLOW = query(pattern(r"\d{1,9}"), "seconds")
 EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
 PENDING = query(

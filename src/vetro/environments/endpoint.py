@@ -22,6 +22,7 @@ from vetro.environments.wizard_offers import Platform
 from vetro.environments.wizards import Wizards
 from vetro.http import BadRequest
 from vetro.http import endpoint as http
+from vetro.quotas import ProjectQuotas
 from vetro.storage import Database
 
 Json = Any
@@ -44,6 +45,7 @@ class Services:
     templates: TemplateStore
     wizards: Wizards
     platform: Platform
+    quotas: ProjectQuotas
     request_statistics: RequestStatistics | None = None
     api: ApiSection = field(default_factory=ApiSection)
     #: The types of services that a project's metadata repository adds to the nine of v0.3.

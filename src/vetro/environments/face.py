@@ -18,6 +18,7 @@ from vetro.environments import (
     deployment_endpoints,
     environment_endpoints,
     model_endpoints,
+    quota_endpoints,
     static_call_endpoints,
     template_endpoints,
     upgrade_endpoints,
@@ -52,6 +53,7 @@ from vetro.http import (
     with_tag,
 )
 from vetro.http.endpoint import respond, routes
+from vetro.quotas import ProjectQuotas
 from vetro.storage import StorageError, Subscription
 
 log = structlog.get_logger("vetro.environments")
@@ -131,6 +133,7 @@ ENDPOINTS = [
     *upgrade_endpoints.ENDPOINTS,
     *template_endpoints.ENDPOINTS,
     *wizard_endpoints.ENDPOINTS,
+    *quota_endpoints.ENDPOINTS,
     *v03_endpoints.ENDPOINTS,
 ]
 
@@ -193,12 +196,13 @@ def environments_face(
     policy: Policy | None = None,
     stats: StatsSection | None = None,
     audit: Audit | None = None,
+    quotas: ProjectQuotas | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
     ``platform``: what forms can choose from, sizes of instances among it. ``service_types``: the
     types of flat services that a project's metadata repository adds. ``service_form``: their forms.
-    ``policy``: by default the built-in rules.
+    ``policy``: by default the built-in rules. ``quotas``: by default those of environments alone.
     """
     rules = policy or catalog_policy()
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
@@ -249,6 +253,7 @@ def environments_face(
         TemplateStore(work.sessions),
         Wizards(work.sessions, catalog, calls, offers, service_form),
         chosen_from,
+        quotas or ProjectQuotas(work.database, [work.store.quotas]),
         statistics,
         chosen,
         service_types,

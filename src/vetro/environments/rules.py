@@ -8,6 +8,8 @@ DEFAULT = {
     "add_category": "rule:admin_api",
     "delete_category": "rule:admin_api",
     "get_request_statistics": "rule:admin_api",
+    "get_quotas": "rule:admin_api or project_id:%(project_id)s",
+    "update_quotas": "rule:admin_api",
 }
 #: Rules by the names of calls. One that is not here has ``default``.
 RULES = {
@@ -81,6 +83,9 @@ RULES = {
     "change_package": "modify_package",
     "delete_package": "delete_package",
     "download_package": "download_package",
+    "show_project_quotas": "get_quotas",
+    "change_project_quotas": "update_quotas",
+    "reset_project_quotas": "update_quotas",
     "list_categories": "get_category",
     "show_category": "get_category",
     "create_category": "add_category",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Row, bindparam, delete, insert, select, update
+from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import states
@@ -28,7 +28,7 @@ from vetro.environments.model import (
     new_id,
 )
 from vetro.environments.paging import ALL, Listing, Order, page
-from vetro.environments.tables import environments, sessions, tasks
+from vetro.environments.tables import environments, quotas, sessions, tasks
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -39,6 +39,7 @@ from vetro.http import (
     PayloadTooLarge,
     Principal,
 )
+from vetro.quotas import Quotas, QuotasSection
 from vetro.storage import Database, Transaction
 
 
@@ -111,6 +112,7 @@ class EnvironmentSettings:
     network_driver: str = "neutron"
     networks: dict[str, Any] | None = None
     model_limit: int = 16 * 2**20
+    quotas: QuotasSection = field(default_factory=QuotasSection)
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,21 @@ def checked_name(name: object, what: str = "Environment") -> str:
     return name
 
 
+async def _count(tx: Transaction, project_id: str, _names: Collection[str]) -> dict[str, int]:
+    """The environments of a project: those that are being destroyed are counted until they are gone."""
+    query = select(func.count()).select_from(environments)
+    found = await tx.execute(query.where(environments.c.tenant_id == project_id))
+    return {"environments": found.scalar_one()}
+
+
 class EnvironmentStore:
     """Environments, and the rows of their sessions."""
 
     def __init__(self, database: Database, settings: EnvironmentSettings) -> None:
         self.database = database
         self.settings = settings
+        limits = {"environments": settings.quotas.environments}
+        self.quotas = Quotas(quotas, limits, _count)
 
     # Rows
 
@@ -227,7 +238,7 @@ class EnvironmentStore:
         }
 
     async def create_workflow(self, principal: Principal, body: object) -> dict[str, Any]:
-        """Create an environment for flat services (§7). Errors: 400, 409."""
+        """Create an environment for flat services (§7). Errors: 400, 403, 409."""
         if not isinstance(body, dict) or "name" not in body:
             raise BadRequest("Environment name is required")
         name, id_ = checked_name(cast("dict[str, Any]", body)["name"]), new_id()
@@ -238,7 +249,7 @@ class EnvironmentStore:
         return self.view(row)
 
     async def create(self, principal: Principal, body: object) -> dict[str, Any]:
-        """Create an environment. Errors: 400, 409, 413."""
+        """Create an environment. Errors: 400, 403, 409, 413."""
         prepared = await self.prepare(principal, body)
         async with self.database.transaction() as tx:
             row = await self.insert(tx, principal, prepared)
@@ -289,8 +300,12 @@ class EnvironmentStore:
     async def insert(
         self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment
     ) -> Row[Any]:
-        """Store a new environment; its row, without the model. Errors: 409: its name is taken."""
+        """Store a new environment; its row, without the model.
+
+        Errors: 403: the project has as many as it may, 409: its name is taken.
+        """
         await self._refuse_name(tx, prepared.name, principal.project_id)
+        await self.quotas.admit(tx, principal.project_id, environments=1)
         now = self.database.clock.now()
         values = {
             "id": prepared.id,

@@ -20,6 +20,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from vetro.quotas import quota_table
 from vetro.storage import MigrationSet, SealedJson, SealedText, UtcDateTime
 
 metadata = MetaData()
@@ -42,6 +43,8 @@ environments = Table(
     Column("updated", UtcDateTime, nullable=False),
     UniqueConstraint("name", "tenant_id"),
 )
+
+quotas = quota_table("environments_quotas", metadata)
 
 sessions = Table(
     "environments_sessions",

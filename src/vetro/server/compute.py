@@ -31,6 +31,7 @@ def compute_settings(settings: Settings, **known: Any) -> ComputeSettings:
     made = compute.ComputeSettings(
         compute=settings.compute,
         dapi=settings.dapi,
+        quotas=settings.quotas,
         external=compute.ExternalNetwork(network.external_network, network.external_cidr),
         **known,
     )

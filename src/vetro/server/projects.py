@@ -6,6 +6,7 @@ from vetro import catalog, environments, messaging, repository, stacks
 from vetro.compute import ComputeService
 from vetro.http import Principal
 from vetro.identity import Names
+from vetro.quotas import ProjectQuotas
 from vetro.storage import Database, Transaction
 
 #: The user who destroys a deleted project's resources: the service, for the user who forced it.
@@ -21,11 +22,13 @@ class Holdings:
         tasks: environments.TaskStore,
         packages: catalog.Catalog,
         service: ComputeService,
+        quotas: ProjectQuotas,
     ) -> None:
         self.database = database
         self.tasks = tasks
         self.packages = packages
         self.service = service
+        self.quotas = quotas
         self.uses = environments.EnvironmentUses(database)
 
     async def names(self, tx: Transaction, project_id: str) -> Names:
@@ -53,9 +56,10 @@ class Holdings:
         await self.service.projects.remove(project_id)
 
     async def clear(self, tx: Transaction, project_id: str) -> None:
-        """Remove what ``names`` does not count: routers, templates, forms, stacks, definitions."""
+        """Remove what ``names`` does not count: routers, templates, forms, quotas, stacks, definitions."""
         await environments.forget_of_project(tx, project_id)
         await self.service.projects.clear(tx, project_id)
+        await self.quotas.forget_of_project(tx, project_id)
         await stacks.forget_of_project(tx, project_id)
         await messaging.forget_of_project(tx, project_id)
         await repository.forget_project(tx, project_id)

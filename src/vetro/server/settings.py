@@ -30,6 +30,7 @@ from vetro.identity import IdentitySection
 from vetro.messaging import MailboxSection, NotificationsSection, RabbitmqSection
 from vetro.node import NodeSection
 from vetro.openstack import OpenstackSection
+from vetro.quotas import QuotasSection
 from vetro.repository import RepositorySection
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Settings:
     api: ApiSection = field(default_factory=ApiSection)
     stats: StatsSection = field(default_factory=StatsSection)
     history: HistorySection = field(default_factory=HistorySection)
+    quotas: QuotasSection = field(default_factory=QuotasSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     notifications: NotificationsSection = field(default_factory=NotificationsSection)
     tls: TlsSection = field(default_factory=TlsSection)
@@ -188,6 +190,7 @@ _SECTIONS: dict[str, type] = {
     "api": ApiSection,
     "stats": StatsSection,
     "history": HistorySection,
+    "quotas": QuotasSection,
     "rabbitmq": RabbitmqSection,
     "notifications": NotificationsSection,
     "tls": TlsSection,
@@ -220,6 +223,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.reserve": (1, 1024),
     "api.project_requests": (0, 2**20),
     "api.project_waiting": (0, 2**20),
+    **{f"quotas.{one.name}": (-1, 2**53) for one in fields(QuotasSection)},
     "cfapi.credentials_seconds": (0.1, 600),
     "api.package_size_limit": (0.001, 10_240),
     "api.limit_param_default": (1, 10_000),

@@ -281,6 +281,7 @@ class _Up:
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
         from vetro import environments, identity, messaging, repository, stacks
         from vetro.http import discard_abandoned_uploads
+        from vetro.quotas import ProjectQuotas
         from vetro.server.packages import catalog_of
         from vetro.server.projects import Holdings
 
@@ -298,16 +299,28 @@ class _Up:
             rooms = environments.Environments(
                 database,
                 environments.EnvironmentSettings(
-                    model_limit=settings.engine.model_limit, networks=networks_of(settings)
+                    model_limit=settings.engine.model_limit,
+                    networks=networks_of(settings),
+                    quotas=settings.quotas,
                 ),
                 delegations_of(settings),
             )
             definitions = definitions_of(settings, database)
+            limited = [rooms.store.quotas]
+            if settings.openstack.stacks == "native":
+                # Heat's instances are OpenStack's, and so are their quotas.
+                limited.append(service.quotas)
+            quotas = ProjectQuotas(database, limited, lambda project: exists(project))
             known = identity.Identity(
                 database,
                 settings.identity,
-                Holdings(database, rooms.tasks, packages, service),
+                Holdings(database, rooms.tasks, packages, service, quotas),
             )
+
+            async def exists(project: str) -> bool:
+                # Keystone's projects are its own: limits may be given before it is asked for any.
+                return known.keystone is not None or await known.project(project) is not None
+
             tokens = known.authenticator()
             identity_url = settings.identity.url or f"{url}/identity/v3"
             mailboxes = messaging.Mailboxes(
@@ -328,6 +341,7 @@ class _Up:
                     policy=policy,
                     stats=settings.stats,
                     audit=self._notifying.audit(),
+                    quotas=quotas,
                     platform=platform_of(
                         settings, stacks.ComputeOffers(f"{url}/compute", self.engine.service_key)
                     ),

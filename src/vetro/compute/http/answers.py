@@ -67,6 +67,8 @@ def _open(name: str, properties: Mapping[str, object]) -> Named:
 
 
 TASK_STARTED = shape("TaskStarted", {"id": _TEXT, "vm_uuid": _TEXT}, ["vm_uuid"])
+#: Without a task when only room was held for the VM.
+VM_LEAVES = shape("VmLeaves", {"id": maybe(_TEXT), "vm_uuid": _TEXT}, ["vm_uuid"])
 JOB_STARTED = shape("JobStarted", {"job_uuid": _TEXT, "vm_uuid": _TEXT}, ["vm_uuid"])
 TASK = shape(
     "Task",
@@ -232,6 +234,7 @@ SHAPES: dict[str, Any] = {
     },
     "ServerTaskHistory": _ANYTHING,
     **dict.fromkeys(_TASKS, TASK_STARTED),
+    "VmDestroy": VM_LEAVES,
     "NodeKey": shape("NodeKey", {"server_uuid": _TEXT, "key": _TEXT}),
     "AgentNextTask": _OBJECT,
     "BootParamsGetDefault": BOOT,

@@ -42,6 +42,7 @@ from vetro.compute.wire import (
     SecurityGroup,
     Subnet,
 )
+from vetro.quotas import Quotas
 from vetro.storage import Database, Transaction
 
 LOCAL_MAC = "0a:56"  # locally administered, so that it never equals a vendor's
@@ -69,8 +70,12 @@ View = Callable[[Row[Any], Hanging], Object]
 class Fabric:
     """The networks of all projects."""
 
-    def __init__(self, database: Database, external: ExternalNetwork) -> None:
+    def __init__(
+        self, database: Database, external: ExternalNetwork, quotas: Quotas | None = None
+    ) -> None:
+        """``quotas``: how many addresses projects may have; without them any number."""
         self.database = database
+        self.quotas = quotas
         self.external = external
 
     async def prepare(self) -> None:
@@ -300,10 +305,12 @@ class Fabric:
         raise conflict(f"subnet {subnet.cidr} has no free address")
 
     async def create_floating_ip(self, uuid: str, owner: str, new: NewFloatingIp) -> None:
-        """Allocate a floating address. Errors: 404, 409 when none is left."""
+        """Allocate a floating address. Errors: 403 for the quota, 404, 409 when none is left."""
         async with self.database.transaction() as tx:
             if await self._get(tx, floating_ips, uuid) is not None:
                 return
+            if self.quotas is not None:
+                await self.quotas.admit(tx, owner, addresses=1)
             wanted = new.network_uuid or self.external.uuid
             if wanted not in (self.external.uuid, self.external.name):
                 raise not_found(f"external network {wanted} not found")

@@ -174,7 +174,7 @@ async def hold_room(
     }
     request["vm"] = {name: one for name, one in request["vm"].items() if one is not None}
     try:
-        placed = await service.placement.allocate(request)
+        placed = await service.placement.allocate(request, counted=False)
     except Fault as fault:
         raise JobFailure(f"{fault.message}: {fault.extra.get('errors')}") from fault
     if placed.server is None:

@@ -21,6 +21,7 @@ from vetro.compute.placement.index import PlacementIndex, ServerViews
 from vetro.compute.placement.reserving import Reservations
 from vetro.compute.values.faults import invalid_parameters
 from vetro.http import Fault
+from vetro.quotas import Quotas
 from vetro.storage import Database
 
 __all__ = ["Placed", "Placement", "PlacementSettings", "checked", "no_place"]
@@ -38,11 +39,15 @@ class Placement:
         servers: ServerViews,
         settings: PlacementSettings | None = None,
         metadata: MetadataSource | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
-        """``metadata`` gives the service's ``ALLOC_…`` keys; it is asked for every request."""
+        """``metadata`` gives the service's ``ALLOC_…`` keys; it is asked for every request.
+
+        ``quotas``: how much projects may have; without them any amount.
+        """
         self.database = database
         self.chooser = Chooser(database, servers, settings, metadata)
-        self.reservations = Reservations(self.chooser)
+        self.reservations = Reservations(self.chooser, quotas)
 
     @property
     def index(self) -> PlacementIndex:
@@ -55,16 +60,27 @@ class Placement:
         return self.chooser.defaults
 
     async def allocate(
-        self, body: Body, *, near: Sequence[str] = (), only: Sequence[str] = ()
+        self,
+        body: Body,
+        *,
+        near: Sequence[str] = (),
+        only: Sequence[str] = (),
+        counted: bool = True,
     ) -> Placed:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid.
 
         ``reserve`` true holds it until the VM is made or destroyed; ``reserve_seconds`` for that
         long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
-        to choose from if one of them has room, ``only``: servers to choose from alone. Errors:
+        to choose from if one of them has room, ``only``: servers to choose from alone. ``counted``
+        false: the room is for a VM that its project's quotas count already. Errors: 403 for a quota,
         500 InvalidParameters.
         """
-        body = {**body, "servers_first": list(near), "servers_only": list(only)}
+        body = {
+            **body,
+            "servers_first": list(near),
+            "servers_only": list(only),
+            "counted": counted,
+        }
         vm = cast("Body", body["vm"])
         uuid = str(vm.get("vm_uuid") or vm.get("uuid") or uuids.uuid4())
         seconds = body.get("reserve_seconds")
@@ -79,6 +95,7 @@ class Placement:
             async with self.chooser.turn:
                 async with self.database.read() as tx:
                     await self.chooser.refresh(tx)
+                    await self.reservations.check_quotas(tx, body)
                 outcome = self.chooser.choose(body, reserve=False, random=random)
                 return self.chooser.placed(outcome, uuid)
         if not UUID_ANY.match(uuid):

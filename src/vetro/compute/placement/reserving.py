@@ -24,7 +24,9 @@ from vetro.compute.allocation import Outcome, request_of
 from vetro.compute.placement.choosing import Body, Chooser, Json, Placed
 from vetro.compute.placement.index import VM_DETAILS, changes
 from vetro.compute.tables import vms
+from vetro.compute.values.project_use import cores_of
 from vetro.compute.values.records import text_of
+from vetro.quotas import Gate, QuotaExceeded, Quotas
 from vetro.storage import Transaction
 
 log = structlog.get_logger(__name__)
@@ -86,8 +88,9 @@ class _Choice:
 class Reservations:
     """Room held by this service process."""
 
-    def __init__(self, chooser: Chooser) -> None:
+    def __init__(self, chooser: Chooser, quotas: Quotas | None = None) -> None:
         self.chooser = chooser
+        self.quotas = quotas
         self.database = chooser.database
         self._waiting: list[_Asked] = []
         self._worker: asyncio.Task[None] | None = None
@@ -98,7 +101,8 @@ class Reservations:
         """Choose a server and hold the room under the VM's uuid, for a time or until its creation.
 
         A VM that has its place keeps it. A caller who is cancelled before the room is written holds
-        nothing; later, asking again gives the same place. Errors: 500 InvalidParameters, storage's.
+        nothing; later, asking again gives the same place. Errors: 403 for a quota, 500
+        InvalidParameters, storage's.
         """
         loop = asyncio.get_running_loop()
         asked = _Asked(body, uuid, until, random, loop.create_future())
@@ -145,6 +149,11 @@ class Reservations:
                 await self.chooser.refresh(tx)
                 hosts_of = self.chooser.index.fleet.hosts_of
                 known = await self._homes(tx, [one.uuid for one in asked if hosts_of(one.uuid)])
+                # Nobody waits for a choice that a quota would refuse; `_write` decides.
+                new = [one for one in asked if one.uuid not in known]
+                gate = await self._gate(tx, new, waiting=False)
+                for one in new:
+                    _admitted(gate, one)
             choices, later = await self._choose(asked, known)
         if choices:
             later += await self._write(choices)
@@ -206,13 +215,14 @@ class Reservations:
                     await tx.execute(_SHARED, {"number": LOCK})
                 await tx.exclude(*(f"vm {one.asked.uuid}" for one in choices))
                 known = await self._homes(tx, [one.asked.uuid for one in choices])
+                gate = await self._gate(tx, [one.asked for one in choices])
                 before = await self._stamps(tx, choices)
                 good = [
                     one
                     for one in choices
                     if one.asked.uuid not in known
                     and before.get(one.server) == one.stamp
-                    and not one.asked.answer.done()
+                    and _admitted(gate, one.asked)
                 ]
                 after: dict[str, int] = {}
                 if good:
@@ -258,6 +268,7 @@ class Reservations:
             known = await self._homes(tx, [one.uuid])
             if known:
                 return known[one.uuid]
+            (await self._gate(tx, [one])).admit(*_asks(one.body))
             while True:
                 await chooser.refresh(tx)
                 outcome: Outcome = one.context.run(
@@ -273,6 +284,21 @@ class Reservations:
                     await tx.execute(_HOLD, [row])
                     return placed
                 index.doubt()
+
+    async def check_quotas(self, tx: Transaction, body: Body) -> None:
+        """Refuse a request that would exceed a quota; nothing is held. Errors: 403."""
+        if self.quotas is not None:
+            owner, asks = _asks(body)
+            (await self.quotas.gate(tx, [owner], waiting=False)).admit(owner, asks)
+
+    async def _gate(
+        self, tx: Transaction, asked: Iterable[_Asked], *, waiting: bool = True
+    ) -> Gate:
+        """What the projects of these requests may still take."""
+        if self.quotas is None:
+            return Gate()
+        owners = {_asks(one.body)[0] for one in asked}
+        return await self.quotas.gate(tx, owners, waiting=waiting)
 
     async def _stamps(self, tx: Transaction, chosen: Iterable[_Choice | str]) -> dict[str, int]:
         """The stamps of servers, locked until the transaction ends."""
@@ -316,6 +342,7 @@ class Reservations:
             "cpu_cap": demand.cpu,
             "vm": details,
             "created": self.database.clock.now(),
+            "counted": bool(one.body.get("counted", True)),
         }
 
     async def _drop_overdue(self) -> None:
@@ -334,6 +361,27 @@ class Reservations:
             await tx.execute(delete(vms).where(vms.c.uuid.in_(ended)))
         for uuid in overdue:
             index.reserved_until.pop(uuid, None)
+
+
+def _asks(body: Body) -> tuple[str, dict[str, int]]:
+    """The project of a request, and what it asks for of the resources that quotas limit."""
+    demand = request_of(cast("Body", body["vm"]), cast("Body | None", body.get("package")))
+    if isinstance(demand, tuple) or not body.get("counted", True):
+        return "", {}  # what is wrong with it is said when a server is chosen
+    asks = {"instances": 1, "cores": cores_of(demand.cpu), "memory": demand.memory}
+    return demand.owner_uuid, asks
+
+
+def _admitted(gate: Gate, one: _Asked) -> bool:
+    """Whether a request that still waits is within its project's quotas; else its caller is told."""
+    if one.answer.done():
+        return False
+    try:
+        gate.admit(*_asks(one.body))
+    except QuotaExceeded as error:
+        one.fail(error)
+        return False
+    return True
 
 
 def _is_outage(error: Exception) -> bool:

@@ -22,9 +22,12 @@ from vetro.compute.values.faults import (
     task_failed,
 )
 from vetro.compute.values.parameters import UUID
+from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import mapping, text_of, whole
+from vetro.compute.vms.image_holders import ImageHolders
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
+from vetro.quotas import Quotas
 from vetro.storage import Database, Transaction
 
 Body = dict[str, Any]
@@ -47,9 +50,6 @@ _CHANGING = (
 #: Two creations of one uuid are the same request if these are equal.
 _SAME = ("image_uuid", "owner_uuid", "brand")
 HVM_BRANDS = ("kvm", "bhyve")
-#: How many nodes a node is told that may have an image, and of how many images that is remembered.
-PEERS = 3
-REMEMBERED_IMAGES = 1000
 
 
 class Machines:
@@ -61,14 +61,14 @@ class Machines:
         servers: ServerStore,
         work: NodeTasks,
         networks: NetworkReconciler,
+        quotas: Quotas,
     ) -> None:
         self.database = database
+        self.quotas = quotas
         self.servers = servers
         self.work = work
         self.networks = networks
-        # Servers that last created a VM of an image: they are asked for its file first. Only a
-        # hint.
-        self._holders: dict[str, list[str]] = {}
+        self._holders = ImageHolders()
         work.before("machine_create", self._prepare)
         work.after("machine_create", self._created)
         work.after("machine_destroy", self._destroyed)
@@ -95,7 +95,7 @@ class Machines:
         """Create a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
 
         For a VM that exists or is being created, returns the same answer and creates nothing.
-        Errors: 404 for a port, 409.
+        Errors: 403 for a quota, 404 for a port, 409.
         """
         server_uuid = agent.server_uuid
         uuid = str(body.get("uuid") or uuids.uuid4()).lower()
@@ -125,7 +125,7 @@ class Machines:
                 )  # fmt: skip
             else:
                 await self._keep(tx, server_uuid, uuid, payload, known)
-                peers = await self._peers(tx, payload, server_uuid)
+                peers = await self._holders.peers(tx, _image_of(payload), server_uuid)
                 params = {**payload, "imgapiPeers": peers} if peers else payload
                 await self.work.store(
                     tx, id_, agent, "machine_create", params, vm_uuid=uuid,
@@ -134,27 +134,6 @@ class Machines:
                 )  # fmt: skip
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
-
-    async def _peers(self, tx: Transaction, payload: Body, server_uuid: str) -> list[str]:
-        """Where other nodes serve the file of the image a VM is made of."""
-        holders = [one for one in self._holders.get(_image_of(payload), []) if one != server_uuid]
-        if not holders:
-            return []
-        found = await tx.execute(
-            select(servers.c.agent_url).where(
-                servers.c.uuid.in_(holders), servers.c.status == "running"
-            )
-        )
-        return [row.agent_url for row in found if row.agent_url]
-
-    def _holds(self, payload: Body, server_uuid: str) -> None:
-        image = _image_of(payload)
-        if not image:
-            return
-        others = [one for one in self._holders.pop(image, []) if one != server_uuid]
-        self._holders[image] = [server_uuid, *others][:PEERS]
-        if len(self._holders) > REMEMBERED_IMAGES:
-            del self._holders[next(iter(self._holders))]
 
     async def _creation(self, tx: Transaction, uuid: str) -> str | None:
         """The VM's creation that is in progress."""
@@ -185,6 +164,7 @@ class Machines:
             },
             "payload": payload,
         }
+        await admit_vm(self.quotas, tx, values, known)
         if known is None:
             now = self.database.clock.now()
             await tx.execute(insert(vms).values(uuid=uuid, created=now, **values))
@@ -208,7 +188,7 @@ class Machines:
         change: Body = {"state": text_of(made.get("state"), 20) or "running" if good else "failed"}
         if good:
             change["vm"] = made
-            self._holds(made or end.params, end.server_uuid)
+            self._holders.add(_image_of(made or end.params), end.server_uuid)
         async with self.database.transaction() as tx:
             if not good:
                 change["vm"] = await self._with_failure(tx, end)

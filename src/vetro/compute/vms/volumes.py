@@ -23,6 +23,7 @@ from vetro.compute.vms.volume_views import copy_view, volume_view
 from vetro.compute.wire import HVM_BRANDS, NewVolume, Offer, Volume, VolumeCopy, VolumeSource
 from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import Fault
+from vetro.quotas import Quotas
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
@@ -46,9 +47,15 @@ class Volumes:
     """The volumes of all projects, their snapshots and backups. ``directory``: files of backups."""
 
     def __init__(
-        self, database: Database, store: ServerStore, work: NodeTasks, directory: Path
+        self,
+        database: Database,
+        store: ServerStore,
+        work: NodeTasks,
+        directory: Path,
+        quotas: Quotas,
     ) -> None:
         self.database = database
+        self.quotas = quotas
         self.servers = store
         self.work = work
         self.directory = directory
@@ -113,7 +120,8 @@ class Volumes:
     # Volumes
 
     async def create(self, uuid: str, owner: str, new: NewVolume, project: str | None) -> Volume:
-        """Make a volume; one of a volume or of a snapshot is copied at once. Errors: 404, 409."""
+        """Make a volume; one of a volume or of a snapshot is copied at once. Errors: 403 for
+        the quota, 404, 409."""
         async with self.database.read() as tx:
             known = (await tx.execute(select(volumes).where(volumes.c.uuid == uuid))).first()
         if known is not None:
@@ -140,6 +148,7 @@ class Volumes:
         async with self.database.transaction() as tx:
             await tx.exclude(f"volume {uuid}")
             if (await tx.execute(select(volumes).where(volumes.c.uuid == uuid))).first() is None:
+                await self.quotas.admit(tx, owner, volumes=1, disk=size)
                 await tx.execute(insert(volumes).values(uuid=uuid, size_gib=size, **values))
         return await self._made(await self.find(uuid, None))
 
@@ -186,7 +195,7 @@ class Volumes:
         await self._task(server, "volume_create", params)
 
     async def change(self, row: Row[Any], values: Record) -> Volume:
-        """Another name, a larger size. Errors: 409 to shrink it."""
+        """Another name, a larger size. Errors: 403 for the quota, 409 to shrink it."""
         size = values.pop("size", None)
         if size is not None:
             _refuse_lost(row)
@@ -198,6 +207,8 @@ class Volumes:
                 )
             if row.format == BOOT:
                 raise conflict(f"volume {row.uuid} is a root disk: resize its VM instead")
+            async with self.database.transaction() as tx:
+                await self.quotas.admit(tx, row.owner_uuid, disk=size - row.size_gib)
             if row.server_uuid:
                 await self._task(
                     row.server_uuid,

@@ -1,0 +1,176 @@
+"""Quotas of instances, addresses and volumes: enforced where they are given out."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from vetro.compute.values.records import DISK_KEYS
+from vetro.compute.work.agents import NodeTaskError
+from vetro.quotas import QuotasSection
+from vetro.storage import ManualClock
+
+PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
+NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
+IMAGE = "11111111-2222-4333-8444-555555555555"
+GIB = 2**30
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """Time that stands still: however slow a machine is, nodes stay alive."""
+    return ManualClock()
+
+
+async def room(world: Any) -> None:
+    """Let the node have room for VMs."""
+    await world.server(NODE, **{"VM Brands": ["lx"]})
+    sample = {
+        "vms": {},
+        "meminfo": {"total_bytes": 64 * GIB, "availrmem_bytes": 64 * GIB},
+        "diskinfo": {**dict.fromkeys(DISK_KEYS, 0), "pool_size_bytes": 1000 * GIB},
+    }
+    path = f"/servers/{NODE}/events/status"
+    await world.ok("POST", path, sample, token="", headers=world.key_of(NODE))
+
+
+async def limit(world: Any, **amounts: int) -> None:
+    """Give the project limits."""
+    async with world.database.transaction() as tx:
+        await world.service.quotas.change(tx, PROJECT, amounts)
+
+
+async def used(world: Any) -> dict[str, int]:
+    """What the project has."""
+    async with world.database.read() as tx:
+        return {
+            name: one.used for name, one in (await world.service.quotas.usage(tx, PROJECT)).items()
+        }
+
+
+def asked(memory: int = 256, cpu: int = 150, **more: Any) -> dict[str, Any]:
+    """A reservation for a VM of the project."""
+    vm = {
+        "vm_uuid": str(uuid.uuid4()), "owner_uuid": PROJECT, "ram": memory, "cpu_cap": cpu,
+        "brand": "lx", "quota": 1,
+    }  # fmt: skip
+    return {"vm": vm, "image": {}, "nic_tags": [], "reserve": True, **more}
+
+
+async def allocate(world: Any, bodies: Iterable[Any]) -> list[Any]:
+    """The answers to requests that are sent at once."""
+    return await asyncio.gather(*(world.call("POST", "/allocate", one) for one in bodies))
+
+
+async def test_the_allocator_refuses_what_a_project_may_not_have(any_world: Any) -> None:
+    """Instances, whole cores and memory; an answer that holds nothing is refused too."""
+    world = any_world
+    await room(world)
+    await limit(world, instances=3, cores=5, memory=1024)
+    first = asked()
+    await world.ok("POST", "/allocate", first)
+    assert await used(world) == {
+        "instances": 1, "cores": 2, "memory": 256, "addresses": 0, "volumes": 0, "disk": 0,
+    }  # fmt: skip
+    assert (await world.ok("POST", "/allocate", first))["server"]["uuid"] == NODE
+    for body, said in (
+        (asked(memory=800), "Quota exceeded for memory: 256 of 1024 MiB used, 800 more requested"),
+        (asked(cpu=301), "Quota exceeded for cores: 2 of 5 used, 4 more requested"),
+        (asked(memory=800, reserve=False), "Quota exceeded for memory: 256 of 1024"),
+    ):
+        status, code, message = await world.refused("POST", "/allocate", body)
+        assert (status, code) == (403, "QuotaExceeded")
+        assert said in message
+    other = asked(memory=4096)
+    other["vm"]["owner_uuid"] = PROJECT[::-1]
+    await world.ok("POST", "/allocate", other)
+    await limit(world, instances=1)
+    refused = (await world.call("POST", "/allocate", asked(memory=1))).json()
+    assert refused["quota"] == {"resource": "instances", "used": 1, "asked": 1, "limit": 1}
+
+
+async def test_many_at_once_get_what_there_is(make_world: Any) -> None:
+    """Two services allocate side by side: together they hand out no more than the quota."""
+    clock = ManualClock()
+    one, two = [await make_world(clock=clock, quotas=QuotasSection(instances=5)) for _ in range(2)]
+    await room(one)
+    answers = await asyncio.gather(
+        allocate(one, [asked() for _ in range(8)]), allocate(two, [asked() for _ in range(8)])
+    )
+    statuses = sorted(answer.status for every in answers for answer in every)
+    assert statuses == [200] * 5 + [403] * 11
+    assert (await used(one))["instances"] == 5
+
+
+async def test_what_ends_is_given_back(any_world: Any) -> None:
+    """A destroyed VM, a reservation that is dropped, and a VM that could not be made hold nothing."""
+    world = any_world
+    await room(world)
+    await limit(world, instances=1)
+    reserved = asked()
+    await world.ok("POST", "/allocate", reserved)
+    path = f"/servers/{NODE}/vms/{reserved['vm']['vm_uuid']}"
+    await world.ok("DELETE", path)
+    made = await world.vm()
+    assert (await world.call("POST", "/allocate", asked())).status == 403
+    gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{made}")
+    await world.ended(gone["id"])
+    world.nodes.answers["machine_create"] = NodeTaskError("no room for it", {})
+    body = {
+        "uuid": str(uuid.uuid4()), "image_uuid": IMAGE, "brand": "lx", "owner_uuid": PROJECT,
+        "max_physical_memory": 256, "quota": 1,
+    }  # fmt: skip
+    failed = await world.ok("POST", f"/servers/{NODE}/vms", body)
+    assert (await world.ended(failed["id"]))["status"] != "complete"
+    assert (await used(world))["instances"] == 0
+    world.nodes.answers.clear()
+    await world.vm()
+    status, code, _ = await world.refused("POST", f"/servers/{NODE}/vms", body)
+    assert (status, code) == (403, "QuotaExceeded")
+
+
+async def test_a_vm_may_not_become_larger_than_what_was_reserved_for_it(any_world: Any) -> None:
+    """Its creation is admitted with what it holds already: the rest must be within the quota."""
+    world = any_world
+    await room(world)
+    await world.image()
+    await limit(world, memory=512)
+    reserved = asked(memory=256)
+    await world.ok("POST", "/allocate", reserved)
+    body = {
+        "uuid": reserved["vm"]["vm_uuid"], "image_uuid": IMAGE, "brand": "lx",
+        "owner_uuid": PROJECT, "max_physical_memory": 1024, "quota": 1,
+    }  # fmt: skip
+    _, _, message = await world.refused("POST", f"/servers/{NODE}/vms", body)
+    assert "256 of 512 MiB used, 768 more requested" in message
+    assert await world.vm(uuid=body["uuid"], max_physical_memory=512) == body["uuid"]
+
+
+async def test_addresses_and_volumes_have_quotas(any_world: Any) -> None:
+    """Floating addresses by number, volumes by number and size; another try once one is removed."""
+    world = any_world
+    await limit(world, addresses=1, volumes=2, disk=10)
+    many = await asyncio.gather(
+        *(world.call("POST", "/floating-ips", {}, token="user") for _ in range(3))
+    )
+    assert sorted(one.status for one in many)[1:] == [403, 403]
+    address = next(one.json() for one in many if one.status < 300)
+    await world.call("DELETE", f"/floating-ips/{address['uuid']}", token="user")
+    await world.ok("POST", "/floating-ips", {}, token="user")
+    volume = await world.ok("POST", "/volumes", {"size": 6}, token="user")
+    for call in (
+        ("POST", "/volumes", {"size": 5}),
+        ("PUT", f"/volumes/{volume['uuid']}", {"size": 11}),
+    ):
+        status, _, message = await world.refused(*call, token="user")
+        assert status == 403
+        assert message.startswith("Quota exceeded for disk: 6 of 10 GiB used, 5 more requested")
+    await world.ok("PUT", f"/volumes/{volume['uuid']}", {"size": 9}, token="user")
+    await world.ok("POST", "/volumes", {"size": 1}, token="user")
+    assert (await world.refused("POST", "/volumes", {"size": 1}, token="user"))[2].startswith(
+        "Quota exceeded for volumes: 2 of 2 used"
+    )
