@@ -1,5 +1,6 @@
 """Package directories made for a test, and the command run in this process."""
 
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,3 +67,21 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
     made = Shelf(tmp_path / "repository")
     yield made
     made.close()
+
+
+@pytest.fixture
+def install_plugin(tmp_path, monkeypatch):
+    """`install_plugin(code, *entries)`: a distribution that names native classes, for this test."""
+
+    def install(code, *entries):
+        site = tmp_path / "site"
+        (site / "acme-1.0.dist-info").mkdir(parents=True)
+        lines = ["[io.murano.extensions]", *entries]
+        (site / "acme-1.0.dist-info" / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        (site / "acme-1.0.dist-info" / "METADATA").write_text("Name: acme\nVersion: 1.0\n")
+        (site / "acme_natives.py").write_text(textwrap.dedent(code))
+        monkeypatch.syspath_prepend(site)
+        monkeypatch.delitem(sys.modules, "acme_natives", raising=False)
+
+    yield install
+    sys.modules.pop("acme_natives", None)

@@ -224,6 +224,40 @@ def test_required_packages_are_found_beside_and_in_libraries(invoke, make_packag
     assert code == 0, text
 
 
+def test_native_classes_of_plugins_are_there(invoke, make_package, install_plugin):
+    """`run`, `test` and `check` know the native classes of installed distributions, as engines do; one
+    that cannot be loaded is a warning."""
+    code = """\
+        class Till:
+            @staticmethod
+            def currency() -> str:
+                return "EUR"
+        """
+    install_plugin(code, "acme.Till = acme_natives:Till", "acme.Gone = acme_natives:Gone")
+    tests = """\
+        Namespaces: {=: p, test: io.murano.test, acme: acme}
+        Name: ATest
+        Extends: test:TestFixture
+        Methods:
+          testIt:
+            Body: $.assertEqual(EUR, acme:Till.currency())
+          currency:
+            Usage: Static
+            Body: {Return: !yaql "acme:Till.currency()"}
+        """
+    package = make_package("p", {"Classes/T.yaml": tests})
+    code, text = invoke("run", package, "--class", "p.ATest", "--method", "currency")
+    assert code == 0, text
+    assert '"result": "EUR"' in text
+    assert "Warning: native class acme.Gone of acme_natives:Gone is not available: " in text
+    code, text = invoke("test", package)
+    assert code == 0, text
+    assert "Executed 1 test" in text
+    code, text = invoke("check", package)
+    assert code == 0, text
+    assert "acme:Till" not in text
+
+
 def test_a_package_that_cannot_be_opened_says_so(invoke, tmp_path):
     """A directory without a manifest is one line and a hint."""
     code, text = invoke("test", tmp_path)

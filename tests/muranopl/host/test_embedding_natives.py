@@ -223,8 +223,37 @@ def test_plugins_are_entry_points(monkeypatch):
     doubled = [importlib.metadata.EntryPoint("p.Two", "till_plugin:Till", group)] * 2
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point, *doubled])
     runtime = Runtime()
-    runtime.add_package(loose_package("p", "Name: A\n"))
+    text = """
+Namespaces: {p: p}
+Name: A
+Methods:
+  currency:
+    Usage: Static
+    Body: {Return: !yaql "p:Till.currency()"}
+"""
+    runtime.add_package(loose_package("another", text))
     assert runtime.load_plugins() == ["p.Till"]
     assert prepared == [1]
+    with runtime.session() as session:
+        assert session.call("p.Till", "currency") == "EUR"
+        assert session.call("another.A", "currency") == "EUR"
+
+
+def test_a_broken_plugin_keeps_no_other_away(monkeypatch):
+    """What is wrong is raised with the names of the classes, after the others were added."""
+    module = types.ModuleType("till_plugin")
+    module.Till = Till
+    monkeypatch.setitem(sys.modules, "till_plugin", module)
+    group = "io.murano.extensions"
+    points = [
+        importlib.metadata.EntryPoint(f"p.{name}", f"till_plugin:{name}", group)
+        for name in ("Absent", "Till")
+    ]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    runtime = Runtime()
+    with pytest.raises(ExceptionGroup) as raised:
+        runtime.load_plugins()
+    (error,) = raised.value.exceptions
+    assert error.__notes__ == ["native class p.Absent of till_plugin:Absent"]
     with runtime.session() as session:
         assert session.call("p.Till", "currency") == "EUR"

@@ -225,7 +225,7 @@ def _find(
     *,
     library: bool,
 ) -> list[Finding]:
-    from vetro.cli.offline.world import SearchPath, library_directory
+    from vetro.cli.offline.world import SearchPath, library_directory, load_plugins
     from vetro.muranopl import Runtime, enable_testing
     from vetro.packages import check as check_package
     from vetro.packages import open_package
@@ -238,6 +238,7 @@ def _find(
     directories = SearchPath([*libraries, path.resolve().parent, library_directory()])
     runtime.resolver = FirstOf([directories, *([catalog] if catalog else [])])
     enable_testing(runtime)
+    load_plugins(runtime)
     # The class library is checked on its own, everything else on top of it.
     if library and path.resolve().name not in ("io.murano", "io.murano.zip"):
         runtime.add_package(open_package(library_directory() / "io.murano"))

@@ -12,10 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from vetro.cli.terminal.output import fail, remarks_to_stderr
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from vetro.packages import Package
 
 _CORE = "io.murano"
+_PLUGINS = b"[io.murano.extensions]"
 _MENTIONS_CORE = re.compile(r"\bio\.murano\b")
 
 
@@ -117,6 +121,35 @@ def mentions_core(package: Package) -> bool:
     return any(_MENTIONS_CORE.search(package.read_class(file)) for file in files)
 
 
+def load_plugins(runtime: Runtime) -> None:
+    """Add the native classes of installed distributions, as an engine does.
+
+    What cannot be loaded is said on standard error: only the packages that use it fail.
+    """
+    if not _names_native_classes():
+        return
+    from vetro.packages import is_enabled
+
+    try:
+        runtime.load_plugins(is_enabled=is_enabled)
+    except ExceptionGroup as group:
+        for error in group.exceptions:
+            notes = ", ".join(getattr(error, "__notes__", ()))
+            said = f"{type(error).__name__}: {error}"
+            click.echo(f"Warning: {notes} is not available: {said}", err=True)
+
+
+def _names_native_classes() -> bool:
+    """Whether any installed distribution does. Asking the standard library takes 60 ms, its import
+    included, and hardly anybody has one; looking at the files takes two."""
+    for directory in dict.fromkeys(sys.path):
+        for file in Path(directory).glob("*.*-info/entry_points.txt"):
+            with contextlib.suppress(OSError):
+                if _PLUGINS in file.read_bytes():
+                    return True
+    return False
+
+
 @dataclass
 class World:
     """A runtime with packages, and what its sessions need."""
@@ -191,6 +224,7 @@ def open_world(
         enable_testing(runtime)
     if needed and not any(package.full_name == _CORE for package in opened):
         runtime.add_package(open_package(library_directory() / _CORE))
+    load_plugins(runtime)
     packages = [runtime.add_package(package) for package in opened]
     roots = {package.full_name: path for package, path in zip(opened, paths, strict=True)}
     return World(runtime, packages, roots, needed)

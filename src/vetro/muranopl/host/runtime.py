@@ -187,8 +187,12 @@ class Runtime:
     ) -> list[str]:
         """Add the native classes of installed distributions; returns their names (section 25).
 
-        An entry point's name is the class name. Names used by several distributions are skipped.
+        An entry point's name is the class name; as a class of the core library it is known to every
+        package. Names used by several distributions are skipped.
         ``is_enabled``: whether those of a distribution may be loaded.
+
+        Raises: ExceptionGroup of what plug-ins raised, each with a note that names the class; the
+        others are added nevertheless.
         """
         from importlib.metadata import EntryPoint, entry_points
 
@@ -199,18 +203,25 @@ class Runtime:
             found.setdefault(entry.name, []).append(entry)
         added: list[str] = []
         prepared: set[str] = set()
+        failed: list[Exception] = []
         for name, entries in sorted(found.items()):
             if len(entries) > 1:
                 continue
             entry = entries[0]
-            loaded = entry.load()
-            module = importlib.import_module(entry.module)
-            prepare = getattr(module, "init_plugin", None)
-            if prepare is not None and entry.module not in prepared:
-                prepare()
-                prepared.add(entry.module)
-            self.add_native_class(name, loaded, package=name.rpartition(".")[0])
-            added.append(name)
+            try:
+                loaded = entry.load()
+                prepare = getattr(importlib.import_module(entry.module), "init_plugin", None)
+                if prepare is not None and entry.module not in prepared:
+                    prepare()
+                    prepared.add(entry.module)
+                self.add_native_class(name, loaded)
+            except Exception as error:  # noqa: BLE001 - code of others; raised below
+                error.add_note(f"native class {name} of {entry.value}")
+                failed.append(error)
+            else:
+                added.append(name)
+        if failed:
+            raise ExceptionGroup("native classes of plug-ins cannot be loaded", failed)
         return added
 
     # -- libraries -----------------------------------------------------------------------------
