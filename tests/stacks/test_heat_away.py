@@ -97,7 +97,7 @@ async def session(heat: Heat) -> AsyncIterator[Session]:
 def stacks(session: Session) -> HeatStacks:
     """The back end; three seconds without an answer are too many."""
     patience = Patience(3.0, first_pause=0.01)
-    return HeatStacks(session, HeatSettings(patience=patience, first_look=0.01), token="the-users")
+    return HeatStacks(session, HeatSettings(patience=patience, first_pause=0.01), token="the-users")
 
 
 @pytest.mark.parametrize("shown_late", [False, True])
@@ -190,7 +190,7 @@ async def test_an_operation_that_heat_does_not_end(
 
     def create() -> Answer:
         heat.status = "CREATE_IN_PROGRESS"
-        return 201, None
+        return 201, {"stack": {"id": "1"}}
 
     heat.answer(f"POST {STACKS}", create)
     heat.answer(f"GET {STACKS}/s/1/events", events)
@@ -216,6 +216,21 @@ async def test_stacks_are_made_with_the_users_own_token(heat: Heat, stacks: Heat
     heat.answer(f"POST {STACKS}", lambda: (401, {"error": {"message": "Authentication required"}}))
     with pytest.raises(StackError, match="token of who deploys.*Deploy again"):
         await stacks.create("p", "s", TEMPLATE)
+
+
+async def test_a_token_that_ends_while_heat_works_with_it(heat: Heat, stacks: HeatStacks) -> None:
+    """What Heat could not make with the user's token is made with the session's: one whole creation."""
+    event = {"id": "2", "event_time": "2026-01-01T00:00:00Z", "resource_name": "a"}
+    failed = {"resource_status": "CREATE_FAILED", "resource_status_reason": "a: 401-Unauthorized"}
+
+    def create() -> Answer:
+        heat.status = "CREATE_FAILED"
+        heat.first(f"GET {STACKS}/s/1/events", (200, {"events": [event | failed]}))
+        return 201, {"stack": {"id": "1"}}
+
+    heat.answer(f"POST {STACKS}", create)
+    made = await stacks.create("p", "s", TEMPLATE)
+    assert (made.status, heat.asked(f"PUT {STACKS}/s/1")) == (StackStatus.CREATE_COMPLETE, 1)
 
 
 async def test_a_keystone_that_is_away_is_waited_for(heat: Heat, stacks: HeatStacks) -> None:

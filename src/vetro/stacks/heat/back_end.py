@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
+
+import structlog
 
 from vetro.openstack import RequestRefused, ServiceAway, Session
 from vetro.stacks.errors import StackBusy, StackError, StackNotFound, TemplateError
@@ -29,8 +32,13 @@ Json = Any
 T = TypeVar("T")
 #: Heat bounds an operation itself, to the minute; this much later it is given up.
 GRACE_SECONDS = 90.0
+#: An operation is noticed to have ended so much later, at most, as a share of the time it took.
+PAUSE_SHARE = 0.15
 SERVERS = ("OS::Nova::Server", "AWS::EC2::Instance")
 _LOST = ("", "ERROR", "SHUTOFF", "DELETED", "SOFT_DELETED")
+#: What resources fail with when the token that Heat works with is not valid any more.
+_ENDED = re.compile(r"\b401\b|unauthorized|requires authentication", re.IGNORECASE)
+log = structlog.get_logger(__name__)
 _KINDS = {
     "added": ChangeKind.CREATE,
     "updated": ChangeKind.UPDATE,
@@ -46,9 +54,9 @@ class HeatSettings:
 
     patience: Patience = field(default_factory=Patience)
     """With services that give no usable answer."""
-    first_look: float = 0.15
+    first_pause: float = 0.1
     longest_pause: float = 2.0
-    """Between two looks at an operation; it grows to this."""
+    """Between two looks at an operation: it grows from the one to the other with the time that has passed."""
 
 
 class HeatStacks:
@@ -116,7 +124,16 @@ class HeatStacks:
         body = _body(template, parameters, files, environment, tags, rollback, timeout)
         operation = _Operation(self._client, self._settings, name, progress, timeout)
         await operation.begin_create({**body, "stack_name": name}, self._token)
-        return await self._settled(operation, project_id)
+        made = await self._settled(operation, project_id, body)
+        if not (self._token and made.failure and _ENDED.search(made.failure.text)):
+            return made
+        # Heat works with the token that it was given, and that has been revoked, or is too old by now.
+        log.warning("stack_gone_on_with", stack=name, reason=made.reason)
+        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        await operation.begin_update(body)
+        changed = await self._settled(operation, project_id, body)
+        whole = changed.status is StackStatus.UPDATE_COMPLETE
+        return replace(changed, status=StackStatus.CREATE_COMPLETE) if whole else changed
 
     async def update(
         self,
@@ -141,7 +158,7 @@ class HeatStacks:
             return replace(found, status=StackStatus.UPDATE_COMPLETE)
         operation = _Operation(self._client, self._settings, name, progress, timeout)
         await operation.begin_update(body)
-        return await self._settled(operation, project_id)
+        return await self._settled(operation, project_id, body)
 
     async def delete(
         self, project_id: str, name: str, *, progress: ProgressCallback | None = None
@@ -180,14 +197,18 @@ class HeatStacks:
             raise refusal(error, name) from error
         return StackPlan(shown is not None, changes)
 
-    async def _settled(self, operation: _Operation, project_id: str) -> Stack:
+    async def _settled(
+        self, operation: _Operation, project_id: str, body: Mapping[str, Json]
+    ) -> Stack:
         shown = await operation.settle()
         if shown is None:
             raise StackError(
                 f"The stack {operation.name} was deleted at Heat by somebody else while it was worked on;"
                 " deploy again to make it anew"
             )
-        shown = await self._client.show(place_of(shown), outputs=True) or shown
+        template = body["template"]
+        if template.get("outputs") or template.get("Outputs"):
+            shown = await self._client.show(place_of(shown), outputs=True) or shown
         if not status_failed(shown):
             return snapshot(shown, project_id)
         return snapshot(shown, project_id, failure=failure_of(operation.events, shown))
@@ -225,6 +246,7 @@ class _Operation:
         self._stack_id = ""
         self._seen: set[str] = set()
         self._before: Json = None
+        self._working = Progress()
 
     async def begin_create(self, body: Mapping[str, Json], token: str) -> None:
         """Ask Heat for the stack. Errors: `TemplateError`, `StackBusy`, `StackError`."""
@@ -238,7 +260,8 @@ class _Operation:
                 return
             asked = True
             try:
-                await self._refusable(self.client.create(body, token))
+                made = await self._refusable(self.client.create(body, token))
+                self._place, self._stack_id = made
             except StackBusy:
                 if await self.client.show(self.name) is not None:
                     if again:
@@ -248,7 +271,8 @@ class _Operation:
                 raise ServiceAway("Heat", self.name, "a stack of this name is going") from None
 
         await self._insist(ask)
-        await self._remember(events=False)
+        if not self._place:
+            await self._remember(events=False)
 
     async def begin_update(self, body: Mapping[str, Json]) -> None:
         """Ask Heat for the change. Errors: `StackNotFound` and those of a creation."""
@@ -268,36 +292,39 @@ class _Operation:
 
     async def settle(self) -> dict[str, Json] | None:
         """Watch until Heat has ended; the stack, ``None`` when it is gone."""
-        working = Progress()
-        pause = self.settings.first_look
-        began = False
+        began, since = False, time.monotonic()
         while True:
-            shown = await self._look()
+            shown = await self.client.show(self._place)
             if shown is None:
                 return None
-            new = [one for one in self._latest if one["id"] not in self._seen]
-            self._seen |= {one["id"] for one in new}
-            self.events += new
-            working.see(new, self._stack_id)
             running = str(shown["stack_status"]).endswith("_IN_PROGRESS")
-            own = any(one.get("physical_resource_id") == self._stack_id for one in new)
-            began = began or running or own or shown.get("updated_time") != self._before
-            if began and not running:
-                return shown
-            self._say(working.text)
-            if self._ends is not None and time.monotonic() > self._ends:
+            began = began or running or shown.get("updated_time") != self._before
+            if not running:
+                if not began or status_failed(shown):
+                    # The state came first: its last event is among those that are read.
+                    began = await self._read_events() or began
+                if began:
+                    return shown
+            now = time.monotonic()
+            if self._ends is not None and now > self._ends:
                 raise StackError(
                     f"Heat has not ended its work on the stack {self.name} in time"
-                    f" ({shown['stack_status']}; {working.text})"
+                    f" ({shown['stack_status']}; {self._working.text})"
                 )
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.3, self.settings.longest_pause)
+            pause = max((now - since) * PAUSE_SHARE, self.settings.first_pause)
+            pause = min(pause, self.settings.longest_pause)
+            own, _ = await asyncio.gather(self._read_events(), asyncio.sleep(pause))
+            began = began or own
+            self._say(self._working.text)
 
-    async def _look(self) -> dict[str, Json] | None:
-        # The state first: its last event is then among those that are read.
-        shown = await self.client.show(self._place)
-        self._latest = [] if shown is None else await self.client.events(self._place)
-        return shown
+    async def _read_events(self) -> bool:
+        """Take in what is new; whether the stack itself is among it."""
+        events = await self.client.events(self._place)
+        new = [one for one in events if one["id"] not in self._seen]
+        self._seen |= {one["id"] for one in new}
+        self.events += new
+        self._working.see(new, self._stack_id)
+        return any(one.get("physical_resource_id") == self._stack_id for one in new)
 
     async def _remember(self, *, events: bool) -> None:
         shown = await self.client.show(self.name)

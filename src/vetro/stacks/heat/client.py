@@ -76,10 +76,13 @@ class HeatClient:
             ),
         )
 
-    async def create(self, body: Mapping[str, Json], token: str = "") -> None:
-        """Begin to create a stack, with a token of its own if one is given."""
+    async def create(self, body: Mapping[str, Json], token: str = "") -> tuple[str, str]:
+        """Begin to create a stack, with a token of its own if one is given: its place, and its id."""
         given = {"X-Auth-Token": token} if token else None
-        await self.session.request(HEAT, "POST", "/stacks", json=body, headers=given)
+        made = await self.session.request(HEAT, "POST", "/stacks", json=body, headers=given)
+        assert made is not None
+        id_ = str(made.json()["stack"]["id"])
+        return place_of({"stack_name": body["stack_name"], "id": id_}), id_
 
     async def update(self, place: str, body: Mapping[str, Json]) -> bool:
         """Begin to update a stack; ``False`` when it is gone."""
