@@ -20,6 +20,9 @@ FACES = {
 LANGUAGE = {"vetro.muranopl": "vetro.yaql"}
 """MuranoPL compiles YAQL into its own code: it builds on the phases of YAQL, not on its face alone."""
 
+EVERYWHERE = {"vetro.lazy_names", "vetro.digits", "vetro.ipv6_door"}
+"""Modules that every room may import."""
+
 LAUNCHERS = {"vetro.cli": "vetro.server"}
 """`vetro up` and its kin start the server's parts from the command line."""
 
@@ -79,7 +82,7 @@ def test_rooms_use_each_other_through_their_faces() -> None:
                 continue
             if room in (LANGUAGE.get(room_of(module)), LAUNCHERS.get(room_of(module))):
                 continue
-            if module != "vetro" and room not in ("vetro.lazy_names", "vetro.digits"):
+            if module != "vetro" and room not in EVERYWHERE:
                 insides.add((room_of(module), target))
     assert insides == set(), "use what the room's __init__ publishes"
 

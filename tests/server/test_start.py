@@ -39,9 +39,10 @@ def test_a_foreign_address_is_named() -> None:
         listen("192.0.2.77", 0)
 
 
-def test_an_address_that_comes_later_can_be_listened_on() -> None:
-    """The guests' socket is bound before its network exists."""
-    with listen("192.0.2.77", 0, before_address_exists=True) as listener:
+@pytest.mark.parametrize("address", ["192.0.2.77", "64:ff9b:1::c000:24d"])
+def test_an_address_that_comes_later_can_be_listened_on(address: str) -> None:
+    """The guests' sockets are bound before their network exists."""
+    with listen(address, 0, before_address_exists=True) as listener:
         assert port_of(listener) > 0
 
 

@@ -12,8 +12,9 @@ import socket
 
 from vetro.server.errors import StartError
 
-# Not in Python's socket module; linux/in.h.
-IP_FREEBIND = 15
+# Not in Python's socket module; linux/in.h and in6.h.
+IP_FREEBIND = (socket.IPPROTO_IP, 15)
+IPV6_FREEBIND = (socket.IPPROTO_IPV6, 78)
 
 
 def listen(host: str, port: int, *, before_address_exists: bool = False) -> socket.socket:
@@ -27,7 +28,7 @@ def listen(host: str, port: int, *, before_address_exists: bool = False) -> sock
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if before_address_exists:
-            listener.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+            listener.setsockopt(*(IPV6_FREEBIND if family == socket.AF_INET6 else IP_FREEBIND), 1)
         listener.bind((host, port))
         listener.listen(1024)
     except (OSError, OverflowError) as error:
@@ -35,6 +36,15 @@ def listen(host: str, port: int, *, before_address_exists: bool = False) -> sock
         raise _start_error(host, port, error) from error
     listener.setblocking(False)
     return listener
+
+
+def machine_has_ipv6() -> bool:
+    """Whether this machine's kernel has IPv6 at all."""
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
 
 
 def _start_error(host: str, port: int, error: OSError | OverflowError) -> StartError:

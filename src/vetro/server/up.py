@@ -18,6 +18,7 @@ import structlog
 
 import vetro
 from vetro.engine import EnginePool, EngineSettings, owner_of
+from vetro.ipv6_door import embedded
 from vetro.server import data_directory
 from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
@@ -25,7 +26,7 @@ from vetro.server.engine import check_network, engine_settings, refuse_file_data
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.installation import open_database, refuse_missing
-from vetro.server.listeners import listen, port_of
+from vetro.server.listeners import listen, machine_has_ipv6, port_of
 from vetro.server.node import (
     choose_driver,
     connection_limits,
@@ -83,14 +84,18 @@ def _run(settings: Settings, *, engines: bool) -> int:
             host = settings.server.metrics_host or settings.server.host
             metrics = sockets.enter_context(listen(host, settings.server.metrics_port))
         driver, reason = choose_driver(settings.node.driver)
-        guests: socket.socket | None = None
+        guests: list[socket.socket] = []
         mailbox_url = f"http://127.0.0.1:{port}"
         if driver not in ("process", "simulated"):
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
             # Other nodes relay there themselves; a main socket for all addresses has that one already.
-            if engines and settings.server.host not in ("0.0.0.0", "::"):  # noqa: S104
-                guests = sockets.enter_context(listen(gateway, port, before_address_exists=True))
+            doors = [gateway] if settings.server.host not in ("0.0.0.0", "::") else []  # noqa: S104
+            if settings.server.host != "::" and machine_has_ipv6():
+                doors.append(embedded(gateway))
+            for address in doors if engines else ():
+                listener = listen(address, port, before_address_exists=True)
+                guests.append(sockets.enter_context(listener))
             mailbox_url = f"http://{gateway}:{port}"
         elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
             mailbox_url = f"http://{settings.server.host}:{port}"
@@ -146,7 +151,7 @@ class _Up:
     async def serve(
         self,
         main: socket.socket,
-        guests: socket.socket | None,
+        guests: list[socket.socket],
         metrics: socket.socket | None = None,
     ) -> None:
         """Assemble, serve, and run until a signal."""
@@ -216,15 +221,15 @@ class _Up:
                 others.append(self._task(work, name, stop))
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
-            if guests is not None:
-                # The agents' face is alive already; this socket only exposes it to the guests.
+            if guests:
+                # The agents' face is alive already; these sockets only expose it to the guests.
                 door = _Door(assemble([agents]), self.limits, entrance)
                 others.append(self._task(door.serve(guests, stop), "guests", stop))
             if metrics is not None:
                 # No faces: only /metrics, /healthz and /readyz.
                 operations = assemble([], readiness=self._readiness, readings=self._readings)
                 page = _Door(operations, self.limits, entrance)
-                others.append(self._task(page.serve(metrics, stop), "metrics", stop))
+                others.append(self._task(page.serve([metrics], stop), "metrics", stop))
             if self.settings.node.enabled:
                 others.append(self._task(self._node(port_of(main), entrance), "node", stop))
             try:
@@ -253,14 +258,14 @@ class _Up:
         return task
 
     def _say_started(
-        self, main: socket.socket, guests: socket.socket | None, metrics: socket.socket | None
+        self, main: socket.socket, guests: list[socket.socket], metrics: socket.socket | None
     ) -> None:
         def shown(listener: socket.socket | None) -> str:
             return "" if listener is None else ":".join(str(x) for x in listener.getsockname()[:2])
 
         self._run.started(
             listens=shown(main),
-            guests=shown(guests),
+            guests=shown(next(iter(guests), None)),
             metrics=shown(metrics),
             database=database_of(self.settings),
             data_dir=str(self.settings.data_dir),
@@ -450,20 +455,20 @@ async def sweep_builds(data_dir: Path) -> None:
 
 
 class _Door:
-    """A second socket for faces whose life spans run elsewhere."""
+    """Further sockets for faces whose life spans run elsewhere."""
 
     def __init__(self, assembly: Assembly, limits: ConnectionLimits, entrance: Admission) -> None:
         self.assembly = assembly
         self.limits = limits
         self.entrance = entrance
 
-    async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
+    async def serve(self, listeners: list[socket.socket], stop: asyncio.Event) -> None:
         """Serve until ``stop``."""
         from vetro.http import serve
 
         await serve(
             self.assembly,
-            [listener],
+            listeners,
             stop,
             drain_seconds=1,
             limits=self.limits,

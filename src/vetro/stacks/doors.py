@@ -5,10 +5,12 @@ A resource type that needs a door which is not there is refused when its templat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from vetro.ipv6_door import over_ipv6
 from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
 from vetro.stacks.compute_service.port import ComputePort, Offers
 
@@ -87,6 +89,13 @@ class Doors:
     guests: Guests | None = None
     deployment_seconds: float = 3600.0
     """How long a guest may take for a software deployment, its first start included."""
+    url: str = ""
+    """Where guests find the door."""
+
+    def over_ipv6(self, said: str) -> str:
+        """A text in which the door has its IPv6 address, for a guest without an IPv4 one."""
+        other = over_ipv6(self.url)
+        return said if other is None else re.sub(f"{re.escape(self.url)}(?![0-9])", other, said)
 
     async def offered(self, compute: ComputePort) -> Offers:
         """What the compute service and the doors offer together."""

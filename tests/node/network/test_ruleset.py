@@ -290,6 +290,16 @@ def test_ipv6_bridges_have_their_filter_and_a_gateway_at_once() -> None:
     assert f"address add fd7e::1/64 dev {bridge_name('vt', SIX)} nodad" in commands
 
 
+def test_the_door_has_an_ipv6_address_where_instances_have() -> None:
+    """The external gateway's, embedded; a node without IPv6 networks has none."""
+    given = {**both_families(), "external": {"cidr": "198.18.0.0/24", "gateway": "198.18.0.1"}}
+    added = "address add 64:ff9b:1::c612:1/128 dev vtext nodad"
+    assert added in link_commands(parse(given, "vt"), "vt", [])[0]
+    given["networks"] = [one for one in given["networks"] if ":" not in one["cidr"]]
+    given["nics"] = [one for one in given["nics"] if ":" not in one["ip"]]
+    assert added not in link_commands(parse(given, "vt"), "vt", [])[0]
+
+
 @pytest.mark.root
 def test_the_kernel_understands_the_rules() -> None:
     """`nft` accepts the text (it is checked, not applied)."""

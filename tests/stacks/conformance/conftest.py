@@ -12,18 +12,19 @@ import subprocess
 import tarfile
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.networks import unused_number
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, ExternalNetwork, compute_face
 from vetro.compute.client import ComputeClient
-from vetro.compute.client.machines import image_copies
+from vetro.compute.client.machines import image_copies, vm
 from vetro.compute.http.keys import NodeAware
 from vetro.engine.signing import PlanSigner
 from vetro.engine.worker.stack_guests import StackGuests
@@ -34,6 +35,7 @@ from vetro.messaging import Mailboxes
 from vetro.node import NodeAgent, NodeSection, NodeSettings
 from vetro.stacks import MIGRATIONS, Doors, MemoryStacks, NativeSettings, NativeStacks, StackEngine
 from vetro.stacks.memory import MemorySignal
+from vetro.stacks.memory.signals import DOOR
 from vetro.storage import Database, migrate
 
 KEY = "the key of nodes"
@@ -48,9 +50,14 @@ class Cloud:
     offers: frozenset[str]
     subnet: str
     """The first two numbers of addresses of this run."""
+    door: str = ""
+    """Where guests find the door, and ``served``, where this process finds it."""
+    served: str = ""
     mailboxes: Mailboxes | None = None
     agent: NodeAgent | None = None
     client: ComputeClient | None = None
+    prefix: str = ""
+    """The prefix of the node's containers."""
 
     def new_project(self) -> str:
         """A project of its own for every case."""
@@ -62,8 +69,24 @@ class Cloud:
             self.stacks.signals.send(address, MemorySignal(**signal))
             return
         async with HttpClient() as client:
-            answer = await client.request("POST", address, content=json.dumps(signal).encode())
+            there = address.replace(self.door, self.served)
+            answer = await client.request("POST", there, content=json.dumps(signal).encode())
         assert answer.status == 204, answer.text
+
+    async def user_data(self, server: str) -> str:
+        """The user data that a server was given."""
+        if isinstance(self.stacks, MemoryStacks):
+            return self.stacks.compute.server_list[server].spec.customer_metadata["user-data"]
+        assert self.client is not None
+        call = replace(vm(server), answer=dict)
+        return str((await self.client.send(call))["customer_metadata"]["user-data"])
+
+    async def inside(self, server: str, *command: str) -> bool:
+        """Run a command in a server's container: whether it went well."""
+        [path] = Path("/run/vetro").glob(f"{self.prefix}-*")
+        enter = ("lxc-attach", "-P", str(path), "-n", server, "--")
+        running = await asyncio.create_subprocess_exec(*enter, *command)
+        return await running.wait() == 0
 
 
 class _Operator:
@@ -106,13 +129,13 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     subnet = f"10.{100 + int(token[:2], 16) % 100}"
     database = await Database.open(f"sqlite:///{directory}/test.db")
     await migrate(database, [MIGRATIONS, COMPUTE_MIGRATIONS, MESSAGING_MIGRATIONS])
-    number = int(token, 16) % 200
+    external = ExternalNetwork(cidr=f"172.29.{unused_number()}.0/24")
     service = ComputeService(
         database,
         ComputeSettings(
             image_dir=directory / "images",
             node_key=KEY,
-            external=ExternalNetwork(cidr=f"192.168.{number}.0/24"),
+            external=external,
         ),
     )
     (directory / "images").mkdir()
@@ -123,7 +146,8 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    served = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    port = listener.getsockname()[1]
+    served, door = f"http://127.0.0.1:{port}", f"http://{external.gateway}:{port}"
     url = f"{served}/compute"
     mailboxes = Mailboxes(database)
     stop, ready = asyncio.Event(), asyncio.Event()
@@ -142,6 +166,8 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
             directory / "node",
             NodeSection(compute_url=url, key=KEY, driver=driver, prefix=f"q{token}"),
             heartbeat_seconds=0.2,
+            # As on a machine where the service does not run.
+            relay_guests=True,
         )
     )
     running = asyncio.create_task(agent.run())
@@ -160,13 +186,17 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
             await client.send(image_copies(image["uuid"]))
             signer = PlanSigner.load_or_create(directory / "signing.pem")
             doors = Doors(
-                signals=mailboxes.signals.at(served),
-                guests=StackGuests(mailboxes, served, signer),
+                signals=mailboxes.signals.at(door),
+                guests=StackGuests(mailboxes, door, signer),
+                url=door,
             )
             stacks = NativeStacks(
                 database, client, doors=doors, settings=NativeSettings(balancer_image="debian")
             )
-            yield Cloud(driver, stacks, await stacks.offers(), subnet, mailboxes, agent, client)
+            offers = await stacks.offers()
+            yield Cloud(
+                driver, stacks, offers, subnet, door, served, mailboxes, agent, client, f"q{token}"
+            )
     finally:
         agent.stop()
         await asyncio.wait({running})
@@ -194,7 +224,7 @@ async def cloud(
     if request.param == "memory":
         stacks = MemoryStacks()
         stacks.signals.obedient = False
-        yield Cloud("memory", stacks, await stacks.offers(), "10.99")
+        yield Cloud("memory", stacks, await stacks.offers(), "10.99", DOOR, DOOR)
         return
     directory = tmp_path_factory.mktemp(request.param)
     directory.chmod(0o755)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from email import message_from_string
+from typing import Any, cast
 
 import pytest
 from tests.waiting import eventually
 
+from vetro.ipv6_door import over_ipv6
 from vetro.stacks import StackStatus
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -122,4 +124,66 @@ async def test_cfn_conditions_use_the_address_itself(cloud: Any) -> None:
     await cloud.signal(address, id="a")
     stack = await making
     assert (stack.status, stack.outputs["url"]) == (StackStatus.CREATE_COMPLETE, address)
+    assert await cloud.stacks.delete(project, "s") is None
+
+
+async def test_a_guest_without_ipv4_finds_the_door(cloud: Any) -> None:
+    """Its user data has the door's IPv6 address, encoded texts too; a container signals there for real."""
+    project = cloud.new_project()
+    number = int(cloud.subnet.split(".")[1])
+    command = {
+        "str_replace": {
+            "template": "#!/bin/sh\n# größer\nCURL --data-binary '{}'\n",
+            "params": {"CURL": {"get_attr": ["handle", "curl_cli"]}},
+        }
+    }
+
+    def made(type_: str, /, **properties: Any) -> Json:
+        return {"type": type_, "properties": properties}
+
+    wanted = template(count=1)
+    wanted["resources"] |= {
+        "net": made("OS::Neutron::Net"),
+        "sub": made(
+            "OS::Neutron::Subnet", network={"get_resource": "net"}, ip_version=6,
+            cidr=f"fd7e:9:{number:x}::/64",
+        ),
+        "script": made("OS::Heat::SoftwareConfig", config=command),
+        "data": made("OS::Heat::MultipartMime", parts=[{"config": {"get_resource": "script"}}]),
+        "vm": made(
+            "OS::Nova::Server", flavor="m1.nano", image="debian", user_data_format="SOFTWARE_CONFIG",
+            user_data={"get_resource": "data"}, networks=[{"subnet": {"get_resource": "sub"}}],
+        ),
+    }  # fmt: skip
+    making = asyncio.create_task(cloud.stacks.create(project, "s", wanted))
+    address = await address_of(cloud, project)
+    door = over_ipv6(cloud.door)
+    assert door is not None
+    assert door.startswith("http://[64:ff9b:1::")
+
+    async def running() -> str | None:
+        row = await cloud.stacks._store.find(project, "s")
+        found = [one for one in row.resources if one.name == "vm"]
+        done = found and found[0].status is StackStatus.CREATE_COMPLETE
+        return found[0].physical_id if done else None
+
+    server = await eventually(running)
+    texts: list[str] = [
+        cast("bytes", part.get_payload(decode=True)).decode()
+        for part in message_from_string(await cloud.user_data(server)).walk()
+        if not part.is_multipart()
+    ]
+    there = address.replace(cloud.door, door)
+    assert f"'{there}' --data-binary" in texts[0]
+    assert "größer" in texts[0]
+    assert f"url = {door}\\n" in texts[1]
+    assert cloud.door not in "".join(texts)
+    if cloud.kind == "lxc":
+        post = ("wget", "-q", "-O", "-", "--post-data", '{"id": "1"}', there)
+        # A new address may not be used before it was probed for.
+        assert await eventually(lambda: cloud.inside(server, *post))
+    else:
+        await cloud.signal(address, id="1")
+    stack = await making
+    assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
     assert await cloud.stacks.delete(project, "s") is None

@@ -173,6 +173,7 @@ async def back_ends(
             signals=mailboxes.signals.at(settings.mailbox_url),
             guests=StackGuests(mailboxes, settings.mailbox_url, signer),
             deployment_seconds=settings.engine.agent_timeout,
+            url=settings.mailbox_url.rstrip("/"),
         )
         services = EngineServices(
             settings=settings,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from vetro.ipv6_door import embedded
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NetworkError
 from vetro.node.files import read_json, write_json
@@ -199,6 +200,9 @@ def link_commands(
     floating = [f"{address}/32" for address in sorted(state.floating)]
     if state.external_gateway is not None:
         floating.insert(0, f"{state.external_gateway}/32")
+        if ipv6:
+            # The guests' door, for instances without an IPv4 address.
+            floating.append(f"{embedded(str(state.external_gateway))}/128")
     if floating:
         wanted[external_name(prefix)] = (1500, list(dict.fromkeys(floating)))
 

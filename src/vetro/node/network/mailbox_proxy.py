@@ -1,8 +1,9 @@
 """Relays guests' requests for their mailboxes on a node where the service does not run.
 
-Guests are given one address, the external gateway's, which every node has. Where the service runs,
-it listens there itself; elsewhere this relay forwards requests for ``/agents/`` to the service and
-refuses all others, so an instance never reaches more of the service than its mailbox.
+Guests are given one address, the external gateway's, which every node has (in IPv6 as well, see
+`vetro.ipv6_door`). Where the service runs, it listens there itself; elsewhere this relay forwards
+requests for ``/agents/`` to the service and refuses all others, so an instance never reaches more of the
+service than its mailbox.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from vetro.ipv6_door import embedded
+
 log = structlog.get_logger(__name__)
 
-# linux/in.h: the socket may be bound before the address exists.
-_IP_FREEBIND = 15
+# linux/in.h and in6.h: the socket may be bound before the address exists.
+_IP_FREEBIND = (socket.IPPROTO_IP, 15)
+_IPV6_FREEBIND = (socket.IPPROTO_IPV6, 78)
 _HEAD_LIMIT = 32768
 _HEAD_SECONDS = 30.0
 _CHUNK = 65536
@@ -38,41 +42,54 @@ class GuestDoor:
         self._context = (tls or ssl.create_default_context()) if https else None
         self.port = parts.port or (443 if https else 80)
         self.address = ""
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.Task[None]] = set()
 
     async def open(self, address: str, port: int | None = None) -> None:
-        """Listen on ``address`` (at the service's port unless another is given); '' only closes."""
+        """Listen on ``address`` (at the service's port unless another is given), and on the IPv6 address
+        in which it is embedded; '' only closes."""
         if address == self.address:
             return
         await self.close()
         if not address:
             return
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        wanted = self.port if port is None else port
+        if await self._listen(address, wanted):
+            self.address = address
+            await self._listen(embedded(address), wanted and self.bound_port)
+
+    async def _listen(self, address: str, port: int) -> bool:
+        ipv6 = ":" in address
+        listener: socket.socket | None = None
         try:
+            listener = socket.socket(
+                socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+            )
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-            listener.bind((address, self.port if port is None else port))
+            listener.setsockopt(*(_IPV6_FREEBIND if ipv6 else _IP_FREEBIND), 1)
+            listener.bind((address, port))
             listener.setblocking(False)
-            self._server = await asyncio.start_server(self._serve, sock=listener, limit=_HEAD_LIMIT)
+            server = await asyncio.start_server(self._serve, sock=listener, limit=_HEAD_LIMIT)
         except OSError as error:
-            listener.close()
+            if listener is not None:
+                listener.close()
             # The service itself has it, or another agent of this machine, which does the same.
             log.info("mailbox_relay_unavailable", address=address, error=str(error))
-            return
-        self.address = address
-        log.info("mailbox_relay_listens", address=address, port=self.bound_port)
+            return False
+        self._servers.append(server)
+        log.info("mailbox_relay_listens", address=address, port=server.sockets[0].getsockname()[1])
+        return True
 
     @property
     def bound_port(self) -> int:
         """The port on which it listens."""
-        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else 0
+        return int(self._servers[0].sockets[0].getsockname()[1]) if self._servers else 0
 
     async def close(self) -> None:
         """Stop listening and end all connections."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         self.address = ""
         for work in list(self._open):
             work.cancel()

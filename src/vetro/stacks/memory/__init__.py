@@ -10,7 +10,7 @@ from __future__ import annotations
 from vetro.stacks.doors import Doors
 from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute, MemoryServer
 from vetro.stacks.memory.guests import MemoryGuests
-from vetro.stacks.memory.signals import MemorySignal, MemorySignals
+from vetro.stacks.memory.signals import DOOR, MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
 from vetro.stacks.native import NativeSettings, StackEngine
 
@@ -40,5 +40,5 @@ class MemoryStacks(StackEngine):
         self.store = store or MemoryStore()
         self.signals = MemorySignals()
         self.guests = MemoryGuests()
-        doors = Doors(signals=self.signals, guests=self.guests)
+        doors = Doors(signals=self.signals, guests=self.guests, url=DOOR)
         super().__init__(self.store, self.compute, settings=settings, doors=doors)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from vetro.stacks.memory.signals import DOOR
+
 Json = Any
 Answer = Callable[[str, dict[str, Json]], Awaitable[Json]]
 """Maps a server and a plan to the plan's value."""
@@ -37,7 +39,7 @@ class MemoryGuests:
     async def configuration(self, server: str) -> str:
         """The agent's configuration."""
         self.configured.add(server)
-        return f"[mailbox]\nurl = http://mailbox.example:8082\ninput_queue = s{server}\n"
+        return f"[mailbox]\nurl = {DOOR}\ninput_queue = s{server}\n"
 
     async def run(self, server: str, plan: dict[str, Json], seconds: float) -> Json:
         """Answer a plan; one that was sent before has its former answer."""

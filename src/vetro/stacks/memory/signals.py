@@ -10,7 +10,8 @@ from typing import Any
 from vetro.stacks.doors import Signal
 
 Json = Any
-ADDRESS = "http://mailbox.example:8082/agents/v1/signals"
+DOOR = "http://198.51.100.1:8082"
+ADDRESS = f"{DOOR}/agents/v1/signals"
 
 
 @dataclass(frozen=True, slots=True)

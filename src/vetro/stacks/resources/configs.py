@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email import message_from_string
 from email.message import Message
 from email.mime.multipart import MIMEMultipart
@@ -100,13 +100,36 @@ def with_config(user_data: str, added: Mapping[str, Json], name: str, boundary: 
     config = "#cloud-config\n" + msgspec.json.encode(added).decode()
     if not user_data:
         return config
-    if user_data.lower().startswith(("content-type: multipart/", "mime-version:")):
+    if _is_mime(user_data):
         message: Message = message_from_string(user_data)
     else:
         message = MIMEMultipart(boundary=f"=={boundary}==")
         message.attach(_part(user_data, "user-data"))
     message.attach(_part(config, name))
     return message.as_string()
+
+
+def rewritten(user_data: str, change: Callable[[str], str]) -> str:
+    """User data with its texts changed, also those that MIME encodes because they are not ASCII."""
+    encoded = "content-transfer-encoding: base64" in user_data.lower()
+    if not encoded or not _is_mime(user_data):
+        return change(user_data)
+    message: Message = message_from_string(user_data)
+    for part in message.walk():
+        if part.is_multipart():
+            continue
+        charset = part.get_content_charset("utf-8")
+        payload = part.get_payload(decode=True)
+        before = payload.decode(charset, "replace") if isinstance(payload, bytes) else ""
+        after = change(before)
+        if after != before:
+            del part["Content-Transfer-Encoding"]
+            part.set_payload(after, charset)
+    return message.as_string()
+
+
+def _is_mime(user_data: str) -> bool:
+    return user_data.lower().startswith(("content-type: multipart/", "mime-version:"))
 
 
 def _part(body: str, filename: str, subtype: str = "") -> MIMEText:

@@ -22,6 +22,7 @@ from vetro.stacks.resources.base import (
     text,
 )
 from vetro.stacks.resources.deployment_plan import plan_of
+from vetro.stacks.resources.ports import without_ipv4
 
 _SHOWN = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 _ACTIONS = ("CREATE", "UPDATE")
@@ -118,19 +119,25 @@ class SoftwareDeployment(ResourceType):
             "outputs": [text(one.get("name")) for one in outputs],
             "options": config.get("options") or {},
         }
+        told = msgspec.json.encode(deployment).decode()
+        other = context.doors.over_ipv6(told)
+        if other != told:
+            server = text(properties["server"])
+            ports = await context.compute.ports_of(context.project_id, server)
+            told = other if await without_ipv4(context, [one.uuid for one in ports]) else told
         plan = plan_of(
             f"{context.physical_id}-{run}",
             f"deployment {context.name}",
-            msgspec.json.encode(deployment).decode(),
+            told,
             context.doors.deployment_seconds,
         )
         context.say(f"the agent of the server to carry out {context.name}")
         guests = cast("Guests", context.doors.guests)
         wait = text(properties.get("signal_transport")) not in ("NO_SIGNAL", "NO_TRANSPORT")
         seconds = context.doors.deployment_seconds if wait else 0
-        told = await guests.run(text(properties["server"]), plan, seconds)
+        answer = await guests.run(text(properties["server"]), plan, seconds)
         if wait:
-            result = entries(told)
+            result = entries(answer)
             await context.save({**context.data, **result})
             _judge(result, outputs)
 

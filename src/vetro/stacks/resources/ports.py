@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vetro.compute.client.calls import PORTS, SECURITY_GROUPS, SUBNETS
 from vetro.compute.wire import AddressWish, NewPort, PortChange
@@ -130,6 +130,13 @@ def describe_port(port: WirePort) -> dict[str, Json]:
         "device_owner": port.device_owner,
         "tenant_id": port.project_id,
     }
+
+
+async def without_ipv4(context: ResourceContext, ports: Sequence[str]) -> bool:
+    """Whether a server with these ports (uuids) has IPv6 addresses only."""
+    found = [await context.compute.find(PORTS, port) for port in ports]
+    addresses = [ip for port in found if port is not None for _, ip in port.fixed_ips]
+    return bool(addresses) and all(":" in ip for ip in addresses)
 
 
 async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:

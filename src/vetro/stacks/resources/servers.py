@@ -29,9 +29,9 @@ from vetro.stacks.resources.base import (
     items,
     text,
 )
-from vetro.stacks.resources.configs import with_authorized_key, with_config
+from vetro.stacks.resources.configs import rewritten, with_authorized_key, with_config
 from vetro.stacks.resources.networks import find_network
-from vetro.stacks.resources.ports import find_groups
+from vetro.stacks.resources.ports import find_groups, without_ipv4
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
@@ -107,6 +107,10 @@ class Server(ResourceType):
             )
         groups = await find_groups(context, properties.get("security_groups"))
         ports = await _ports(context, items(properties.get("networks")), groups)
+        said = customer.get(USER_DATA_KEY, "")
+        other = rewritten(said, context.doors.over_ipv6)
+        if other != said and await without_ipv4(context, ports):
+            customer[USER_DATA_KEY] = other
         return ServerSpec(
             uuid=context.physical_id,
             project_id=context.project_id,

@@ -7,6 +7,7 @@ results meanwhile.
 import base64
 import binascii
 import http.client
+import ipaddress
 import json
 import os
 import re
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _REQUEST_SECONDS = 30
 _ALIVE_SECONDS = 300
 _GRACE_SECONDS = 15
+#: Below it, nodes with IPv6 networks have the mailboxes' IPv4 address embedded (RFC 6052, 8215).
+_EMBEDDING = ipaddress.IPv6Network("64:ff9b:1::/96")
 
 
 class MailboxTransport(Transport):
@@ -192,7 +195,7 @@ class MailboxTransport(Transport):
             return http.client.HTTPSConnection(
                 self._host, self._port, timeout=timeout, context=self._tls
             )
-        return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+        return http.client.HTTPConnection(reachable(self._host), self._port, timeout=timeout)
 
     def _connect_poll(self) -> http.client.HTTPConnection:
         connection = self._connect(self._wait + _GRACE_SECONDS)
@@ -252,6 +255,28 @@ def _tls_context(settings: "Settings") -> "ssl.SSLContext":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def reachable(host: str) -> str:
+    """The host; in a guest without IPv4, the IPv6 address in which an IPv4 one is embedded."""
+    try:
+        other = str(_EMBEDDING[int(ipaddress.IPv4Address(host))])
+    except ValueError:
+        return host
+    return (
+        other if not has_route(socket.AF_INET, host) and has_route(socket.AF_INET6, other) else host
+    )
+
+
+def has_route(family: "socket.AddressFamily", address: str) -> bool:
+    """Whether something leads to an address; nothing is sent to find out."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            # Looks for a route only: nothing is sent.
+            probe.connect((address, 9))
+    except OSError:
+        return False
+    return True
 
 
 def _alive() -> bytes:
