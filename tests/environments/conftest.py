@@ -42,8 +42,10 @@ class Api:
     async def call(
         self, method: str, path: str, body: Any = None, *, user: str = "ann", **headers: str
     ) -> Response:
-        """A request; ``session=`` sends the session header."""
+        """A request; ``session=`` sends the session header, ``fields=`` the one that asks for ours."""
         given = {"X-Auth-Token": user}
+        if "fields" in headers:
+            given["X-Vetro-Fields"] = headers["fields"]
         if "session" in headers:
             given["X-Configuration-Session"] = headers["session"]
         if "type" in headers:

@@ -27,6 +27,31 @@ CLIENTS = [
     ("POST", "/environments/{environment}/sessions/{session}/deploy", b"", False),
     ("DELETE", "/environments/{environment}?abandon=True", None, False),
 ]
+CHANGED = "id name tenant_id description_text version created updated"
+ENVIRONMENT = f"{CHANGED} status acquired_by services"
+SESSION = "id environment_id user_id state version created updated"
+DEPLOYMENT = "id environment_id state started finished created updated result action description"
+OUR_DEPLOYMENT = "environment_name environment_gone user_id user_name waiting_on"
+REPORT = "id task_id entity_id entity level text details created updated"
+TEMPLATE = f"{CHANGED} is_public"
+PACKAGE = (
+    "id name fully_qualified_name type version author description supplier tags categories"
+    " class_definitions owner_id is_public enabled created updated"
+)
+#: Answers to reads, where their objects are, the fields of those, and what is ours.
+FIELDS = [
+    ("/environments", "environments", f"{CHANGED} status", "model_kind"),
+    ("/environments/{environment}", "", ENVIRONMENT, "model_kind"),
+    ("/environments/{environment}/sessions/{session}", "", SESSION, ""),
+    ("/deployments", "deployments", DEPLOYMENT, OUR_DEPLOYMENT),
+    ("/environments/{environment}/deployments", "deployments", DEPLOYMENT, OUR_DEPLOYMENT),
+    ("/environments/{environment}/deployments/{deployment}", "reports", REPORT, ""),
+    ("/templates", "templates", TEMPLATE, ""),
+    ("/templates/{template}", "", f"{TEMPLATE} services", ""),
+    ("/catalog/packages", "packages", PACKAGE, "signature"),
+    ("/catalog/packages/{package}", "", PACKAGE, "signature"),
+    ("/catalog/categories", "categories", "id name created updated package_count", ""),
+]
 
 
 async def test_clients_requests_work_unchanged(api: Api, package_zip: Any) -> None:
@@ -74,3 +99,34 @@ async def test_reports_of_several_services(api: Api, joint: str) -> None:
     path = f"/environments/{environment}/deployments/{listed['deployments'][0]['id']}"
     answer = await api.call("GET", f"{path}?service_id=a{joint}b")
     assert answer.json() == {"reports": []}
+
+
+async def test_field_sets_are_exact(api: Api, package_zip: Any) -> None:
+    """Objects have the fields of §14's samples and §5's and §6's tables; ours for who asks for all."""
+    assert (
+        await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
+    ).status == 200
+    uploaded = (await api.upload(package_zip(), '{"categories": ["Web"]}')).json()
+    assert set(uploaded) == set(PACKAGE.split())
+    made = (await api.call("POST", "/environments", {"name": "dev", "region": None})).json()
+    assert set(made) == {*CHANGED.split(), "region"}
+    environment = made["id"]
+    path = f"/environments/{environment}"
+    renamed = (await api.call("PUT", path, {"name": "live"})).json()
+    assert set(renamed) == set(CHANGED.split())
+    session = await api.session(environment)
+    await api.add(environment, session, model_kind="kept", signature="kept", waiting_on="kept")
+    await api.deploy(environment, session)
+    await api.finish()
+    template = (await api.call("POST", "/templates", {"name": "t"})).json()
+    assert set(template) == set(TEMPLATE.split())
+    listed = (await api.call("GET", f"{path}/deployments")).json()["deployments"]
+    known = {"environment": environment, "session": session, "template": template["id"],
+             "package": uploaded["id"], "deployment": listed[0]["id"]}  # fmt: skip
+    for where, key, plain, ours in FIELDS:
+        for asked, wanted in (("", plain), ("all", f"{plain} {ours}")):
+            answer = await api.call("GET", where.format(**known), fields=asked)
+            shown = answer.json()[key][0] if key else answer.json()
+            assert set(shown) == set(wanted.split()), (where, asked)
+    (service,) = (await api.call("GET", path)).json()["services"]
+    assert {"model_kind", "signature", "waiting_on"} < set(service)

@@ -124,3 +124,23 @@ async def test_templates_and_packages_have_conditions(api: Api, package_zip: Any
     assert (await ask(api, "PATCH", path, patch, If_Match=known, **kind)).status == 412
     assert (await ask(api, "DELETE", path, If_Match=known)).status == 412
     assert (await ask(api, "DELETE", path, If_Match=await tag(api, path))).status == 200
+
+
+@pytest.mark.parametrize("fields", ["", "all"])
+async def test_a_condition_holds_for_answers_with_and_without_our_fields(
+    api: Api, package_zip: Any, fields: str
+) -> None:
+    """Whichever of them was read, its tag is that of the resource until it changes."""
+    environment = f"/environments/{await api.environment()}"
+    package = f"/catalog/packages/{(await api.upload(package_zip(), '{}')).json()['id']}"
+    patch = [{"op": "replace", "path": "/description", "value": "other"}]
+    kind = "application/murano-packages-json-patch"
+    for path, method, body, of_type in (
+        (environment, "PUT", {"name": "other"}, "application/json"),
+        (package, "PATCH", patch, kind),
+    ):
+        known = await tag(api, path, X_Vetro_Fields=fields)
+        for status in (200, 412):
+            headers = {"If_Match": known, "Content-Type": of_type}
+            answer = await ask(api, method, path, body, **headers)
+            assert answer.status == status, answer.text

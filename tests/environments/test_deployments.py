@@ -312,15 +312,15 @@ async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
     lease, task = await api.take()
     path = f"/environments/{environment}/deployments"
     await api.rooms.tasks.reports.say_waiting(task.id, "the agent of web")
-    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    (shown,) = (await api.call("GET", path, fields="all")).json()["deployments"]
     assert shown["waiting_on"] == "the agent of web"
     await api.rooms.tasks.reports.say_waiting(task.id, "")
-    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    (shown,) = (await api.call("GET", path, fields="all")).json()["deployments"]
     assert shown["waiting_on"] is None
     await api.rooms.tasks.reports.say_waiting(task.id, "the image debian")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     await api.rooms.tasks.reports.say_waiting(task.id, "too late")
-    (shown,) = (await api.call("GET", path)).json()["deployments"]
+    (shown,) = (await api.call("GET", path, fields="all")).json()["deployments"]
     assert shown["waiting_on"] is None
 
 

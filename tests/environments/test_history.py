@@ -58,7 +58,7 @@ async def test_history_of_a_destroyed_environment_can_be_read(api: Api) -> None:
     await destroy(api, environment)
     path = f"/environments/{environment}/deployments"
     for listing in (path, "/deployments"):
-        last, first = (await api.call("GET", listing)).json()["deployments"]
+        last, first = (await api.call("GET", listing, fields="all")).json()["deployments"]
         assert (first["user_name"], first["action"]["method"]) == ("ann", "deploy")
         assert (last["user_name"], last["action"]) == ("bob", None)
         assert first["state"] == "completed_w_warnings"

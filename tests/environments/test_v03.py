@@ -54,7 +54,7 @@ class Old:
         self, method: str, path: str, body: Any = None, *, user: str = "ann", session: str = ""
     ) -> Any:
         """A request without a version."""
-        headers = {"X-Auth-Token": user}
+        headers = {"X-Auth-Token": user, "X-Vetro-Fields": "all"}
         if session:
             headers["X-Configuration-Session"] = session
         return await self.api.http.request(method, path, json=body, headers=headers)

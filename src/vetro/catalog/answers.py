@@ -35,6 +35,7 @@ PACKAGE = shape(
         "created": _TIME,
         "updated": _TIME,
     },
+    ["signature"],
 )
 CATEGORY = shape(
     "Category",

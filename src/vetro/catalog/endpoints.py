@@ -14,12 +14,14 @@ from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
 from vetro.catalog.importing import Imports, Sources
+from vetro.catalog.listing import EXTRAS
 from vetro.catalog.search import DEFAULT_LIMIT, MAX_LIMIT, parse_query, read_limit
 from vetro.catalog.store import Catalog, UploadMetadata
 from vetro.catalog.uses import PackageUses
 from vetro.http import (
     IF_MATCH,
     BadRequest,
+    Extras,
     NotFound,
     Part,
     PartTooLarge,
@@ -318,11 +320,27 @@ _ALL, _ONE = "/v1/catalog/packages", "/v1/catalog/packages/{package_id}"
 _CATEGORIES, _CATEGORY = "/v1/catalog/categories", "/v1/catalog/categories/{category_id}"
 
 ENDPOINTS = [
-    Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH, remembered=True),
-    Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD),
+    Endpoint(
+        "list_packages",
+        "GET",
+        _ALL,
+        search,
+        bodies.SEARCH,
+        remembered=True,
+        extras=Extras(EXTRAS.names, "packages"),
+    ),
+    Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD, extras=EXTRAS),
     Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD),
-    Endpoint("show_package", "GET", _ONE, show, remembered=True),
-    Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH),
+    Endpoint("show_package", "GET", _ONE, show, remembered=True, extras=EXTRAS),
+    Endpoint(
+        "change_package",
+        "PATCH",
+        _ONE,
+        change,
+        (*bodies.FORCE, *IF_MATCH),
+        bodies.PATCH,
+        extras=EXTRAS,
+    ),
     Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH)),
     Endpoint(
         "download_package", "GET", _ONE + "/download", archive, any_accept=True, remembered=True

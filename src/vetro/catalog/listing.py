@@ -11,9 +11,12 @@ from vetro.catalog.indexing import candidates, weight
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
 from vetro.catalog.tables import categories, classes, index, package_categories, packages, tags
 from vetro.catalog.times import api_time
-from vetro.http import NotFound, Principal
+from vetro.http import Extras, NotFound, Principal
 from vetro.packages import Signers
 from vetro.storage import Database, Transaction, following
+
+#: What a package has beyond the API's sample, whose fields are exact (§14).
+EXTRAS = Extras(("signature",))
 
 
 def _object(row: Row[Any], names: Mapping[str, list[str]], signers: Signers) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import index_package, unindex_package
 from vetro.catalog.inheritance import index_parents, making_packages, parents_in
-from vetro.catalog.listing import package_views, search_packages
+from vetro.catalog.listing import EXTRAS, package_views, search_packages
 from vetro.catalog.resolving import NO_PINS, Pins, ancestors_of, best_archive
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.tables import classes, package_categories, packages, tags
@@ -360,7 +360,7 @@ class Catalog:
             await tx.exclude(f"catalog/package/{id_}")
             row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
-                condition.check((await package_views(tx, [row], self.signers))[0])
+                condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
             await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
             await unindex_package(tx, id_)
             # A deleted package does not keep its tags and categories in use.
@@ -491,7 +491,7 @@ class Catalog:
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
             view = (await package_views(tx, [row], self.signers))[0]
-            condition.check(view)
+            condition.check(view, EXTRAS)
             signature = row.signature
             for change in changes:
                 if change.path == "signature":

@@ -42,10 +42,11 @@ _COLUMNS = {
     "created": _TIME,
     "updated": _TIME,
 }
+#: Only for who asks for all members (`vetro.http.endpoint.Extras`).
 _KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
 #: The answer to a change: the sent values are echoed beside the columns.
-CHANGED = shape("ChangedEnvironment", {**_COLUMNS, **_KIND})
-LISTED = shape("ListedEnvironment", {**_COLUMNS, **_KIND, "status": _STATUS})
+CHANGED = shape("ChangedEnvironment", {**_COLUMNS, **_KIND}, [*_KIND])
+LISTED = shape("ListedEnvironment", {**_COLUMNS, **_KIND, "status": _STATUS}, [*_KIND])
 ENVIRONMENT = shape(
     "Environment",
     {
@@ -55,6 +56,7 @@ ENVIRONMENT = shape(
         "acquired_by": maybe(_TEXT),
         "services": listed(SERVICE),
     },
+    [*_KIND],
 )
 SESSION = shape(
     "Session",
@@ -120,6 +122,7 @@ DEPLOYMENT = shape(
         "result": _OBJECT,
         "description": _OBJECT,
     },
+    ["environment_name", "environment_gone", "user_id", "user_name", "waiting_on"],
 )
 REPORT = shape(
     "Report",

@@ -13,7 +13,7 @@ from vetro.environments.model import ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
-from vetro.http import BadRequest, ServerEvent, event_stream
+from vetro.http import BadRequest, Extras, ServerEvent, event_stream
 
 
 async def project_deployments(call: Call) -> Json:
@@ -193,6 +193,10 @@ def final_state(state: str, result: dict[str, Any]) -> str:
 
 _ONE = E + "/deployments/{deployment_id}"
 _STATISTICS = E + "/instance-statistics"
+#: What a deployment has beyond the API's sample, whose fields are exact (§14).
+_EXTRAS = Extras(
+    ("environment_name", "environment_gone", "user_id", "user_name", "waiting_on"), "deployments"
+)
 
 ENDPOINTS = [
     Endpoint(
@@ -201,8 +205,16 @@ ENDPOINTS = [
         "/v1/deployments",
         project_deployments,
         bodies.DEPLOYMENTS,
+        extras=_EXTRAS,
     ),
-    Endpoint("list_deployments", "GET", E + "/deployments", deployments, bodies.DEPLOYMENTS),
+    Endpoint(
+        "list_deployments",
+        "GET",
+        E + "/deployments",
+        deployments,
+        bodies.DEPLOYMENTS,
+        extras=_EXTRAS,
+    ),
     Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS),
     Endpoint("show_trace", "GET", _ONE + "/trace", trace),
     Endpoint(

@@ -10,9 +10,9 @@ from vetro.digits import is_number
 from vetro.environments import bodies, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
 from vetro.environments.paging import answer, listing_of
-from vetro.environments.store import project_channel
-from vetro.http import IF_MATCH, BadRequest, ServerEvent, event_stream
-from vetro.http.endpoint import EMPTY
+from vetro.environments.store import ENVIRONMENT_EXTRAS, project_channel
+from vetro.http import IF_MATCH, BadRequest, Extras, ServerEvent, event_stream
+from vetro.http.endpoint import EMPTY, as_asked
 
 
 async def listing(call: Call) -> Json:
@@ -66,7 +66,7 @@ async def create(call: Call) -> Json:
 async def show(call: Call) -> Json:
     """An environment with its applications."""
     found = await call.service.store.show(call.principal, call.environment, call.session)
-    return await model_response(found)
+    return await model_response(as_asked(call.request, ENVIRONMENT_EXTRAS, found))
 
 
 async def rename(call: Call) -> Json:
@@ -138,11 +138,29 @@ ENDPOINTS = [
         listing,
         bodies.OF_PROJECTS,
         remembered=True,
+        extras=Extras(ENVIRONMENT_EXTRAS.names, "environments"),
     ),
     Endpoint("follow_environments", "GET", "/v1/events", follow, bodies.FOLLOW, any_accept=True),
-    Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE),
-    Endpoint("show_environment", "GET", E, show, bodies.SESSION, remembered=True),
-    Endpoint("rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME),
+    Endpoint(
+        "create_environment",
+        "POST",
+        "/v1/environments",
+        create,
+        takes=bodies.CREATE,
+        extras=ENVIRONMENT_EXTRAS,
+    ),
+    Endpoint(
+        "show_environment",
+        "GET",
+        E,
+        show,
+        bodies.SESSION,
+        remembered=True,
+        extras=ENVIRONMENT_EXTRAS,
+    ),
+    Endpoint(
+        "rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME, extras=ENVIRONMENT_EXTRAS
+    ),
     Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH)),
     Endpoint("open_session", "POST", E + "/configure", configure),
     Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions),

@@ -34,6 +34,7 @@ from vetro.http import (
     BadRequest,
     Condition,
     Conflict,
+    Extras,
     Forbidden,
     NotFound,
     PayloadTooLarge,
@@ -69,6 +70,9 @@ SPECIAL = (
 
 #: The notification that an environment's model was replaced or removed.
 MODELS_CHANNEL = "environments/models"
+
+#: What an environment has beyond the API's sample, whose fields are exact (§14).
+ENVIRONMENT_EXTRAS = Extras(("model_kind",))
 
 WITHOUT_MODEL = [column for column in environments.c if column.name != "model"]
 
@@ -420,7 +424,7 @@ class EnvironmentStore:
             await self.lock(tx, id_)
             row = await self.environment(tx, principal, id_, with_model=bool(condition))
             if condition:
-                condition.check(await self.shown(tx, row, session_id))
+                condition.check(await self.shown(tx, row, session_id), ENVIRONMENT_EXTRAS)
             if not isinstance(body, dict) or "name" not in body:
                 raise BadRequest("Environment name is required")
             given = cast("dict[str, Any]", body)

@@ -30,7 +30,7 @@ from vetro.environments.model import (
     to_engine,
 )
 from vetro.environments.sessions import SessionStore
-from vetro.environments.store import project_channel
+from vetro.environments.store import ENVIRONMENT_EXTRAS, project_channel
 from vetro.environments.tables import sessions, tasks
 from vetro.environments.task_endings import TaskEndings
 from vetro.environments.task_reports import TaskReports
@@ -231,7 +231,7 @@ class TaskStore:
                 tx, principal, environment_id, with_model=bool(condition) or not abandon
             )
             if condition:
-                condition.check(await self.store.shown(tx, environment, None))
+                condition.check(await self.store.shown(tx, environment, None), ENVIRONMENT_EXTRAS)
             if abandon:
                 endings = await self._abandon(tx, principal, environment)
             else:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Conventions,
     )
     from vetro.http.dashboard import ServicePart, dashboard_face
+    from vetro.http.declaration import Extras
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
@@ -112,6 +113,7 @@ __getattr__ = import_when_used(
         "vetro.http.conventions": (
             "CATALOG_CONVENTIONS COMPUTE_CONVENTIONS REPOSITORY_CONVENTIONS Conventions"
         ),
+        "vetro.http.declaration": "Extras",
         "vetro.http.description": "an_object",
         "vetro.http.document": "BEARER TOKEN Named Reply Security listed maybe shape",
         "vetro.http.downloads": "download known_content",
@@ -173,6 +175,7 @@ __all__ = [
     "Cors",
     "Declared",
     "Envelope",
+    "Extras",
     "Face",
     "Fault",
     "FaultStyle",

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 
+from vetro.http.declaration import Extras
 from vetro.http.faults import PreconditionFailed
 from vetro.http.parameters import STRING, Param
 
@@ -68,13 +69,16 @@ class Condition:
         """Whether there is one: what is shown need not be made otherwise."""
         return bool(self._tags)
 
-    def check(self, shown: Any) -> None:
-        """Compare with what the address shows now. Errors: 412."""
-        if (
-            self._tags
-            and self._tags != ["*"]
-            and tag_of(msgspec.json.encode(shown)) not in self._tags
-        ):
+    def check(self, shown: Any, extras: Extras | None = None) -> None:
+        """Compare with what the address shows now, with or without ``extras``. Errors: 412."""
+        if not self._tags or self._tags == ["*"]:
+            return
+        tags = {tag_of(msgspec.json.encode(shown))}
+        if extras is not None:
+            plain = dict(shown)
+            extras.drop_from(plain)
+            tags.add(tag_of(msgspec.json.encode(plain)))
+        if tags.isdisjoint(self._tags):
             raise PreconditionFailed(
                 "It was changed since it was read (If-Match): read it again, then change it",
             )

@@ -25,6 +25,28 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
+FIELDS_HEADER = "X-Vetro-Fields"
+"""With the value ``all`` it asks for an answer with the members that are ours."""
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Members that answers have beyond an API whose field sets are exact; only who asks gets them.
+
+    ``names``: of an object's members. ``within``: the member of the answer that lists such objects; ''
+    when the answer is one.
+    """
+
+    names: tuple[str, ...]
+    within: str = ""
+
+    def drop_from(self, shown: dict[str, Any]) -> None:
+        """Remove them from a value that is about to be answered."""
+        for one in shown[self.within] if self.within else (shown,):
+            for name in self.names:
+                one.pop(name, None)
+
+
 #: 200 with an empty body.
 EMPTY = Answer(200)
 
@@ -49,6 +71,7 @@ class Endpoint(Generic[C]):
     ``closed``: its body has no other members than ``params``. ``listed``: whether the document has it.
     ``remembered``: what it answers depends only on the database, the caller and the request, so that it
     may be kept until anything is written (`vetro.http.remembered`).
+    ``extras``: what it answers only to who asks with `FIELDS_HEADER`.
     """
 
     name: str
@@ -62,6 +85,7 @@ class Endpoint(Generic[C]):
     any_accept: bool = False
     listed: bool = True
     remembered: bool = False
+    extras: Extras | None = None
 
     @property
     def closed(self) -> bool:

@@ -28,13 +28,14 @@ from vetro.http.accept import ANY_ACCEPT
 from vetro.http.bodies import read_json
 from vetro.http.conditions import Condition
 from vetro.http.context import context_of, principal_of
-from vetro.http.declaration import EMPTY, Answer, Body, Endpoint
+from vetro.http.declaration import EMPTY, FIELDS_HEADER, Answer, Body, Endpoint, Extras
 from vetro.http.description import schema as schema_of
-from vetro.http.parameters import Param
+from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
 from vetro.http.remembered import OPTION as REMEMBERED
 
 AnyRequest = Request[Any, Any, Any]
+_ASKING = Param(FIELDS_HEADER, STRING, where="header")
 S = TypeVar("S")
 C = TypeVar("C")
 
@@ -45,6 +46,7 @@ __all__ = [
     "Body",
     "Call",
     "Endpoint",
+    "as_asked",
     "respond",
     "routes",
     "serving",
@@ -122,9 +124,11 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Respon
         return cast("Response[Any]", result)
     elif status == 204:
         result = ...
-    if request.method == "POST" and isinstance(result, dict):
-        made: object = cast("dict[str, object]", result).get("id")
-        context_of(request).created = made if isinstance(made, str) else ""
+    if isinstance(result, dict):
+        shown = as_asked(request, endpoint.extras, cast("dict[str, Any]", result))
+        if request.method == "POST":
+            made: object = shown.get("id")
+            context_of(request).created = made if isinstance(made, str) else ""
     media_type = "application/json"
     if result is ...:
         content = b""
@@ -133,6 +137,13 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Respon
     else:
         content = msgspec.json.encode(result)
     return Response(content, status_code=status, headers=headers, media_type=media_type)
+
+
+def as_asked(request: AnyRequest, extras: Extras | None, shown: dict[str, Any]) -> dict[str, Any]:
+    """A value without what its caller did not ask for; it is changed in place."""
+    if extras is not None and request.headers.get(FIELDS_HEADER, "").strip().lower() != "all":
+        extras.drop_from(shown)
+    return shown
 
 
 def _wants_text(request: AnyRequest) -> bool:
@@ -180,7 +191,8 @@ def _described(endpoint: Endpoint[Any]) -> type[Operation]:
             Parameter(name=name, param_in="path", required=True, schema=text)
             for name in endpoint.path_names
         ]
-        for param in endpoint.params:
+        asking = () if endpoint.extras is None else (_ASKING,)
+        for param in (*endpoint.params, *asking):
             if param.where != "body":
                 operation.parameters.append(
                     Parameter(

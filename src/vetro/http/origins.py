@@ -9,6 +9,7 @@ from typing import Any, cast
 from litestar.types import Message, Send
 
 from vetro.http.context import PREFIX_KEY
+from vetro.http.declaration import FIELDS_HEADER
 from vetro.http.headers import Headers, header
 
 CORS_HEADERS = (
@@ -19,7 +20,10 @@ CORS_HEADERS = (
     "X-User-Id",
     "X-Tenant-Id",
 )
-CORS_ALLOWED = (*CORS_HEADERS, "Content-Type", "Last-Event-ID", "If-Match", "If-None-Match")
+CORS_ALLOWED = (
+    *CORS_HEADERS,
+    *("Content-Type", "Last-Event-ID", "If-Match", "If-None-Match", FIELDS_HEADER),
+)
 CORS_EXPOSED = (*CORS_HEADERS, "ETag", "Content-Disposition", "Retry-After")
 CORS_METHODS = "GET, PUT, POST, DELETE, PATCH"
 PREFLIGHT_SECONDS = 600

@@ -38,7 +38,7 @@ export interface Change {
 }
 
 /** An environment has applications of packages, or flat services of version 0.3. */
-export const hasServices = (environment: { model_kind: string }) => environment.model_kind === 'workflow';
+export const hasServices = (environment: { model_kind?: string }) => environment.model_kind === 'workflow';
 
 /** Flat services have `id` and `type` beside their attributes: with a header they are shown as components are. */
 export function withHeader(service: Record<string, unknown>, kind = 'service'): Component {

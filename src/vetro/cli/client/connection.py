@@ -290,7 +290,7 @@ class Connection:
         **options: Unpack[RequestOptions],
     ) -> SyncResponse:
         """Send a request; whatever is answered."""
-        own = {"X-Auth-Token": self.token, **(headers or {})}
+        own = {"X-Auth-Token": self.token, "X-Vetro-Fields": "all", **(headers or {})}
         return self._send(method, self.url + path, headers=own, **options)
 
     def send(self, call: Call[Answer], *, hint: str | None = None) -> Answer:

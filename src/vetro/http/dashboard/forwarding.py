@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 from litestar.types import Message, Receive, Scope, Send
 
+from vetro.http.declaration import FIELDS_HEADER
 from vetro.http.face import Face
 from vetro.http.faults import Forbidden, NoSuchPath
 from vetro.http.headers import Headers, header
@@ -17,6 +18,8 @@ from vetro.http.headers import Headers, header
 FORWARDED = ("v1", "environments", "identity", "compute", "repository")
 #: Sent with every request that changes something. No form and no page of another origin can send it.
 CSRF_HEADER = "X-Vetro-Dashboard"
+#: Its pages show what answers have beyond the stock API.
+_WHOLE = (FIELDS_HEADER.lower().encode(), b"all")
 #: What says who asks is the session alone.
 _NOT_PASSED = {b"cookie", b"authorization", b"x-auth-token", b"x-subject-token"}
 #: What tenants upload (logos, texts) is served from the dashboard's origin: it can run nothing there.
@@ -99,7 +102,7 @@ async def forward(
         **given,
         "path": inner,
         "raw_path": inner.encode(),
-        "headers": [*headers, (b"x-auth-token", token.encode())],
+        "headers": [*headers, (b"x-auth-token", token.encode()), _WHOLE],
     }
     await face.app(cast("Scope", passed), receive, back)
 
