@@ -8,7 +8,15 @@ import pytest
 from litestar import Request, get
 from tests.waiting import eventually
 
-from vetro.http import Principal, ServerEvent, Turns, assemble, event_stream, make_face
+from vetro.http import (
+    Principal,
+    ServerEvent,
+    TooManyRequests,
+    Turns,
+    assemble,
+    event_stream,
+    make_face,
+)
 from vetro.http.client import HttpClient, Response
 
 AnyRequest = Request[Any, Any, Any]
@@ -135,3 +143,23 @@ async def test_a_stream_takes_a_turn_only_until_it_begins(service: Service) -> N
     for _ in range(13):
         await service.follow("p")
     assert (await service.send("p")).status == 200
+
+
+async def test_a_rate_holds_one_project_back_and_no_other() -> None:
+    """After its burst a project gets a request whenever its bucket has one, and is told when."""
+    now = 0.0
+    turns = Turns(at_once=0, waiting=0, rate=0.5, burst=3, clock=lambda: now)
+
+    async def taken(project: str) -> str:
+        try:
+            (await turns.take(project)).end()
+        except TooManyRequests as refusal:
+            return refusal.headers["Retry-After"]
+        return "taken"
+
+    assert [await taken("flood") for _ in range(5)] == ["taken"] * 3 + ["2", "2"]
+    assert [await taken(f"p{number}") for number in range(99)] == ["taken"] * 99
+    now = 2.0
+    assert [await taken("flood") for _ in range(2)] == ["taken", "2"]
+    now = 1000.0
+    assert [await taken("flood") for _ in range(4)] == ["taken"] * 3 + ["2"]

@@ -52,6 +52,7 @@ COMMANDS = {
     "action": ("environments.action", "action", "Actions of deployed applications."),
     "repository": ("repository.repository", "repository", "Service definitions of the v0.3 world."),
     "project": ("service.project", "project", "Projects, and what they have."),
+    "quota": ("service.quota", "quota", "How much projects have and may have."),
     "server": ("compute.servers", "server", "Compute nodes."),
     "vm": ("compute.vms", "vm", "Containers and virtual machines."),
     "network": ("compute.networks", "network", "Networks that VMs are connected by."),

@@ -17,6 +17,11 @@ class ApiSection:
     """Requests of one project that a process handles at a time; 0: any number."""
     project_waiting: int = 256
     """Further requests of one project that wait for their turn; above it they are answered with 429."""
+    project_rate: float = 0.0
+    """Requests a second that a process takes of one project in the long run; above it they are answered
+    with 429 ([quotas.md](quotas.md#rate-limits)); 0: any number."""
+    project_burst: int = 100
+    """Requests that a project may send at once before `project_rate` holds it back."""
     package_size_limit: float = 5.0
     """MiB of an uploaded package."""
     limit_param_default: int = 20

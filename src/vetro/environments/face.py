@@ -276,7 +276,12 @@ def environments_face(
         lifespan=[forgotten, statistics.stored],
         counts=counts,
         audit=audit,
-        turns=Turns(chosen.project_requests, chosen.project_waiting),
+        turns=Turns(
+            chosen.project_requests,
+            chosen.project_waiting,
+            rate=chosen.project_rate,
+            burst=chosen.project_burst,
+        ),
         replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
         conditional=True,

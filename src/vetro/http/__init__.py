@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         receive_upload,
         refuse_larger,
     )
+    from vetro.http.budget import RequestBudget
     from vetro.http.conditions import IF_MATCH, UNCONDITIONAL, Condition, with_tag
     from vetro.http.connections import (
         LIMITED,
@@ -103,6 +104,7 @@ __getattr__ = import_when_used(
         "vetro.http.accept": "ANY_ACCEPT",
         "vetro.http.assembly": "Assembly assemble respond",
         "vetro.http.audit": "Audit",
+        "vetro.http.budget": "RequestBudget",
         "vetro.http.bodies": (
             "Part content_type discard_abandoned_uploads read_body read_json"
             " receive_multipart receive_upload refuse_larger"
@@ -201,6 +203,7 @@ __all__ = [
     "Readings",
     "Remembered",
     "Reply",
+    "RequestBudget",
     "RequestContext",
     "RequestCounts",
     "Security",

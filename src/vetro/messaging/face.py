@@ -22,6 +22,7 @@ from vetro.http import (
     Conflict,
     Face,
     PayloadTooLarge,
+    RequestBudget,
     TooManyRequests,
     Unauthorized,
     make_face,
@@ -31,7 +32,6 @@ from vetro.http import endpoint as http
 from vetro.http.endpoint import Answer, routes, serving
 from vetro.http.parameters import STRING, Rule, query
 from vetro.messaging import answers
-from vetro.messaging.budget import RequestBudget
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals
 from vetro.messaging.mailboxes import Mailboxes

@@ -223,6 +223,8 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.reserve": (1, 1024),
     "api.project_requests": (0, 2**20),
     "api.project_waiting": (0, 2**20),
+    "api.project_rate": (0, 1_000_000),
+    "api.project_burst": (1, 2**20),
     **{f"quotas.{one.name}": (-1, 2**53) for one in fields(QuotasSection)},
     "cfapi.credentials_seconds": (0.1, 600),
     "api.package_size_limit": (0.001, 10_240),

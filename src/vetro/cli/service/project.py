@@ -39,6 +39,11 @@ def _find(rows: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     fail(f"There is no project '{wanted}'", f"Projects: {names}.")
 
 
+def find_project(connection: Connection, wanted: str) -> dict[str, Any]:
+    """The project with this id or name; ends the command when there is none."""
+    return _find(_all(connection), wanted)
+
+
 def _holdings(connection: Connection, row: dict[str, Any]) -> dict[str, list[str]]:
     body = connection.identity(f"/projects/{segment(row['id'])}/holdings")
     return cast("dict[str, list[str]]", body["holdings"])
@@ -62,7 +67,7 @@ def list_() -> None:
 def show(name_or_id: str) -> None:
     """Show a project, and the names of all that it has."""
     with Connection() as connection:
-        row = _find(_all(connection), name_or_id)
+        row = find_project(connection, name_or_id)
         held = _holdings(connection, row)
     shown = {name: row.get(name) for name in ("id", "name", "description", "enabled", "domain_id")}
     emit_object({**shown, "has": held})
