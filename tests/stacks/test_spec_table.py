@@ -94,31 +94,32 @@ SIX = {
 }
 
 
-async def test_load_balancers_in_ipv6_subnets_are_refused_with_the_reason() -> None:
-    """When the template is validated: nothing is made."""
-    pool = {"subnet_id": {"get_resource": "sub"}, "protocol": "HTTP", "lb_method": "ROUND_ROBIN",
-            "vip": {"protocol_port": 80}}  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("OS::Neutron::FloatingIP", {"floating_network": "ext-net"}),
+        (
+            "OS::Neutron::FloatingIPAssociation",
+            {"floatingip_id": "5c1c0a6e-1d58-4f2c-9d6c-0e5a1b7d3f10"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("wish", [{"subnet": {"get_resource": "sub"}}, {"ip_address": "fd7e::9"}])
+async def test_floating_addresses_lead_to_no_ipv6_port(
+    kind: str, more: dict[str, Any], wish: dict[str, Any]
+) -> None:
+    """Refused when the template is validated, with what to do instead: nothing is made."""
     stacks = MemoryStacks()
-    template = {"resources": {**SIX, "it": {"type": "OS::Neutron::Pool", "properties": pool}}}
-    with pytest.raises(TemplateError, match=r"'it'.*give it an IPv4 subnet"):
-        await stacks.create("p", "s", template)
-    assert stacks.compute.calls == []
-
-
-async def test_floating_addresses_lead_to_no_ipv6_port() -> None:
-    """The stack fails naming the port's address, and is removed whole."""
-    stacks = MemoryStacks()
-    floating = {"floating_network": "ext-net", "port_id": {"get_resource": "port"}}
     template = {
         "resources": {
             **SIX,
             "port": {
                 "type": "OS::Neutron::Port",
-                "properties": {"fixed_ips": [{"subnet": {"get_resource": "sub"}}]},
+                "properties": {"network": "n", "fixed_ips": [wish]},
             },
-            "it": {"type": "OS::Neutron::FloatingIP", "properties": floating},
+            "it": {"type": kind, "properties": {**more, "port_id": {"get_resource": "port"}}},
         }
     }
-    stack = await stacks.create("p", "s", template)
-    assert "has the IPv6 address fd7e::2: floating addresses are IPv4" in stack.reason
-    assert await stacks.delete("p", "s") is None
+    with pytest.raises(TemplateError, match=r"'it'.*'port' is in an IPv6 subnet.*a second port"):
+        await stacks.create("p", "s", template)
+    assert stacks.compute.calls == []

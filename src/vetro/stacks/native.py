@@ -29,6 +29,7 @@ from vetro.stacks.resources.base import as_static
 from vetro.stacks.state.owner import process_owner
 from vetro.stacks.state.records import Hold, StackRow, StackStore
 from vetro.stacks.template.balancers import BALANCING, FLAVOR, IMAGE
+from vetro.stacks.template.families import check_floating
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.templates import ResourceDefinition, Template, parse
 
@@ -42,6 +43,7 @@ _WHOLE = ("template", *_GIVEN)
 """What a stack was made of; `head` leaves it out."""
 
 SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
+FLOATING_TYPES = ("OS::Neutron::FloatingIP", "OS::Neutron::FloatingIPAssociation")
 DEPLOYMENT_TYPES = ("OS::Heat::SoftwareDeployment", "OS::Heat::StructuredDeployment")
 LOST_STATES = ("stopped", "failed", "destroyed", "incomplete")
 """States of a server that does not come back by itself."""
@@ -384,8 +386,14 @@ def check(
     for definition in parsed.resources.values():
         kind = resource_type(definition.type, definition.name)
         kind.check(definition.name, definition.properties)
+
+    def properties_of(name: str) -> Mapping[str, Json]:
+        return parsed.resources[name].properties if name in parsed.resources else {}
+
     for definition in parsed.resources.values():
         _check_deployment(definition, parsed)
+        if definition.type in FLOATING_TYPES:
+            check_floating(definition.name, definition.properties.get("port_id"), properties_of)
     used = [ref for one in parsed.resources.values() for ref in one.references]
     used += [ref for one in parsed.outputs.values() for ref in one.references]
     for reference in used:

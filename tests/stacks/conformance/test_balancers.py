@@ -121,6 +121,30 @@ async def test_members_come_and_go(cloud: Any, monkeypatch: pytest.MonkeyPatch) 
     assert await cloud.stacks.delete(project, "s") is None
 
 
+async def test_an_ipv6_virtual_address(cloud: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HAProxy listens there and sends to IPv6 addresses of members; one of IPv4 is refused."""
+    told, project = Told(cloud, monkeypatch), cloud.new_project()
+    start = f"fd7e:a:{int(cloud.subnet.split('.')[1]):x}:"
+    wanted = template(cloud.subnet)
+    resources = wanted["resources"]
+    resources["sub"]["properties"] |= {"cidr": f"{start}:/64", "ip_version": 6}
+    resources["pool"]["properties"]["vip"] = {"protocol_port": 8080, "address": f"{start}:80"}
+    with pytest.raises(
+        TemplateError, match=r"'pool'.*member 192.0.2.7 is not reached from an IPv6"
+    ):
+        await cloud.stacks.create(project, "s", wanted)
+    resources["other"]["properties"]["address"] = f"{start}:77"
+    stack = await cloud.stacks.create(project, "s", wanted)
+    assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
+    assert stack.outputs["address"] == f"{start}:80"
+    assert "  bind [::]:8080\n" in told.scripts[0]
+    [member] = stack.outputs["members"]
+    assert member.startswith(start)
+    assert told.members() == {f"[{start}:77]:81", f"[{member}]:80"}
+    assert (await cloud.stacks.plan(project, "s", wanted)).empty
+    assert await cloud.stacks.delete(project, "s") is None
+
+
 def sticky(how: Json) -> Json:
     """A virtual address with session persistence."""
     return {"protocol_port": 80, "session_persistence": how}

@@ -76,6 +76,7 @@ class Server(ResourceType):
             "name",
             "instance_name",
             "accessIPv4",
+            "accessIPv6",
             "status",
         }
     )
@@ -447,8 +448,11 @@ async def _describe(context: ResourceContext, properties: Mapping[str, Json], na
     if name == "networks":
         return {key: [one["addr"] for one in some] for key, some in by_network.items()}
     first = addresses[0]["addr"] if addresses else ""
-    if name in ("first_address", "accessIPv4"):
+    if name == "first_address":
         return first
+    if name in ("accessIPv4", "accessIPv6"):
+        family = int(name[-1])
+        return next((one["addr"] for one in addresses if one["version"] == family), "")
     server = await context.compute.server(context.physical_id)
     state = "ACTIVE" if server is not None and server.state == "running" else "SHUTOFF"
     if name == "status":

@@ -12,10 +12,12 @@ same template.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vetro.stacks.errors import InvalidProperty, TemplateError
+from vetro.stacks.template.families import family_of_subnet
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.scopes import entries, listed
 
@@ -67,18 +69,31 @@ def written_out(document: dict[str, Json], image: str, flavor: str) -> dict[str,
     return {**document, "resources": made}
 
 
-def _check_family(
+def _family(
     name: str, vip: dict[str, Json], given: dict[str, Json], resources: Mapping[str, Json]
-) -> None:
-    """Raises `InvalidProperty` when the virtual address would be IPv6."""
-    call = function_of(vip.get("subnet", given.get("subnet", given.get("subnet_id"))))
-    subnet = _properties(name, entries(resources.get(str(call[1])) or {})) if call else {}
-    if ":" in f"{subnet.get('cidr')} {vip.get('address')}":
-        raise InvalidProperty(
-            "a load balancer has an IPv4 address: its guest agent is told of members over IPv4; give"
-            " it an IPv4 subnet",
-            resource=name,
-        )
+) -> int | None:
+    """The family of the virtual address; `None` where the template does not say it."""
+    subnet = vip.get("subnet", given.get("subnet", given.get("subnet_id")))
+    address = vip.get("address")
+    if isinstance(address, str):
+        return 6 if ":" in address else 4
+    return family_of_subnet(subnet, lambda one: _properties(one, entries(resources.get(one) or {})))
+
+
+def _check_members(name: str, family: int | None, members: list[Json]) -> None:
+    """Raises `InvalidProperty` when a member has an address of the family that the balancer has not."""
+    for member in members:
+        address = member.get("address")
+        try:
+            version = ipaddress.ip_address(address if isinstance(address, str) else "").version
+        except ValueError:
+            continue  # not known yet, or refused where it stands
+        if family is not None and version != family:
+            raise InvalidProperty(
+                f"the member {address} is not reached from an IPv{family} address, which is the pool's only"
+                " one: give it members of its own family",
+                resource=name,
+            )
 
 
 def _of_pool(
@@ -96,7 +111,11 @@ def _of_pool(
         for one in [_named(name, "monitors", value, resources, (MONITOR,))]
     ]
     around = {key: body[key] for key in ("depends_on", "deletion_policy") if key in body}
-    _check_family(name, vip, given, resources)
+    family = _family(name, vip, given, resources)
+    _check_members(name, family, members)
+    if family == 6:
+        # Servers with addresses of both families are reached at the one of the virtual address.
+        members = [_over_ipv6(one) for one in members]
     wish = {"subnet": vip.get("subnet", given.get("subnet", given.get("subnet_id")))}
     if vip.get("address") is not None:
         wish["ip_address"] = vip["address"]
@@ -110,13 +129,19 @@ def _of_pool(
     port = vip.get("protocol_port")
     address = {"get_attr": [f"{name}.vip", "fixed_ips", 0, "ip_address"]}
     rules = [
-        {
-            "protocol": "tcp",
-            "port_range_min": port,
-            "port_range_max": port,
-            "remote_ip_prefix": "0.0.0.0/0",
-        },
-        {"protocol": "icmp", "remote_ip_prefix": "0.0.0.0/0"},
+        rule
+        for ethertype, everybody in (("IPv4", "0.0.0.0/0"), ("IPv6", "::/0"))
+        if family is None or ethertype == f"IPv{family}"
+        for rule in (
+            {
+                "ethertype": ethertype,
+                "protocol": "tcp",
+                "port_range_min": port,
+                "port_range_max": port,
+                "remote_ip_prefix": everybody,
+            },
+            {"ethertype": ethertype, "protocol": "icmp", "remote_ip_prefix": everybody},
+        )
     ]
     yield part("access", "OS::Neutron::SecurityGroup", {"rules": rules})
     yield part(
@@ -144,6 +169,13 @@ def _of_pool(
     yield part("balancing", BALANCING, balancing)
     shown = {**vip, "address": address, "port_id": ref("vip")}
     yield name, {**body, "properties": {**given, "vip": shown}}
+
+
+def _over_ipv6(member: dict[str, Json]) -> dict[str, Json]:
+    call = function_of(member.get("address"))
+    if call is not None and call[0] == "get_attr" and call[1][1:] == ["first_address"]:
+        return {**member, "address": {"get_attr": [call[1][0], "accessIPv6"]}}
+    return member
 
 
 def _own(
