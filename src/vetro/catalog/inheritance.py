@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, or_, select
 
 from vetro.catalog.blobs import BlobStore
-from vetro.catalog.tables import classes, packages, parents
+from vetro.catalog.tables import add_rows, classes, packages, parents
 from vetro.http import Principal
 from vetro.packages import Package, open_package
 from vetro.storage import Database, Transaction
@@ -45,8 +45,7 @@ def parents_in(package: Package) -> list[tuple[str, str]]:
 async def index_parents(tx: Transaction, id_: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Store what the classes of a package extend."""
     rows = [{"package_id": id_, "name": name, "parent": parent} for name, parent in pairs]
-    if rows:
-        await tx.execute(insert(parents).values(rows))
+    await add_rows(tx, parents, rows)
 
 
 def _with_class(names: Sequence[str]) -> Select[tuple[Any]]:

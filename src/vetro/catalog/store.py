@@ -19,7 +19,7 @@ from vetro.catalog.inheritance import index_parents, making_packages, parents_in
 from vetro.catalog.listing import EXTRAS, package_views, search_packages
 from vetro.catalog.resolving import NO_PINS, Pins, ancestors_of, best_archive
 from vetro.catalog.search import PackageQuery
-from vetro.catalog.tables import classes, package_categories, packages, tags
+from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
 from vetro.catalog.uses import (
     PackageUses,
     StoredPackage,
@@ -94,6 +94,21 @@ _NAMED = select(packages).where(
     packages.c.id != bindparam("except_id"),
     packages.c.deleted.is_(None),
     packages.c.fully_qualified_name == bindparam("name"),
+)
+_TAKEN = (
+    select(classes.c.name, packages.c.fully_qualified_name)
+    .join(packages, packages.c.id == classes.c.package_id)
+    .where(
+        packages.c.id != bindparam("except_id"),
+        packages.c.deleted.is_(None),
+        or_(
+            packages.c.owner_id == bindparam("owner"),
+            and_(bindparam("public", type_=packages.c.is_public.type), packages.c.is_public),
+        ),
+        # Versions of one package declare the same classes.
+        packages.c.fully_qualified_name != bindparam("name"),
+        classes.c.name.in_(bindparam("classes", expanding=True)),
+    )
 )
 
 
@@ -241,12 +256,10 @@ class Catalog:
             "updated": now,
         }
         await tx.execute(_NEW_PACKAGE, values)
-        if manifest.classes:
-            rows = [{"package_id": id_, "name": name} for name in manifest.classes]
-            await tx.execute(insert(classes).values(rows))
+        await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
         await self._set_tags(tx, id_, [*manifest.tags, *metadata.tags])
-        for filed in dict.fromkeys(category_ids):
-            await tx.execute(insert(package_categories).values(package_id=id_, category_id=filed))
+        filed = [{"package_id": id_, "category_id": one} for one in dict.fromkeys(category_ids)]
+        await add_rows(tx, package_categories, filed)
         return id_
 
     async def _refuse_conflicts(
@@ -266,7 +279,6 @@ class Catalog:
         """
         held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
         await tx.exclude(*held)
-        others = and_(packages.c.id != except_id, packages.c.deleted.is_(None))
         for row in await tx.execute(_NAMED, {"except_id": except_id, "name": fqn}):
             if row.owner_id == owner and row.version == version:
                 raise Conflict(
@@ -277,17 +289,14 @@ class Catalog:
                 raise Conflict(f"A public package {fqn} {version} exists already")
         if not class_names:
             return
-        near = packages.c.owner_id == owner
-        if public:
-            near = or_(near, packages.c.is_public)
-        query = (
-            select(classes.c.name, packages.c.fully_qualified_name)
-            .join(packages, packages.c.id == classes.c.package_id)
-            # Versions of one package declare the same classes.
-            .where(others, near, packages.c.fully_qualified_name != fqn)
-            .where(classes.c.name.in_(list(class_names)))
-        )
-        taken = (await tx.execute(query)).first()
+        given = {
+            "except_id": except_id,
+            "name": fqn,
+            "owner": owner,
+            "public": public,
+            "classes": list(class_names),
+        }
+        taken = (await tx.execute(_TAKEN, given)).first()
         if taken is not None:
             raise Conflict(
                 f"Class {taken.name} is declared by package {taken.fully_qualified_name} already"
@@ -298,12 +307,11 @@ class Catalog:
         if len(wanted) > MAX_TAGS:
             raise BadRequest(f"A package has at most {MAX_TAGS} tags, not {len(wanted)}")
         await tx.execute(_WITHOUT[tags], {"wanted": id_})
-        if wanted:
-            rows = [
-                {"package_id": id_, "name": name, "position": position}
-                for position, name in enumerate(wanted)
-            ]
-            await tx.execute(insert(tags).values(rows))
+        rows = [
+            {"package_id": id_, "name": name, "position": position}
+            for position, name in enumerate(wanted)
+        ]
+        await add_rows(tx, tags, rows)
 
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
         row = (await tx.execute(_PACKAGE, {"wanted": id_})).first()
@@ -525,10 +533,8 @@ class Catalog:
             await tx.execute(
                 delete(package_categories).where(package_categories.c.package_id == id_)
             )
-            for filed in dict.fromkeys(ids):
-                await tx.execute(
-                    insert(package_categories).values(package_id=id_, category_id=filed)
-                )
+            filed = [{"package_id": id_, "category_id": one} for one in dict.fromkeys(ids)]
+            await add_rows(tx, package_categories, filed)
             view = (await package_views(tx, [await self._row(tx, id_)], self.signers))[0]
             await index_package(tx, view)
             return view
