@@ -1,4 +1,4 @@
-"""Images come to nodes before they are needed, and everybody can see how far they are."""
+"""Images come to nodes before they are needed, and everybody can see how far they are; their tags."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from vetro.compute import MIGRATIONS
-from vetro.compute.tables import instances
+from vetro.compute.tables import images, instances
 from vetro.compute.work.agents import NodeTaskError
 from vetro.storage import Database, migrate
 
@@ -246,3 +246,23 @@ async def test_the_removal_of_an_image_survives_the_service(
         (call,) = [one for one in second.nodes.calls if one.task == "image_delete"]
         assert (call.key, call.params["image_uuid"]) == (key, IMAGE)
     await database.close()
+
+
+async def test_tags_are_added_to_an_image_of_the_own_project(make_world: MakeWorld) -> None:
+    """Those that it has stay; another project's image, users and values that are no text are refused."""
+    world = await make_world()
+    await activate(world, tags={"kept": "a"})
+    path, body = f"/images/{IMAGE}/tags", {"tags": {"kept": "b", "new": "c"}}
+    assert (await world.ok("POST", path, body))["tags"] == {"kept": "a", "new": "c"}
+    assert (await world.ok("GET", f"/images/{IMAGE}"))["state"] == "active"
+    for wrong in ({"tags": {"new": 1}}, {"tags": "x"}, {}):
+        status, code, _ = await world.refused("POST", path, wrong)
+        assert (status, code) == (500, "InvalidParameters")
+    assert (await world.refused("POST", f"/images/{SECOND}/tags", body))[0] == 404
+    assert (await world.refused("POST", path, body, token="user"))[0] == 403
+    async with world.database.transaction() as tx:
+        await tx.execute(update(images).values(owner_uuid="another"))
+    status, _, said = await world.refused("POST", path, {"tags": {"more": "d"}})
+    assert status == 403
+    assert "another project" in said
+    assert "more" not in (await world.ok("GET", f"/images/{IMAGE}"))["tags"]

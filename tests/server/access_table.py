@@ -588,5 +588,6 @@ SHARED: list[tuple[str, str, Make, Any, str, bool]] = [
     ("GET", "/compute/images/{uuid}/file", image(public=True), None, "", True),
     ("GET", "/compute/images/{uuid}/copies", image(public=True), None, "", False),
     ("PUT", "/compute/images/{uuid}/file", image(public=True), b"x", "", False),
+    ("POST", "/compute/images/{uuid}/tags", image(public=True), {"tags": {"a": "b"}}, "", False),
     ("DELETE", "/compute/images/{uuid}", image(public=True), None, "", False),
 ]

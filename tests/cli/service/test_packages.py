@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,6 +211,44 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     replaced = {"b.Db 1.5.0": "replaced", "b.Log 1.0.0": "replaced", "b.Alone 1.0.0": "skipped"}
     assert results(service.json(*again)) == replaced
     service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log", "b.Alone")
+
+
+def test_an_image_that_is_there_gets_what_forms_show_of_it(service: Service, shelf: Any) -> None:
+    """Title and type are added to an image without them; another project's stays as it is."""
+    images = "Images:\n" + "".join(
+        f"- {{Name: {name}, DiskFormat: qcow2, ContainerFormat: bare, Meta: {{title: T, type: linux}}}}\n"
+        for name in ("mine", "theirs")
+    )
+    (shelf.directory / "images").mkdir()
+    for name in ("mine", "theirs"):
+        (shelf.directory / "images" / name).write_text("content of an image")
+    for name in ("i.First", "i.Second", "i.Third"):
+        shelf.add(name, "1.0.0", images=images)
+    service.ok("bundle", "index", shelf.directory)
+    service.ok("package", "import", "i.First", "--repo-url", shelf.url)
+    made = {one["name"]: one for one in service.json("image", "list")}
+    with contextlib.closing(sqlite3.connect(service.directory / "data" / "vetro.db")) as opened:
+        opened.execute("UPDATE compute_images SET manifest = '{}'")
+        opened.execute("UPDATE compute_images SET owner_uuid = 'x' WHERE name = 'theirs'")
+        opened.commit()
+
+    rows = service.json("package", "import", "i.Second", "--repo-url", shelf.url)
+    assert results(rows) == {
+        "i.Second 1.0.0": "imported",
+        "image mine": "described",
+        "image theirs": "skipped",
+    }
+    assert "another project" in {row["package"]: row["reason"] for row in rows}["image theirs"]
+    found = {one["name"]: one for one in service.json("image", "list")}
+    assert found["mine"] == made["mine"]
+    assert "tags" not in found["theirs"]
+    with contextlib.closing(sqlite3.connect(service.directory / "data" / "vetro.db")) as opened:
+        opened.execute("DELETE FROM compute_images WHERE name = 'theirs'")
+        opened.commit()
+    rows = service.json("package", "import", "i.Third", "--repo-url", shelf.url)
+    assert results(rows) == {"i.Third 1.0.0": "imported", "image theirs": "imported"}
+    service.ok("image", "delete", "--yes", "mine", "theirs")
+    service.ok("package", "delete", "--yes", "i.First", "i.Second", "i.Third")
 
 
 def test_who_watches_is_asked_about_a_package_that_is_there(

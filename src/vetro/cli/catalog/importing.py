@@ -20,13 +20,13 @@ from vetro.cli.catalog.uploading import (
     signature_beside,
     upload_archive,
 )
-from vetro.cli.client.connection import Connection
+from vetro.cli.client.connection import Connection, accepted
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal import choices
 from vetro.cli.terminal.output import CommandError, say, wants_json
 from vetro.compute.client import machines
-from vetro.compute.wire import FORM_TAG, NewImage
+from vetro.compute.wire import FORM_TAG, Image, NewImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
 
@@ -207,32 +207,49 @@ class PackageImport(Gathering):
             say(f"{package.full_name}: {text}")
         for entry in entries:
             try:
-                if self._import_image(entry):
-                    self.note(f"image {entry.name}", None, "imported")
+                outcome = self._import_image(entry)
+                if outcome is not None:
+                    self.note(f"image {entry.name}", None, *outcome)
             except (SourceError, CommandError, Fault, TransportError) as error:
                 text = error.format_message() if isinstance(error, CommandError) else str(error)
                 self.note(f"image {entry.name}", None, "failed", text)
 
-    def _import_image(self, entry: ImageEntry) -> bool:
-        """Import one image unless there is one of its name and type; whether it was imported."""
+    def _import_image(self, entry: ImageEntry) -> tuple[str, str] | None:
+        """Import one image; one of its name and type gets what forms show of it, if it says nothing.
+
+        What came of it and why; None when there was nothing to do.
+        """
         from vetro.packages import SourceError, hash_mismatch
 
         type_ = _IMAGE_TYPES.get(entry.disk_format.lower())
         if type_ is None:
             formats = ", ".join(_IMAGE_TYPES)
             raise SourceError(f"instances cannot start from {entry.disk_format}; from {formats}")
-        known = self.connection.send(machines.images())
-        if any(one.name == entry.name and one.type == type_ for one in known):
-            return False
-        path = self.repository.image(entry.name, entry.url)
-        problem = hash_mismatch(path, entry.hash)
-        if problem is not None:
-            raise SourceError(f"its file is not what {entry.name} should be: {problem}")
         # `linux.ubuntu` is a Linux.
         system = (entry.type or "linux").partition(".")[0]
         # What forms show of it (A9), under the name that it has on OpenStack.
         about = {"title": entry.title or entry.name, "type": entry.type or system}
         tags = {FORM_TAG: json.dumps(about)}
+        images = self.connection.send(machines.images())
+        known = [one for one in images if one.name == entry.name and one.type == type_]
+        if known:
+            return self._describe(known, tags)
+        path = self.repository.image(entry.name, entry.url)
+        problem = hash_mismatch(path, entry.hash)
+        if problem is not None:
+            raise SourceError(f"its file is not what {entry.name} should be: {problem}")
         new = NewImage(name=entry.name, type=type_, os=system, tags=tags)
         upload_image(self.connection, new, path)
-        return True
+        return "imported", ""
+
+    def _describe(self, known: Sequence[Image], tags: dict[str, str]) -> tuple[str, str] | None:
+        """Mark an image that is there already; those of other projects stay as they are."""
+        unmarked = [one for one in known if one.state == "active"]
+        if not unmarked or any(one.form_info for one in known):
+            return None
+        for one in unmarked:
+            response = self.connection.answer_to(machines.add_image_tags(one.uuid, tags))
+            if response.status != 403:
+                accepted(response)
+                return "described", "it was there without a title"
+        return "skipped", "it belongs to another project and keeps its name in forms"

@@ -150,6 +150,11 @@ def new_image(new: NewImage) -> Call[Image]:
     return Call("POST", "/images", Image, new)
 
 
+def add_image_tags(uuid: str, tags: dict[str, str]) -> Call[Image]:
+    """Add the tags that an image of the caller's project lacks. Errors: 403 for another's; 404."""
+    return Call("POST", f"/images/{quote(uuid, safe='')}/tags", Image, {"tags": tags})
+
+
 def remove_image(uuid: str, *, force: bool = False) -> Call[None]:
     """Delete an image. Errors: 404; 409 when VMs use it, unless ``force``."""
     params = {"force": str(force).lower()}

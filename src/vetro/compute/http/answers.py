@@ -272,6 +272,7 @@ SHAPES: dict[str, Any] = {
     "ImageList": listed(IMAGE),
     "ImageCreate": IMAGE,
     "ImageShow": IMAGE,
+    "ImageAddTags": IMAGE,
     "ImageCopies": of_struct(ImageCopies),
     "ImageUpload": IMAGE,
     "ImageDownload": _BYTES,

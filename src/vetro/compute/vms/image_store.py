@@ -13,7 +13,7 @@ from msgspec import UNSET
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.tables import images, vms
-from vetro.compute.values.faults import conflict, invalid_parameters, not_found
+from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.records import api_time
 from vetro.compute.wire import Image, ImageFile
 from vetro.http import Fault
@@ -93,6 +93,26 @@ class ImageStore:
                 await tx.execute(insert(images).values(uuid=uuid, **values))
                 row = (await tx.execute(select(images).where(images.c.uuid == uuid))).one()
         return self.view(row)
+
+    async def add_tags(self, uuid: str, owner: str, tags: Body) -> Body:
+        """Add the tags that an image of ``owner`` does not have; those that it has stay as they are.
+
+        Errors: 403 for an image of another project, 404, 500 InvalidParameters.
+        """
+        wrong = [name for name, text in tags.items() if not isinstance(text, str)]
+        if wrong:
+            raise invalid_parameters({"tags": f"value of {wrong[0]} was not a string"})
+        async with self.database.transaction() as tx:
+            query = select(images).where(images.c.uuid == uuid).with_for_update()
+            row = (await tx.execute(query)).first()
+            if row is None:
+                raise not_found(f"image {uuid} not found")
+            if row.owner_uuid != owner:
+                raise not_allowed(f"image {row.name} ({uuid}) belongs to another project")
+            manifest = {**row.manifest, "tags": {**tags, **row.manifest.get("tags", {})}}
+            changed = update(images).where(images.c.uuid == uuid).values(manifest=manifest)
+            await tx.execute(changed)
+        return self.view(await self.get(uuid))
 
     async def get(self, wanted: str, owner: str | None = None) -> Row[Any]:
         """An image by uuid, or the newest active one of a name. Errors: 404."""

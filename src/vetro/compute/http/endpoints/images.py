@@ -11,7 +11,16 @@ from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.image_copies import CHANNEL, summary
 from vetro.http import download, receive_upload
 from vetro.http.endpoint import Answer
-from vetro.http.parameters import ANYTHING, BOOLEAN_TEXT, NATURAL, STRING, Param, as_number, query
+from vetro.http.parameters import (
+    ANYTHING,
+    BOOLEAN_TEXT,
+    NATURAL,
+    OBJECT,
+    STRING,
+    Param,
+    as_number,
+    query,
+)
 
 IMAGE_LIMIT = 32 * 2**30
 
@@ -69,6 +78,12 @@ async def upload(call: Call) -> Json:
     return added
 
 
+async def add_tags(call: Call) -> Json:
+    """Tags for an image of the caller's project, as far as it does not have them."""
+    uuid, tags = str(call.get("uuid")), mapping(call.get("tags"))
+    return await call.service.images.add_tags(uuid, call.principal.project_id, tags)
+
+
 async def show_image(call: Call) -> Json:
     """An image, by uuid or name."""
     row = await call.service.images.get(str(call.get("uuid")), call.project)
@@ -119,6 +134,8 @@ ENDPOINTS = [
     Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER, nodes=True),
     Endpoint("ImageUpload", "PUT", "/images/{uuid}/file", upload, query(STRING, "sha256"),
              nodes=True, upload=True),
+    Endpoint("ImageAddTags", "POST", "/images/{uuid}/tags", add_tags,
+             (Param("tags", OBJECT, required=True),)),
     Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download_image, access=Access.USER,
              any_accept=True, nodes=True),
     Endpoint("ImageCopies", "GET", "/images/{uuid}/copies", list_copies,
