@@ -108,7 +108,7 @@ vms = Table(
     # Whether its project's quotas count it: not the room that is held for a VM that moves.
     Column("counted", Boolean, nullable=False, server_default=true()),
     Index("compute_vms_server", "server_uuid"),
-    Index("compute_vms_owner", "owner_uuid"),
+    Index("compute_vms_owner", "owner_uuid", "counted"),
 )
 
 quotas = quota_table("compute_quotas", metadata)

@@ -21,4 +21,4 @@ def upgrade() -> None:
         "compute_vms",
         sa.Column("counted", sa.Boolean, nullable=False, server_default=sa.true()),
     )
-    op.create_index("compute_vms_owner", "compute_vms", ["owner_uuid"])
+    op.create_index("compute_vms_owner", "compute_vms", ["owner_uuid", "counted"])
