@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
+from tests.waiting import until
 
 from vetro import identity
 from vetro.catalog.tables import packages
@@ -35,15 +36,45 @@ def commands(heading: str) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", section, re.M | re.S)
 
 
+MANIFEST = """
+Format: '1.4'
+Type: Application
+FullName: test.Slow
+Name: Slow
+Description: never ends
+Author: the tests
+Classes: {test.Slow: slow.yaml}
+"""
+SLOW = """
+Namespaces: {=: test, std: io.murano}
+Name: Slow
+Extends: std:Application
+Methods:
+  deploy:
+    Body:
+      - $this.find(std:Environment).reporter.report($this, begun)
+      - sleep(3600)
+"""
+
+
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_backup_of_a_running_service_is_restored_elsewhere(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
-    """The page's commands restore environments, packages and the administrator's login."""
+    """The page's commands restore environments, packages and the administrator's login; a deployment that
+    ran meanwhile is shown as interrupted.
+    """
     first = install("first", driver="simulated")
-    first.run("package", "import", str(ROOT / "library/ApacheHttpServer"))
+    package = tmp_path / "package"
+    (package / "Classes").mkdir(parents=True)
+    (package / "manifest.yaml").write_text(MANIFEST)
+    (package / "Classes/slow.yaml").write_text(SLOW)
+    first.run("package", "import", str(package))
     first.run("env", "create", "web")
+    first.run("env", "add", "web", "test.Slow", "--name", "slow")
+    first.run("env", "deploy", "web", "--no-wait")
+    until(lambda: "begun" in first.reports("web"), "the deployment runs")
     back_up, restore = commands("Backup and restore")
     where = {"BACKUP": str(tmp_path / "backup.tar"), "VETRO_DATA_DIR": str(first.directory)}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -54,8 +85,10 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     subprocess.run([*shell, restore], env={**os.environ, **where, "PATH": path}, check=True)
     second = install("second", driver="simulated")
     assert [row["name"] for row in second.json("env", "list")] == ["web"]
-    [package] = second.json("package", "list")
-    second.run("package", "download", package["id"], str(tmp_path / "again.zip"))
+    [kept] = second.json("package", "list")
+    second.run("package", "download", kept["id"], str(tmp_path / "again.zip"))
+    until(lambda: second.status("web") == "deploy failure", "nobody holds its lease any more")
+    assert "deploy again to finish it" in second.reports("web")
     assert second.open_to_others() == []
 
 
