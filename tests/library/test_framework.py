@@ -247,6 +247,23 @@ async def test_bounds_that_exclude_each_other_are_refused_when_loaded(framework:
     assert "maxItems" in await framework.failure(framework.web(2, servers=servers))
 
 
+@pytest.mark.parametrize("number", [0, -1])
+async def test_a_limit_of_nobody_at_a_time_is_refused_when_loaded(
+    framework: Framework, number: int
+) -> None:
+    """The message names the property; nothing is made."""
+    said = await framework.failure(framework.web(2, maxParallel=number))
+    assert "maxParallel" in said
+    assert framework.names() == []
+
+
+async def test_a_limit_above_the_number_of_servers_limits_nobody(framework: Framework) -> None:
+    """All are installed and configured, once each; text that is a number is one."""
+    model = await framework.deploy(framework.web(2, maxParallel="5"))
+    assert framework.counted() == {"configure": 2, "install": 2}
+    assert app_of(model)["maxParallel"] == 5
+
+
 @pytest.mark.parametrize(("allowed", "fails"), [("one", False), ("none", True)])
 async def test_a_server_that_never_boots_among_ten(
     framework: Framework, allowed: str, fails: bool
