@@ -51,6 +51,19 @@ Methods:
     Arguments:
       - size: {Contract: $.int()}
     Body: {Return: range($size).toList()}
+  keyed:
+    Usage: Static
+    Scope: Public
+    Arguments:
+      - key: {Contract: $.string().notNull()}
+      - fails: {Contract: $.bool(), Default: false}
+    Body:
+      - $text: decryptData($key)
+      - If: $fails
+        Then:
+          - Throw: Trouble
+            Message: format('no use of {0}', $text)
+      - Return: len($text)
   broken:
     Usage: Static
     Scope: Public
@@ -203,6 +216,18 @@ async def test_failures_are_sorted(desk: Desk) -> None:
     lost = await desk.fault("lost")
     assert isinstance(lost, ServiceUnavailable)
     assert "nowhere" in lost.message
+
+
+async def test_a_static_action_reads_what_a_form_encrypted(desk: Desk) -> None:
+    """It has the text behind the reference; its errors do not; another project's is not there."""
+    await desk.rooms.form_secrets.keep("p", None, {"own": "open sesame"})
+    await desk.rooms.form_secrets.keep("q", None, {"theirs": "shibboleth"})
+    assert await desk.act("keyed", key="own") == len("open sesame")
+    fault = await desk.fault("keyed", key="own", fails=True)
+    assert fault.message == "no use of ***"
+    assert "sesame" not in fault.extra["details"]
+    fault = await desk.fault("keyed", key="theirs")
+    assert "the project has no secret 'theirs'" in fault.message
 
 
 async def test_results_have_a_limit(desk: Desk) -> None:

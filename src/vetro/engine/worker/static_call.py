@@ -9,8 +9,9 @@ import structlog
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.deployment import too_large
+from vetro.engine.worker.form_secrets import reading
 from vetro.engine.worker.upgrade_check import compare
-from vetro.environments import CallAnswer, EngineCall, pinned_packages
+from vetro.environments import CallAnswer, EngineCall, FormSecrets, pinned_packages
 from vetro.muranopl import (
     DirectEffects,
     LimitExceeded,
@@ -20,6 +21,7 @@ from vetro.muranopl import (
     Session,
     SessionInfo,
 )
+from vetro.secrecy import SHORTEST, Cover, hide_in_logs
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +37,21 @@ _NOT_FOUND = {
 #: Errors in the call itself: wrong, missing or unknown arguments.
 _UNFIT = {"NoMatchingMethodException", "NoMatchingFunctionException"}
 _INVALID = {"ContractViolationException", "ValueError"}
+
+
+class _Read:
+    """Secrets that the program has read: messages and logs do not show them."""
+
+    def __init__(self) -> None:
+        self.cover = Cover(())
+        self._known: set[str] = set()
+
+    def learn(self, secret: str) -> None:
+        """Mask a secret from now on."""
+        if len(secret) >= SHORTEST:
+            self._known.add(secret)
+            self.cover = Cover(self._known)
+            hide_in_logs(self.cover)
 
 
 class LoggedReports:
@@ -71,10 +88,16 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
             environment_owner_user_id=call.user_id,
         )
         limits = Limits(seconds=call.seconds)
+        read = _Read()
+        secrets = reading(FormSecrets(world.database), call.project_id, read.learn)
 
         def make_session(effects: DirectEffects) -> Session:
             return runtime.session(
-                effects=effects, info=info, services=world.services, limits=limits
+                effects=effects,
+                info=info,
+                services=world.services,
+                limits=limits,
+                secrets=secrets,
             )
 
         try:
@@ -86,7 +109,7 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
             finally:
                 await session.close_async()
         except MuranoError as error:
-            return failed(error)
+            return failed(error, read.cover)
     said = too_large(value, settings.engine.action_result_limit)
     if said:
         return CallAnswer(
@@ -127,7 +150,7 @@ async def _describe(session: Session, call: EngineCall) -> Any:
     return await session.in_green_thread_async(build)
 
 
-def failed(error: MuranoError) -> CallAnswer:
+def failed(error: MuranoError, cover: Cover) -> CallAnswer:
     """The answer that gives an error's message and its sort."""
     short = [name.rpartition(".")[2] for name in error.names]
     sort = "failed"
@@ -141,4 +164,6 @@ def failed(error: MuranoError) -> CallAnswer:
             sort = "invalid"
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     kind = short[0] if short else "MuranoError"
-    return CallAnswer(failure=sort, message=message, type=kind, details=error.format())
+    return CallAnswer(
+        failure=sort, message=cover(message), type=kind, details=cover(error.format())
+    )
