@@ -2,7 +2,8 @@
 """Record what Heat's own parser makes of template values: `heat_oracle.py DIRECTORY`.
 
 DIRECTORY is a virtual environment that is made when missing (`pip install openstack-heat`, about 90 packages:
-too much for every run of the tests, so its answers are kept in tests/stacks/heat_answers.json). Cases come
+too much for every run of the tests, so its answers are kept in tests/stacks/heat_answers.json, and the
+properties of its resource types in tests/stacks/heat_properties.json). Cases come
 from a fixed seed; add a kind of value in `_value` and run this again.
 """
 
@@ -17,7 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vetro.stacks.resources.registry import known_types
+
 ANSWERS = Path(__file__).parents[1] / "tests/stacks/heat_answers.json"
+PROPERTIES = ANSWERS.with_name("heat_properties.json")
 VERSION = "2021-04-16"
 CASES = 600
 PARAMETERS = {
@@ -63,6 +67,23 @@ for line in sys.stdin:
         print(json.dumps({"value": answer(*json.loads(line))}), flush=True)
     except Exception as error:
         print(json.dumps({"error": f"{type(error).__name__}: {error}"[:200]}), flush=True)
+"""
+
+# The names of the types' properties, as Heat's plug-ins list them.
+_LIST = """
+import json, logging, sys, warnings
+warnings.simplefilter("ignore")
+logging.disable(logging.CRITICAL)
+from heat.engine import environment, resources
+known = environment.Environment({}, user_env=False)
+resources._load_global_environment(known)
+found = {}
+for name in json.load(sys.stdin):
+    info = known.registry.get_resource_info(name)
+    schema = info.get_class().properties_schema if info else {}
+    if schema:
+        found[name] = sorted(schema)
+json.dump(found, sys.stdout, indent=1)
 """
 
 
@@ -155,6 +176,11 @@ def main(directory: Path) -> None:
     rows = ",\n".join(json.dumps(one) for one in listed)
     head = json.dumps({"version": VERSION, "parameters": PARAMETERS, "conditions": CONDITIONS})
     ANSWERS.write_text(f'{head[:-1]}, "cases": [\n{rows}\n]}}\n', encoding="utf-8")
+    given = json.dumps([one for one in known_types() if not one.startswith("Vetro::")])
+    asked = subprocess.run(
+        [python, "-c", _LIST], input=given, capture_output=True, text=True, check=True
+    )
+    PROPERTIES.write_text(asked.stdout + "\n", encoding="utf-8")
     wrong = sum("error" in one for one in listed)
     sys.stdout.write(f"{len(listed)} answers, {wrong} of them errors: {ANSWERS}\n")
 

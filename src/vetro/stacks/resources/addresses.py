@@ -12,6 +12,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    not_served,
     text,
 )
 from vetro.stacks.resources.networks import find_network
@@ -24,14 +25,15 @@ class FloatingIP(ResourceType):
     properties = {
         "floating_network": Property(),
         "floating_network_id": Property(),
-        "floating_subnet": Property(ignored=True),
+        "floating_subnet": Property(ignored="there is one pool of addresses"),
         "port_id": Property(update=True),
-        "fixed_ip_address": Property(ignored=True),
+        "fixed_ip_address": Property(ignored="a port has one address"),
         "floating_ip_address": Property(
             refused="floating addresses are chosen by the service; leave it out"
         ),
-        "value_specs": Property("map", ignored=True),
+        "value_specs": Property("map", ignored="Neutron's extensions are not here", only=("{}",)),
     }
+    properties |= not_served("dns_name", "dns_domain")
     required = (("floating_network", "floating_network_id"),)
     attributes = frozenset(
         {
@@ -87,7 +89,7 @@ class FloatingIPAssociation(ResourceType):
     properties = {
         "floatingip_id": Property(),
         "port_id": Property(update=True),
-        "fixed_ip_address": Property(ignored=True),
+        "fixed_ip_address": Property(ignored="a port has one address"),
     }
     required = (("floatingip_id",),)
     delete_first = True

@@ -73,7 +73,7 @@ class HealthMonitor(_Said):
         "url_path": Property(update=True),
         "expected_codes": Property(update=True),
         "admin_state_up": Property("boolean", update=True),
-        "tenant_id": Property(ignored=True),
+        "tenant_id": Property(ignored="what a stack makes belongs to its project"),
     }
     required = (("type",), ("delay",), ("timeout",), ("max_retries",))
     attributes = frozenset(properties)
@@ -115,7 +115,7 @@ class Pool(_Said):
         "name": Property(update=True),
         "description": Property(update=True),
         "admin_state_up": Property("boolean", update=True),
-        "provider": Property(ignored=True),
+        "provider": Property(ignored="it is HAProxy"),
     }
     required = (("protocol",), ("subnet", "subnet_id"), ("lb_method",), ("vip",))
     attributes = frozenset(properties) | {"tenant_id"}

@@ -46,8 +46,10 @@ class Property:
     update: bool = False
     """A change is made in place; otherwise the resource is replaced."""
     allowed: tuple[str, ...] = ()
-    ignored: bool = False
-    """Accepted and without effect here."""
+    ignored: str = ""
+    """Accepted and without effect here: why that does no harm."""
+    only: tuple[str, ...] = ()
+    """The values (as text, in small letters) that are what is the case here anyway; others are refused."""
     refused: str = ""
     """Why a value is not served."""
     needs: str = ""
@@ -162,7 +164,8 @@ class ResourceType:
 
     def changed_in_place(self, changed: frozenset[str]) -> bool:
         """True if these changed properties can be changed without a new resource."""
-        return all(self.properties[key].update or self.properties[key].ignored for key in changed)
+        known = (self.properties[key] for key in changed)
+        return all(one.update or bool(one.ignored) for one in known)
 
     def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
         """The id of a resource about to be made; by default the uuid chosen for it."""
@@ -206,6 +209,12 @@ class ResourceType:
             raise InvalidProperty(
                 f"the property {key!r} is not an integer: {value!r}", resource=resource
             )
+        said = flag(value, False) if known.kind == "boolean" else value
+        if known.only and str(said).lower() not in known.only:
+            raise InvalidProperty(
+                f"the property {key!r} is not supported with the value {_brief(value)}: {known.ignored}",
+                resource=resource,
+            )
         if known.allowed and str(value) not in known.allowed:
             raise InvalidProperty(
                 f"the property {key!r} is {value!r}; use one of {', '.join(known.allowed)}",
@@ -247,6 +256,48 @@ def as_static(value: Json) -> Json:
 def is_uuid(value: str) -> bool:
     """True for the text form of a uuid."""
     return re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value) is not None
+
+
+NOT_SERVED: Mapping[str, Property] = {
+    name: Property("any", refused=why)
+    for name, why in {
+        "dns_name": "there is no DNS for instances; leave it out",
+        "dns_domain": "there is no DNS for instances; leave it out",
+        "qos_policy": "rates of interfaces are not limited; leave it out",
+        "dhcp_agent_ids": "addresses are static, without agents of DHCP; leave it out",
+        "l3_agent_id": "every node routes for its own instances; leave it out",
+        "l3_agent_ids": "every node routes for its own instances; leave it out",
+        "availability_zone_hints": "all nodes are one zone; leave it out",
+        "subnetpool": "there are no pools of subnets; give the cidr",
+        "prefixlen": "there are no pools of subnets; give the cidr",
+        "segment": "a network has one segment; leave it out",
+        "propagate_uplink_status": "interfaces are virtual; leave it out",
+        "no_fixed_ips": "every port has one address; leave it out",
+        "stateful": "groups let in answers to what an instance began; leave it out",
+        "rules": "a policy has no limits here; leave it out",
+        "imageRef": "use image",
+        "multiattach": "a volume is attached to one server; leave it out",
+        "admin_user": "the image says who logs in; leave it out",
+        "reservation_id": "there are no reservations of servers; leave it out",
+        "diskConfig": "the disk has the size of the flavor; leave it out",
+        "deployment_swift_data": "agents have mailboxes; leave it out",
+        "DisableApiTermination": "servers of a stack are removed with it; leave it out",
+        "KernelId": "the image has its kernel; leave it out",
+        "RamDiskId": "the image has its kernel; leave it out",
+        "Monitoring": "there is no CloudWatch; leave it out",
+        "PlacementGroupName": "use OS::Nova::ServerGroup and OS::Nova::Server",
+        "PrivateIpAddress": "give a port (OS::Neutron::Port) with the address in NetworkInterfaces",
+        "SourceDestCheck": "use allowed_address_pairs of a port (OS::Neutron::Port)",
+        "NovaSchedulerHints": "use OS::Nova::Server",
+        "Tenancy": "servers share machines; leave it out",
+    }.items()
+}
+"""Heat's properties that nothing here stands for, by name."""
+
+
+def not_served(*names: str) -> dict[str, Property]:
+    """These of `NOT_SERVED`, to be put beside a type's other properties."""
+    return {name: NOT_SERVED[name] for name in names}
 
 
 def items(value: Json) -> list[Json]:

@@ -75,7 +75,7 @@ class MultipartMime(_Config):
     """`OS::Heat::MultipartMime`: several configurations in one MIME text."""
 
     name = "OS::Heat::MultipartMime"
-    properties = {"parts": Property("list"), "group": Property(ignored=True)}
+    properties = {"parts": Property("list"), "group": Property(ignored="it is always mime")}
 
     async def render(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
         # A fixed boundary: the same parts must give the same text, or redeploying would replace

@@ -52,7 +52,7 @@ class SoftwareDeployment(ResourceType):
             ),
         ),
         "actions": Property("list", update=True),
-        "name": Property(ignored=True),
+        "name": Property(update=True),
     }
     required = (("config",), ("server",))
     attributes = frozenset(_SHOWN)
@@ -148,8 +148,8 @@ class StructuredDeployment(SoftwareDeployment):
     name = "OS::Heat::StructuredDeployment"
     properties = {
         **SoftwareDeployment.properties,
-        "input_key": Property(allowed=("get_input",)),
-        "input_values_validate": Property(ignored=True),
+        "input_key": Property(ignored="inputs are named by get_input", allowed=("get_input",)),
+        "input_values_validate": Property(ignored="inputs are not checked", only=("lax",)),
     }
 
 

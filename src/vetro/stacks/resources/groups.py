@@ -11,6 +11,7 @@ from vetro.stacks.resources.base import (
     ResourceContext,
     StackOnly,
     items,
+    not_served,
     text,
 )
 
@@ -21,7 +22,11 @@ class ServerGroup(StackOnly):
     """`OS::Nova::ServerGroup`: it lives in the stack's rows; placement reads it from there."""
 
     name = "OS::Nova::ServerGroup"
-    properties = {"name": Property(update=True), "policies": Property("list")}
+    properties = {
+        "name": Property(update=True),
+        "policies": Property("list"),
+        **not_served("rules"),
+    }
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         super().check(resource, properties)

@@ -23,8 +23,8 @@ class KeyPair(ResourceType):
         "name": Property(),
         "public_key": Property(),
         "save_private_key": Property("boolean"),
-        "type": Property(ignored=True),
-        "user": Property(ignored=True),
+        "type": Property(ignored="keys are of SSH", only=("ssh",)),
+        "user": Property(ignored="a key pair belongs to the project", only=("",)),
     }
     required = (("name",),)
     attributes = frozenset({"public_key", "private_key"})

@@ -24,6 +24,7 @@ from vetro.stacks.resources.base import (
     entries,
     is_uuid,
     items,
+    not_served,
     text,
 )
 from vetro.stacks.template.functions import Unknown, function_of
@@ -40,13 +41,16 @@ class Net(ResourceType):
     name = "OS::Neutron::Net"
     properties = {
         "name": Property(update=True),
-        "admin_state_up": Property("boolean", ignored=True),
-        "shared": Property("boolean", ignored=True),
-        "tenant_id": Property(ignored=True),
-        "port_security_enabled": Property("boolean", ignored=True),
-        "tags": Property("list", ignored=True),
-        "value_specs": Property("map", ignored=True),
+        "admin_state_up": Property("boolean", ignored="it is always up", only=("true",)),
+        "shared": Property("boolean", ignored="a network belongs to one project", only=("false",)),
+        "tenant_id": Property(ignored="what a stack makes belongs to its project"),
+        "port_security_enabled": Property("boolean", ignored="say it of the ports", only=("true",)),
+        "tags": Property("list", update=True),
+        "value_specs": Property("map", ignored="Neutron's extensions are not here", only=("{}",)),
     }
+    properties |= not_served(
+        "dhcp_agent_ids", "qos_policy", "dns_domain", "availability_zone_hints"
+    )
     attributes = frozenset({"name", "status", "subnets", "tenant_id", "admin_state_up"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
@@ -76,6 +80,7 @@ class Net(ResourceType):
                     "admin_state_up": True,
                     "subnets": network.subnets,
                     "tenant_id": network.project_id,
+                    "tags": items(properties.get("tags")),
                 }
                 return shown if name == "show" else shown.get(name)
         return None
@@ -93,15 +98,21 @@ class Subnet(ResourceType):
         "name": Property(update=True),
         "dns_nameservers": Property("list", update=True),
         "gateway_ip": Property(),
-        "enable_dhcp": Property("boolean", ignored=True),
+        "enable_dhcp": Property("boolean", ignored="addresses are static, with and without"),
         "ipv6_address_mode": Property(refused=_STATIC),
         "ipv6_ra_mode": Property(refused=_STATIC),
-        "allocation_pools": Property("list", ignored=True),
-        "host_routes": Property("list", ignored=True),
-        "tenant_id": Property(ignored=True),
-        "tags": Property("list", ignored=True),
-        "value_specs": Property("map", ignored=True),
+        "allocation_pools": Property(
+            "list",
+            ignored="any free address of the range is given; one that a port asks for is its own",
+        ),
+        "host_routes": Property(
+            "list", ignored="instances have the route to their gateway only", only=("[]",)
+        ),
+        "tenant_id": Property(ignored="what a stack makes belongs to its project"),
+        "tags": Property("list", update=True),
+        "value_specs": Property("map", ignored="Neutron's extensions are not here", only=("{}",)),
     }
+    properties |= not_served("subnetpool", "prefixlen", "segment")
     required = (("network", "network_id"), ("cidr",))
     attributes = frozenset(
         {
@@ -185,6 +196,7 @@ class Subnet(ResourceType):
                     "enable_dhcp": False,
                     "name": subnet.name,
                     "tenant_id": subnet.project_id,
+                    "tags": items(properties.get("tags")),
                 }
                 return shown if name == "show" else shown.get(name)
         return None
@@ -212,11 +224,14 @@ class Router(ResourceType):
     properties = {
         "name": Property(update=True),
         "external_gateway_info": Property("map", update=True),
-        "admin_state_up": Property("boolean", ignored=True),
-        "ha": Property("boolean", ignored=True),
-        "distributed": Property("boolean", ignored=True),
-        "value_specs": Property("map", ignored=True),
+        "admin_state_up": Property("boolean", ignored="it is always up", only=("true",)),
+        "tags": Property("list", update=True),
+        "tenant_id": Property(ignored="what a stack makes belongs to its project"),
+        "ha": Property("boolean", ignored="every node routes for its own instances"),
+        "distributed": Property("boolean", ignored="every node routes for its own instances"),
+        "value_specs": Property("map", ignored="Neutron's extensions are not here", only=("{}",)),
     }
+    properties |= not_served("l3_agent_id", "l3_agent_ids", "availability_zone_hints")
     attributes = frozenset({"name", "status", "external_gateway_info", "tenant_id"})
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
@@ -251,6 +266,7 @@ class Router(ResourceType):
                     "status": "ACTIVE",
                     "external_gateway_info": {"network_id": router.external_network},
                     "tenant_id": router.project_id,
+                    "tags": items(properties.get("tags")),
                 }
                 return shown if name == "show" else shown.get(name)
         return None

@@ -17,6 +17,7 @@ from vetro.stacks.resources.base import (
     flag,
     is_uuid,
     items,
+    not_served,
     text,
 )
 from vetro.stacks.resources.networks import find_network
@@ -34,14 +35,18 @@ class Port(ResourceType):
         "security_groups": Property("list", update=True),
         "port_security_enabled": Property("boolean", update=True),
         "allowed_address_pairs": Property("list", update=True),
-        "replacement_policy": Property(ignored=True, allowed=("AUTO", "REPLACE_ALWAYS")),
+        "replacement_policy": Property(
+            ignored="a port is replaced when it must be", allowed=("AUTO", "REPLACE_ALWAYS")
+        ),
         "mac_address": Property(refused="MAC addresses are chosen by the service; leave it out"),
-        "device_id": Property(ignored=True),
-        "device_owner": Property(ignored=True),
-        "admin_state_up": Property("boolean", ignored=True),
-        "binding:vnic_type": Property(ignored=True),
-        "value_specs": Property("map", ignored=True),
+        "device_id": Property(ignored="a server names its ports in networks", only=("",)),
+        "device_owner": Property(ignored="it is set by what uses the port"),
+        "tags": Property("list", update=True),
+        "admin_state_up": Property("boolean", ignored="it is always up", only=("true",)),
+        "binding:vnic_type": Property(ignored="interfaces are virtual", only=("normal",)),
+        "value_specs": Property("map", ignored="Neutron's extensions are not here", only=("{}",)),
     }
+    properties |= not_served("dns_name", "qos_policy", "propagate_uplink_status", "no_fixed_ips")
     required = (("network", "network_id", "fixed_ips"),)
     attributes = frozenset(
         {
@@ -101,6 +106,7 @@ class Port(ResourceType):
         if port is None:
             return None
         shown = describe_port(port)
+        shown["tags"] = items(properties.get("tags"))
         shown["allowed_address_pairs"] = items(properties.get("allowed_address_pairs"))
         return shown if name == "show" else shown.get(name)
 

@@ -16,6 +16,7 @@ from vetro.stacks.resources.base import (
     ResourceType,
     entries,
     items,
+    not_served,
     text,
 )
 from vetro.stacks.template.functions import function_of
@@ -48,6 +49,7 @@ class SecurityGroup(ResourceType):
         "name": Property(update=True),
         "description": Property(update=True),
         "rules": Property("list", update=True),
+        **not_served("stateful"),
     }
     attributes = frozenset({"name", "description", "tenant_id"})
 
@@ -123,7 +125,7 @@ class AwsSecurityGroup(ResourceType):
         "GroupDescription": Property(update=True),
         "SecurityGroupIngress": Property("list", update=True),
         "SecurityGroupEgress": Property("list", update=True),
-        "VpcId": Property(ignored=True),
+        "VpcId": Property(ignored="groups are of the project"),
     }
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:

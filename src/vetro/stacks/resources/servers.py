@@ -27,6 +27,7 @@ from vetro.stacks.resources.base import (
     ResourceType,
     entries,
     items,
+    not_served,
     text,
 )
 from vetro.stacks.resources.configs import rewritten, with_authorized_key, with_config
@@ -54,19 +55,22 @@ class Server(ResourceType):
         "metadata": Property("map", update=True),
         "networks": Property("list"),
         "security_groups": Property("list", update=True),
-        "availability_zone": Property(ignored=True),
+        "availability_zone": Property(ignored="all nodes are one zone"),
         "scheduler_hints": Property("map"),
-        "config_drive": Property("boolean", ignored=True),
+        "config_drive": Property("boolean", ignored="user data reaches instances without one"),
         "admin_pass": Property(refused="give a key pair"),
         "block_device_mapping": Property("list", refused=_NO_VOLUMES),
         "block_device_mapping_v2": Property("list", needs=BLOCK_STORAGE),
         "personality": Property("map", refused="use user_data"),
-        "software_config_transport": Property(ignored=True),
-        "flavor_update_policy": Property(ignored=True),
-        "image_update_policy": Property(ignored=True),
-        "user_data_update_policy": Property(ignored=True),
-        "tags": Property("list", ignored=True),
+        "software_config_transport": Property(ignored="agents have mailboxes"),
+        "flavor_update_policy": Property(ignored="another size is given in place"),
+        "image_update_policy": Property(ignored="another image is another server"),
+        "user_data_update_policy": Property(
+            ignored="other user data are another server", only=("replace",)
+        ),
+        "tags": Property("list", update=True),
     }
+    properties |= not_served("admin_user", "reservation_id", "diskConfig", "deployment_swift_data")
     required = (("flavor",), ("image", "block_device_mapping_v2"))
     attributes = frozenset(
         {
@@ -168,7 +172,7 @@ class AwsInstance(ResourceType):
         "InstanceType": Property(),
         "UserData": Property("any"),
         "KeyName": Property(),
-        "AvailabilityZone": Property(ignored=True),
+        "AvailabilityZone": Property(ignored="all nodes are one zone"),
         "SecurityGroups": Property("list"),
         "SecurityGroupIds": Property("list"),
         "NetworkInterfaces": Property("list"),
@@ -177,6 +181,10 @@ class AwsInstance(ResourceType):
         "Volumes": Property("list", refused=_NO_VOLUMES),
         "BlockDeviceMappings": Property("list", refused=_NO_VOLUMES),
     }
+    properties |= not_served(
+        "DisableApiTermination", "KernelId", "Monitoring", "PlacementGroupName", "PrivateIpAddress",
+        "RamDiskId", "SourceDestCheck", "NovaSchedulerHints", "Tenancy",
+    )  # fmt: skip
     required = (("ImageId",), ("InstanceType",))
     attributes = frozenset(
         {
@@ -462,6 +470,7 @@ async def _describe(context: ResourceContext, properties: Mapping[str, Json], na
         "name": label,
         "status": state,
         "addresses": by_network,
+        "tags": items(properties.get("tags")),
         "OS-EXT-SRV-ATTR:host": server.server_uuid if server is not None else None,
     }
 

@@ -30,7 +30,7 @@ class WaitConditionHandle(ResourceType):
     needs = SIGNALS
     properties = {
         "signal_transport": Property(
-            ignored=True,
+            ignored="a handle has one signed address",
             allowed=(
                 "CFN_SIGNAL",
                 "TEMP_URL_SIGNAL",

@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     ResourceType,
     entries,
     flag,
+    not_served,
     text,
 )
 
@@ -34,17 +35,18 @@ class Volume(ResourceType):
     properties = {
         "size": Property("integer", update=True),
         "name": Property(update=True),
-        "description": Property(ignored=True),
+        "description": Property(ignored="it is kept in the template"),
         "metadata": Property("map", update=True),
-        "availability_zone": Property(ignored=True),
+        "availability_zone": Property(ignored="all nodes are one zone"),
         "image": Property(),
         "snapshot_id": Property(),
         "backup_id": Property(),
         "source_volid": Property(),
         "read_only": Property("boolean", update=True),
-        "volume_type": Property(ignored=True),
-        "scheduler_hints": Property("map", ignored=True),
+        "volume_type": Property(ignored="there is one kind of volume"),
+        "scheduler_hints": Property("map", ignored="a volume is where it is attached first"),
     }
+    properties |= not_served("imageRef", "multiattach")
     required = (("size",),)
     attributes = frozenset({"attachments_list", "attachments", "size", "status", "name"})
 
