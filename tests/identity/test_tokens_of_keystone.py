@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.openstack.stub import Stub, serving
 
-from vetro.http import Principal, ServiceUnavailable
+from vetro.http import Forbidden, Principal, ServiceUnavailable
 from vetro.identity.keystone.delegation import KeystoneDelegations
 from vetro.identity.keystone.tokens import KeystoneTokens
 from vetro.openstack import KeystonePlace, PasswordCredential, Session
@@ -155,3 +155,24 @@ async def test_a_task_has_its_users_token_only_when_the_operator_lets_it(
     assert given == ["t1"]
     assert kept.pop("token", None) == ("t1" if keeps else None)
     assert kept == {"id": "c1", "secret": "s1", "user_id": "u1", "project_id": "p1"}
+
+
+async def test_a_credential_that_keystone_mixes_up_is_asked_for_again(keystone: Stub) -> None:
+    """A refusal for roles that nobody has named is asked again; one that stays is the caller's answer."""
+    no = {"error": {"message": "Could not find role assignment with role: admin"}}
+    answers: list[Any] = [
+        (400, no),
+        (201, {"application_credential": {"id": "c1", "secret": "s1"}}),
+    ]
+    answers += [(400, no)] * 3
+
+    keystone.answers["POST /v3/users/u1/application_credentials"] = lambda _headers, _given: (
+        answers.pop(0)
+    )
+    async with Session(keystone.url, PasswordCredential("vetro", "pw", "service")) as session:
+        door = KeystoneDelegations(session, KeystonePlace(keystone.url), 1)
+        caller = Principal("u1", "ann", "p1", token="t1")
+        assert (await door.grant(caller))["id"] == "c1"
+        with pytest.raises(Forbidden, match="Could not find role assignment"):
+            await door.grant(caller)
+    assert answers == []

@@ -1,7 +1,9 @@
 """The real OpenStack that ``make openstack`` starts, and stubs for what it cannot be made to do."""
 
+import asyncio
+import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,10 @@ from tests.server.conftest import Installation
 from vetro.openstack import Session
 
 from .cloud import Cloud
+from .proxy import Proxy, proxied
 from .stub import Stub, serving
 
+OTHER_REGION = "RegionTwo"
 NETWORK = """
 heat_template_version: 2013-05-23
 parameters:
@@ -25,6 +29,22 @@ resources:
 outputs:
   range: {value: {get_attr: [sub, cidr]}}
 """
+WAITING_RESOURCES = {
+    "handle": {"type": "OS::Heat::WaitConditionHandle"},
+    "wait": {
+        "type": "OS::Heat::WaitCondition",
+        "properties": {"handle": {"get_resource": "handle"}, "timeout": 600},
+    },
+}
+WAITING = json.dumps(
+    {
+        "heat_template_version": "2013-05-23",
+        "resources": {
+            **WAITING_RESOURCES,
+            "after": {"type": "OS::Neutron::Net", "depends_on": "wait"},
+        },
+    }
+)
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +61,44 @@ async def stub() -> AsyncIterator[Stub]:
     """A server that answers as the test says."""
     async with serving() as one:
         yield one
+
+
+@pytest.fixture(scope="session")
+def heat_proxy(cloud: Cloud) -> Iterator[Proxy]:
+    """The cloud's second region: its Heat is the first one's behind a proxy, its Neutron the same."""
+    place = asyncio.run(_places(cloud, "orchestration", "network"))
+    heat = place["orchestration"].partition("/v1")
+    with proxied(heat[0]) as proxy:
+        path = "/v1/%(tenant_id)s"
+        second = {"orchestration": proxy.url + path, "network": place["network"]}
+        asyncio.run(_second_region(cloud, second))
+        yield proxy
+        asyncio.run(_second_region(cloud, {}))
+
+
+async def _places(cloud: Cloud, *types: str) -> dict[str, str]:
+    async with cloud.session() as session:
+        return {one: await session.endpoint(one) for one in types}
+
+
+async def _second_region(cloud: Cloud, urls: Mapping[str, str]) -> None:
+    async with cloud.session() as admin:
+        found = await admin.request("identity", "GET", f"/regions/{OTHER_REGION}", absent=(404,))
+        if found is None:
+            region = {"region": {"id": OTHER_REGION}}
+            await admin.request("identity", "POST", "/regions", json=region)
+        old = await listed(admin, "identity", "/endpoints", region_id=OTHER_REGION)
+        for one in old["endpoints"]:
+            await admin.request("identity", "DELETE", f"/endpoints/{one['id']}")
+        for type_, url in urls.items():
+            services = await listed(admin, "identity", "/services", type=type_)
+            body = {
+                "service_id": services["services"][0]["id"],
+                "interface": "public",
+                "region_id": OTHER_REGION,
+                "url": url,
+            }
+            await admin.request("identity", "POST", "/endpoints", json={"endpoint": body})
 
 
 async def listed(session: Session, service: str, path: str, **params: str) -> Any:
@@ -89,11 +147,14 @@ def on_openstack(cloud: Cloud, **more: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def vetro(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A Vetro whose users are the cloud's and whose stacks are Heat's, with a package of tests."""
+def vetro(
+    cloud: Cloud, heat_proxy: Proxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """A Vetro whose users are the cloud's and whose stacks are Heat's, with packages of tests."""
     directory = tmp_path_factory.mktemp("openstack")
     installation = Installation(directory, driver="simulated", **on_openstack(cloud))
     installation.start()
-    installation.run("package", "import", package(directory, "Network", NETWORK))
+    for name, template in (("Network", NETWORK), ("Waiting", WAITING)):
+        installation.run("package", "import", package(directory, name, template))
     yield installation
     installation.stop()

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from vetro.http import Forbidden, Principal, ServiceUnavailable
+from vetro.http.client import Response
 from vetro.openstack import (
     ApplicationCredential,
     KeystonePlace,
@@ -23,6 +24,10 @@ from vetro.openstack import (
 )
 
 log = structlog.get_logger(__name__)
+ATTEMPTS = 3
+#: A busy Keystone (Zed) has given a member's credential the roles of another caller (`admin`, `service`),
+#: found that they are not the member's, and refused; we name no role. Asked again it does not.
+_OTHER_ROLES = "Could not find role assignment"
 
 
 class KeystoneDelegations:
@@ -56,13 +61,7 @@ class KeystoneDelegations:
             "unrestricted": True,
         }
         try:
-            response = await self.session.request(
-                "identity",
-                "POST",
-                f"/users/{principal.user_id}/application_credentials",
-                json={"application_credential": body},
-                headers={"X-Auth-Token": principal.token},
-            )
+            response = await self._ask(principal, body)
         except RequestRefused as error:
             raise Forbidden(
                 f"Keystone does not let this token act for longer than it lives: {error}. Sign in with a"
@@ -82,6 +81,22 @@ class KeystoneDelegations:
             "project_id": principal.project_id,
             **({"token": principal.token} if self.tokens else {}),
         }
+
+    async def _ask(self, principal: Principal, body: dict[str, Any]) -> Response | None:
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                return await self.session.request(
+                    "identity",
+                    "POST",
+                    f"/users/{principal.user_id}/application_credentials",
+                    json={"application_credential": body},
+                    headers={"X-Auth-Token": principal.token},
+                )
+            except RequestRefused as error:
+                if not left or _OTHER_ROLES not in str(error):
+                    raise
+                log.warning("application_credential_asked_again", error=str(error))
+        raise AssertionError("unreachable")
 
     async def revoke(self, delegation: dict[str, str]) -> None:
         """See `end_delegation`."""
