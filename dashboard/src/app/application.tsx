@@ -1,10 +1,10 @@
-import { MantineProvider, mergeThemeOverrides } from '@mantine/core';
+import { DirectionProvider, MantineProvider, mergeThemeOverrides } from '@mantine/core';
 import { Notifications } from '@mantine/notifications';
 import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { useEffect, useMemo, useState } from 'react';
 import { onSessionOver } from '~/api/client';
-import { LanguageContext, preferredLanguage, storeLanguage, type Language } from '~/i18n';
+import { directionOf, LanguageContext, preferredLanguage, storeLanguage, type Language } from '~/i18n';
 import { messages as common } from '~/ui/messages';
 import { queries } from './queries';
 import { router } from './router';
@@ -26,6 +26,7 @@ export function Application({ nonce }: { nonce: string }) {
   const said = useMemo(() => mergeThemeOverrides(theme, { components: { CloseButton: { defaultProps: { 'aria-label': common[language].close } } } }), [language]);
   useEffect(() => {
     document.documentElement.lang = language;
+    document.documentElement.dir = directionOf(language);
   }, [language]);
   useEffect(
     () =>
@@ -39,12 +40,14 @@ export function Application({ nonce }: { nonce: string }) {
   );
   return (
     <LanguageContext.Provider value={languages}>
+      <DirectionProvider key={directionOf(language)} initialDirection={directionOf(language)} detectDirection={false}>
       <MantineProvider theme={said} cssVariablesResolver={variables} defaultColorScheme="auto" getStyleNonce={() => nonce}>
         <QueryClientProvider client={queries}>
           <Notifications position="bottom-right" limit={4} />
           <RouterProvider router={router} />
         </QueryClientProvider>
       </MantineProvider>
+      </DirectionProvider>
     </LanguageContext.Provider>
   );
 }

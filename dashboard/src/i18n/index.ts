@@ -12,6 +12,11 @@ export function catalogue<const Key extends string>(messages: { en: Record<Key, 
   return messages;
 }
 
+const RIGHT_TO_LEFT = new Set(['ar', 'ckb', 'dv', 'fa', 'he', 'ps', 'sd', 'ug', 'ur', 'yi']);
+
+/** Where lines of a language begin. The pages follow it: their styles say "start" and "end". */
+export const directionOf = (language: string): 'ltr' | 'rtl' => (RIGHT_TO_LEFT.has(language.split('-')[0] ?? '') ? 'rtl' : 'ltr');
+
 const STORED = 'vetro.language';
 
 export function preferredLanguage(): Language {

@@ -1,9 +1,9 @@
 import { Badge, Button, Card, Chip, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
-import { useDebouncedValue } from '@mantine/hooks';
+import { useDebouncedValue, useIntersection } from '@mantine/hooks';
 import { IconPackageOff, IconSearch, IconSearchOff } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useRouter, useSearch } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { useSession } from '~/app/session';
 import { environmentsQuery } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
@@ -29,6 +29,12 @@ export function Browse() {
   const { data: categories = [] } = useQuery(categoriesQuery);
   const found = useInfiniteQuery({ ...applicationsQuery({ ...wanted, search }), placeholderData: keepPreviousData });
   const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
+  const { fetchNextPage, isFetchingNextPage } = found;
+  const end = useIntersection({ rootMargin: '600px' });
+  const nearEnd = end.entry?.isIntersecting ?? false;
+  useEffect(() => {
+    if (nearEnd && !isFetchingNextPage) void fetchNextPage();
+  }, [nearEnd, isFetchingNextPage, fetchNextPage]);
   const filtered = Boolean(search || wanted.category || wanted.tag);
   const { data: environments } = useQuery({ ...environmentsQuery, enabled: Boolean(wanted.environment) });
   const adding = environments?.find((one) => one.id === wanted.environment)?.name;
@@ -96,7 +102,7 @@ export function Browse() {
               ))}
             </SimpleGrid>
             {found.hasNextPage && (
-              <Group justify="center">
+              <Group justify="center" ref={end.ref}>
                 <Button variant="default" loading={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
                   {t('more')}
                 </Button>
@@ -109,7 +115,8 @@ export function Browse() {
   );
 }
 
-function Tile({ application, environment }: { application: Package; environment: string | undefined }) {
+/** Typing and further tiles do not draw it again. */
+const Tile = memo(function Tile({ application, environment }: { application: Package; environment: string | undefined }) {
   const t = useTexts(messages);
   const { project } = useSession();
   return (
@@ -145,4 +152,4 @@ function Tile({ application, environment }: { application: Package; environment:
       </Group>
     </Card>
   );
-}
+});

@@ -9,13 +9,16 @@ export interface Wanted {
   tag?: string | undefined;
 }
 
+/** Tiles that fill a large screen; more come when one scrolls to them. */
+export const TILES = 24;
+
 /** Applications that can be added, a page at a time; the service searches. */
 export const applicationsQuery = ({ search, category, tag }: Wanted) =>
   infiniteQueryOptions({
     queryKey: ['packages', 'applications', search ?? '', category ?? '', tag ?? ''],
     initialPageParam: '',
     queryFn: ({ pageParam, signal }) => {
-      const query: Record<string, string> = { type: 'Application', catalog: 'true', order_by: 'name', limit: '60' };
+      const query: Record<string, string> = { type: 'Application', catalog: 'true', order_by: 'name', limit: String(TILES) };
       if (search) query['search'] = search;
       if (category) query['category'] = category;
       if (tag) query['tag'] = tag;

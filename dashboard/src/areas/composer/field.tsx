@@ -1,5 +1,6 @@
 import { Button, Checkbox, Group, JsonInput, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
+import { memo } from 'react';
 import type { Catalog } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { messages } from './messages';
@@ -11,18 +12,20 @@ interface FieldProps {
   value: unknown;
   confirmation: unknown;
   errors: string[] | undefined;
-  onChange: (value: unknown) => void;
-  onConfirm: (value: unknown) => void;
-  onCreate: (made: Catalog['FormPackage']) => void;
+  onValue: (name: string, value: unknown) => void;
+  onCreating: (field: FormField, made: Catalog['FormPackage']) => void;
 }
 
 const text = (value: unknown) => (value === null || value === undefined ? '' : String(value));
 /** Choices may be pairs or objects; a select has texts. */
 const key = (value: unknown) => JSON.stringify(value ?? null);
 
-/** One field of a form. Every text of it comes from a package's author and is shown as text. */
-export function Field({ field, value, confirmation, errors, onChange, onConfirm, onCreate }: FieldProps) {
+/** One field of a form. Every text of it comes from a package's author and is shown as text. A key that is pressed draws its field only. */
+export const Field = memo(function Field({ field, value, confirmation, errors, onValue, onCreating }: FieldProps) {
   const t = useTexts(messages);
+  const onChange = (given: unknown) => onValue(field.name, given);
+  const onConfirm = (given: unknown) => field.confirmation && onValue(field.confirmation, given);
+  const onCreate = (made: Catalog['FormPackage']) => onCreating(field, made);
   const shared = {
     label: field.label,
     description: field.help_text ?? field.description ?? undefined,
@@ -81,7 +84,7 @@ export function Field({ field, value, confirmation, errors, onChange, onConfirm,
     default:
       return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
   }
-}
+});
 
 /** Packages that have a button each; further ones are in a list. */
 const FEW = 3;

@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Loader, Progress, Stack, Text, Title } from '@mantine/core';
 import { IconForms } from '@tabler/icons-react';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
+import { replaceEqualDeep, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import { ApiError, catalogApi, data, type Catalog } from '~/api/client';
 import { useLanguage, useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -102,8 +102,9 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
       data(catalogApi.POST('/v1/wizards/{wizard_id}/pages/{page}/check', { params: { path: { wizard_id: wizard.id, page: name }, ...params }, body: { values: values as Record<string, never> }, signal: stop.signal }))
         .then((answer) => {
           if (stop.signal.aborted) return;
-          setErrors(answer.errors);
-          setPage(answer.page);
+          // What is as before stays the same object, so that only fields that changed are drawn.
+          setErrors((was) => replaceEqualDeep(was, answer.errors) as Errors);
+          setPage((was) => replaceEqualDeep(was, answer.page) as FormPage);
         })
         .catch(() => undefined); // what is wrong is said when the page is sent
     }, CHECK_AFTER);
@@ -168,10 +169,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
       setProblem(explained(error).text);
     }
   };
-  const change = (field: string, value: unknown) => {
+  const change = useCallback((field: string, value: unknown) => {
     setValues((was) => ({ ...was, [field]: value }));
-    setTouched((was) => new Set(was).add(field));
-  };
+    setTouched((was) => (was.has(field) ? was : new Set(was).add(field)));
+  }, []);
+  const creating = useCallback((field: FormField, made: Catalog['FormPackage']) => setNested({ field, packageId: made.id, name: made.name }), []);
   const created = async (field: FormField, component: Component) => {
     setNested(null);
     // The new component is among the choices now.
@@ -232,9 +234,8 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
               value={values[field.name]}
               confirmation={field.confirmation ? values[field.confirmation] : undefined}
               errors={touched.has(field.name) ? errors[field.name] : undefined}
-              onChange={(value) => change(field.name, value)}
-              onConfirm={(value) => field.confirmation && change(field.confirmation, value)}
-              onCreate={(made) => setNested({ field, packageId: made.id, name: made.name })}
+              onValue={change}
+              onCreating={creating}
             />
           ))}
           <Group justify="space-between" mt="sm">

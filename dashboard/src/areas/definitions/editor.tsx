@@ -25,7 +25,7 @@ const look = EditorView.theme({
   '.cm-gutters': { backgroundColor: 'transparent', color: 'var(--mantine-color-dimmed)', border: 'none' },
   '.cm-activeLine, .cm-activeLineGutter': { backgroundColor: 'transparent' },
   '&.cm-focused': { outline: 'none' },
-  '&.cm-focused .cm-cursor': { borderLeftColor: 'var(--mantine-color-text)' },
+  '&.cm-focused .cm-cursor': { borderInlineStartColor: 'var(--mantine-color-text)' },
 });
 const colours = HighlightStyle.define([
   { tag: [tags.tagName, tags.keyword, tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--mantine-color-anchor)' },

@@ -93,7 +93,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
           <Group role="status">
             <Loader size="sm" aria-hidden />
             <Text size="sm">{t('waitingForResult')}</Text>
-            <Button variant="default" size="xs" ml="auto" onClick={onClose}>
+            <Button variant="default" size="xs" ms="auto" onClick={onClose}>
               {t('stopWaiting')}
             </Button>
           </Group>

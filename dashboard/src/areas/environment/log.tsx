@@ -53,7 +53,7 @@ export function Log({ followed, names }: { followed: Followed; names: ReadonlyMa
         {entities.length > 0 && (
           <Select size="xs" aria-label={t('component')} placeholder={t('allComponents')} clearable w={200} value={component} onChange={setComponent} data={entities.map((id) => ({ value: id, label: names.get(id) ?? id }))} />
         )}
-        <Switch size="sm" label={t('follow')} checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} ml="auto" />
+        <Switch size="sm" label={t('follow')} checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} ms="auto" />
       </Group>
       {followed.lost && (
         <Alert mb="sm" color="yellow" variant="light" icon={<IconPlugConnectedX size={18} />}>

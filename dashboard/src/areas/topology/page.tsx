@@ -2,8 +2,8 @@ import '@xyflow/react/dist/style.css';
 
 import { Button, Card, Group, Stack, Table, Text, TextInput, Title, useComputedColorScheme } from '@mantine/core';
 import { IconBox, IconDownload, IconNetwork, IconPuzzle, IconSearch, IconServer, IconSitemap } from '@tabler/icons-react';
-import { Background, Controls, Handle, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Edge, type Node, type NodeProps } from '@xyflow/react';
-import { memo, useDeferredValue, useEffect, useMemo, useState } from 'react';
+import { Background, Controls, MiniMap, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Edge, type Node, type NodeProps } from '@xyflow/react';
+import { memo, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import { useTexts } from '~/i18n';
 import { Empty } from '~/ui/page';
 import { useShownEnvironment } from '../environment/shown';
@@ -28,16 +28,22 @@ const Box = memo(function Box({ data }: NodeProps<Drawn>) {
   const Icon = ICONS[node.kind];
   return (
     <div className={classes.node} data-kind={node.kind} data-dim={dim || undefined}>
-      <Handle type="target" position={Position.Left} className={classes.handle} isConnectable={false} />
       <Icon size={20} stroke={1.6} aria-hidden />
       <div className={classes.texts}>
         <div className={classes.name}>{node.name}</div>
         <div className={classes.below}>{node.addresses.join(', ') || node.type.split('.').pop()}</div>
       </div>
-      <Handle type="source" position={Position.Right} className={classes.handle} isConnectable={false} />
     </div>
   );
 });
+
+const WIDTH = 220;
+const HEIGHT = 56;
+// Where lines end is known, so nothing is drawn and measured for it.
+const ENDS: NonNullable<Drawn['handles']> = [
+  { type: 'target', position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },
+  { type: 'source', position: Position.Right, x: WIDTH, y: HEIGHT / 2, width: 1, height: 1 },
+];
 
 const nodeTypes = { object: Box };
 
@@ -50,6 +56,7 @@ function Graph() {
   const scheme = useComputedColorScheme();
   const { environment, components } = useShownEnvironment();
   const flow = useReactFlow();
+  const ground = useRef<HTMLDivElement>(null);
   const [typed, setTyped] = useState('');
   const wanted = useDeferredValue(typed).trim().toLowerCase();
   const [chosen, setChosen] = useState<string | null>(null);
@@ -66,8 +73,9 @@ function Graph() {
       position: places.get(node.id) ?? { x: 0, y: 0 },
       data: { node, dim: wanted !== '' && !ids.has(node.id) },
       ariaLabel: `${t(`kind_${node.kind}`)} ${node.name} ${node.addresses.join(' ')}`,
-      width: 220,
-      height: 56,
+      width: WIDTH,
+      height: HEIGHT,
+      handles: ENDS,
       draggable: false,
       connectable: false,
     }));
@@ -109,7 +117,7 @@ function Graph() {
           </Button>
         </Group>
       </Group>
-      <div className={classes.ground} role="group" aria-label={t('graph', { name: environment.name })}>
+      <div ref={ground} className={classes.ground} role="group" aria-label={t('graph', { name: environment.name })}>
         <ReactFlow
           nodes={nodes}
           edges={edges}
@@ -118,7 +126,9 @@ function Graph() {
           fitView
           fitViewOptions={{ maxZoom: 1 }}
           minZoom={0.05}
-          onlyRenderVisibleElements
+          onlyRenderVisibleElements={topology.nodes.length > 300}
+          onMoveStart={() => ground.current?.setAttribute('data-moving', '')}
+          onMoveEnd={() => ground.current?.removeAttribute('data-moving')}
           nodesConnectable={false}
           edgesFocusable={false}
           deleteKeyCode={null}
