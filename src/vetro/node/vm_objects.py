@@ -17,10 +17,10 @@ import structlog
 from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, remove_tree, write_json
+from vetro.node.vm_records import Disk, Nic, Vm, unwritten
 
 log = structlog.get_logger(__name__)
 
-Vm = dict[str, Any]
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -64,11 +64,6 @@ _ADDRESSING = (*_TASK_ONLY, "uuid", "idempotent", "force", "timeout", "update")
 
 SUMMARY = ("brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
            "state", "uuid", "zone_state")  # fmt: skip
-
-
-def volumes_of(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The volumes in a VM's record: ``{uuid, path, read_only, slot}``."""
-    return list(vm.get("volumes") or [])
 
 
 def timestamp(now: datetime | None = None) -> str:
@@ -131,9 +126,9 @@ def _check_scalar(field: str, value: object) -> object:
     return value
 
 
-def check_nics(nics: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
+def check_nics(nics: Sequence[Mapping[str, object]]) -> list[Nic]:
     """Interfaces with every default filled in: ``interface``, ``mac``, exactly one ``primary``."""
-    checked: list[dict[str, Any]] = []
+    checked: list[Nic] = []
     for index, given in enumerate(nics):
         nic = dict(given)
         mac = str(nic.get("mac") or _new_mac()).lower()
@@ -147,7 +142,7 @@ def check_nics(nics: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
             r"[a-z][a-z0-9.]{0,14}", nic["interface"]
         ):
             raise invalid(f"nics[{index}].interface", f"'{nic['interface']}' is no interface name")
-        checked.append(nic)
+        checked.append(cast("Nic", nic))
     if len({nic["mac"] for nic in checked}) != len(checked):
         raise invalid("nics", "use one MAC address twice")
     primaries = [nic for nic in checked if nic.get("primary")]
@@ -156,9 +151,9 @@ def check_nics(nics: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     return checked
 
 
-def check_disks(disks: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
+def check_disks(disks: Sequence[Mapping[str, object]]) -> list[Disk]:
     """A VM's disks with defaults for ``path``, ``model``, ``media`` and exactly one ``boot``."""
-    checked: list[dict[str, Any]] = []
+    checked: list[Disk] = []
     for index, given in enumerate(disks):
         disk = {"model": "virtio", "media": "disk", **given}
         where = f"disks[{index}]"
@@ -172,7 +167,7 @@ def check_disks(disks: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
         elif not disk.get("image_uuid") and not disk.get("path"):
             raise invalid(where, "has neither size (MiB) nor image_uuid nor path")
         disk.setdefault("path", f"disk{index}")
-        checked.append(disk)
+        checked.append(cast("Disk", disk))
     if len({disk["path"] for disk in checked}) != len(checked):
         raise invalid("disks", "use one path twice")
     booting = [disk for disk in checked if disk.get("boot")]
@@ -182,7 +177,7 @@ def check_disks(disks: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
 
 
 def _changed_list(
-    vm: Vm, changes: Mapping[str, object], field: str, key: str
+    vm: Mapping[str, object], changes: Mapping[str, object], field: str, key: str
 ) -> list[dict[str, Any]]:
     """``vm[field]`` after its ``add_``, ``update_``, ``remove_``; ``key`` identifies elements."""
     present = cast("list[dict[str, Any]]", vm.get(field) or [])
@@ -224,13 +219,13 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
     uuid = check_uuid(payload.get("uuid") or uuids.uuid4())
     disks = check_disks(_objects(payload.get("disks"), "disks"))
     image = payload.get("image_uuid") or next(
-        (d["image_uuid"] for d in disks if d.get("image_uuid")), None
+        (image for d in disks if (image := d.get("image_uuid"))), None
     )
     memory = _check_scalar("max_physical_memory", payload.get("max_physical_memory")
                            or payload.get("ram") or 256)  # fmt: skip
     assert isinstance(memory, (int, float))
     now = timestamp()
-    vm: Vm = {
+    vm: dict[str, Any] = {
         "uuid": uuid,
         "v": 1,
         "brand": brand,
@@ -282,7 +277,7 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
     unknown = sorted(set(payload) - set(vm) - {*_CREATE_ONLY, *_TASK_ONLY, *_SCALARS})
     if unknown:
         log.warning("unknown_vm_properties_ignored", uuid=uuid, properties=unknown)
-    return vm
+    return cast("Vm", vm)
 
 
 def _check_resolvers(value: object, field: str = "resolvers") -> list[str]:
@@ -302,7 +297,7 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
 
     Everything is checked before anything changes. Errors: ``DriverError`` ``InvalidPayload``.
     """
-    result: Vm = {**vm}
+    result: dict[str, Any] = {**vm}
     ignored: list[str] = []
     for field, value in changes.items():
         if field in _SCALARS:
@@ -332,7 +327,7 @@ def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
         log.warning("vm_properties_not_updated", uuid=vm["uuid"], properties=sorted(ignored))
     # Callers wait for a change of last_modified, even when every value is equal.
     result["last_modified"] = later(vm["last_modified"])
-    return result
+    return cast("Vm", result)
 
 
 def later(stamp: str) -> str:
@@ -341,8 +336,8 @@ def later(stamp: str) -> str:
     return max(timestamp(), timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC)))
 
 
-def _update_nics(result: Vm, changes: Mapping[str, object]) -> None:
-    nics = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
+def _update_nics(result: dict[str, Any], changes: Mapping[str, object]) -> None:
+    nics: dict[str, dict[str, Any]] = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
     for mac in cast("list[object]", changes.get("remove_nics") or []):
         if str(mac).lower() not in nics:
             raise invalid("remove_nics", f"names {mac}, which the VM does not have")
@@ -364,7 +359,7 @@ def _update_nics(result: Vm, changes: Mapping[str, object]) -> None:
             raise invalid("add_nics", f"names {checked['mac']}, which the VM has already")
         if nics:
             checked["primary"] = bool(addition.get("primary"))
-        nics[checked["mac"]] = checked
+        nics[checked["mac"]] = {**checked}
     result["nics"] = check_nics(list(nics.values()))
 
 
@@ -384,7 +379,10 @@ class MachineStore:
             if UUID.fullmatch(entry.name):
                 record = read_json(entry / "vm.json")
                 # A directory without a readable record: the agent was killed before writing it.
-                self._cache[entry.name] = record or {"uuid": entry.name, "mark": "provisioning"}
+                self._cache[entry.name] = record or {
+                    **unwritten(entry.name),
+                    "mark": "provisioning",
+                }
 
     def path(self, uuid: str) -> Path:
         """The VM's own directory."""
@@ -393,14 +391,14 @@ class MachineStore:
     def get(self, uuid: str) -> Vm | None:
         """A copy of the VM object, or ``None``."""
         vm = self._cache.get(uuid)
-        return dict(vm) if vm is not None else None
+        return vm.copy() if vm is not None else None
 
     def save(self, vm: Vm) -> None:
         """Keep ``vm``."""
         path = self.path(vm["uuid"])
         path.mkdir(mode=0o711, exist_ok=True)
         write_json(path / "vm.json", vm)
-        self._cache[vm["uuid"]] = dict(vm)
+        self._cache[vm["uuid"]] = vm.copy()
 
     def forget(self, uuid: str) -> None:
         """Remove the VM's directory with its contents."""
@@ -408,4 +406,4 @@ class MachineStore:
         self._cache.pop(uuid, None)
 
     def __iter__(self) -> Iterator[Vm]:
-        return iter([dict(vm) for vm in self._cache.values()])
+        return iter([vm.copy() for vm in self._cache.values()])

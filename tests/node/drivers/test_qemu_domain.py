@@ -162,9 +162,11 @@ def test_a_vm_without_disks_gets_one_of_its_image() -> None:
     )
     assert (first["image_uuid"], "image_uuid" in second, second["size"]) == ("i", False, 64)
     first, second = qemu_disks.check(
-        {"image_uuid": "i", "disks": [{"path": "a"}, {"path": "b", "image_uuid": "j"}]}
+        {"image_uuid": "i", "disks": [{"path": "a", "size": 1}, {"path": "b", "image_uuid": "j"}]}
     )
     assert ("image_uuid" in first, second["image_uuid"]) == (False, "j")
+    with pytest.raises(DriverError, match="disk b has neither size"):
+        qemu_disks.check({"image_uuid": "i", "disks": [{"path": "a"}, {"path": "b"}]})
 
 
 @pytest.mark.parametrize("path", ["../a", "/dev/sda", "", ".", "a b", "x" * 65])

@@ -11,7 +11,7 @@ from typing import Any
 from vetro.node.drivers.protocol import ExecRequest, HostCommand
 from vetro.node.errors import not_implemented
 from vetro.node.guest.root import GuestRoot
-from vetro.node.vm_objects import Vm
+from vetro.node.vm_records import Vm
 
 
 class BasicHypervisor:

@@ -18,7 +18,8 @@ from vetro.node.drivers.protocol import (
     RunState,
 )
 from vetro.node.guest.root import GuestRoot
-from vetro.node.vm_objects import MachineStore, Vm
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm
 
 
 class HypervisorByBrand:

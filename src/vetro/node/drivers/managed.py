@@ -39,7 +39,8 @@ from vetro.node.errors import (
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.store import ImageStore
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import MachineStore, Vm, check_uuid, later, new_vm, timestamp, updated
+from vetro.node.vm_objects import MachineStore, check_uuid, later, new_vm, timestamp, updated
+from vetro.node.vm_records import SnapshotEntry, Vm, unwritten
 
 log = structlog.get_logger(__name__)
 
@@ -171,19 +172,21 @@ class ManagedDriver:
 
     def _usable(self, uuid: str) -> Vm:
         vm = self._record(uuid)
-        if vm.get("mark"):
+        if mark := vm.get("mark"):
             raise DriverError(
-                f"VM {uuid} is {vm['mark']}; destroy it and create it again",
+                f"VM {uuid} is {mark}; destroy it and create it again",
                 code="ESTATE",
                 rest_code="VmNotUsable",
             )
         return vm
 
     async def _present(self, vm: Vm) -> Vm:
-        shown = {name: value for name, value in vm.items() if name != "mark"}
-        mark = vm.get("mark")
+        shown = vm.copy()
+        mark = shown.pop("mark", None)
         if mark:
-            return {**shown, "state": mark, "zone_state": "incomplete"}
+            shown["state"] = mark
+            shown["zone_state"] = "incomplete"
+            return shown
         now = await self._hypervisor.state(vm["uuid"])
         shown["zone_state"] = now.zone_state
         shown["state"] = _STATES[now.zone_state]
@@ -192,7 +195,8 @@ class ManagedDriver:
         if now.boot_timestamp is not None:
             shown["boot_timestamp"] = now.boot_timestamp
         if now.frozen is not None:
-            shown.update(frozen=True, frozen_reason=now.frozen)
+            shown["frozen"] = True
+            shown["frozen_reason"] = now.frozen
         return shown
 
     async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
@@ -221,7 +225,7 @@ class ManagedDriver:
             progress("import_image", 50)
             await self._hypervisor.make(vm)
             progress("make", 70)
-            if vm["autoboot"]:
+            if vm.get("autoboot"):
                 await self._hypervisor.start(vm)
             self._store.save(vm)
         except BaseException as error:
@@ -314,7 +318,8 @@ class ManagedDriver:
         running = (await self._hypervisor.state(uuid)).zone_state == "running"
         if running:
             await self._hypervisor.stop(uuid, force=True, timeout=0)
-        vm = {**vm, "image_uuid": image_uuid, "last_modified": later(vm["last_modified"])}
+        vm["image_uuid"] = image_uuid
+        vm["last_modified"] = later(vm["last_modified"])
         await self._hypervisor.remake_root(vm)
         self._store.save(vm)
         if running:
@@ -324,7 +329,7 @@ class ManagedDriver:
 
     async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
         """Change the record only; the VM itself does not change."""
-        vm = {**self._usable(uuid), **fields}
+        vm = cast("Vm", {**self._usable(uuid), **fields})
         vm["last_modified"] = later(vm["last_modified"])
         self._store.save(vm)
         self._changed(uuid)
@@ -339,7 +344,7 @@ class ManagedDriver:
         self, uuid: str, action: str, params: Mapping[str, object]
     ) -> dict[str, Any]:
         """``machine_migrate`` of a VM that moves while it runs."""
-        vm = self._usable(uuid) if self.exists(uuid) else {"uuid": uuid}
+        vm = self._usable(uuid) if self.exists(uuid) else unwritten(uuid)
         return await self._hypervisor.migrate_live(vm, action, params)
 
     async def create_snapshot(
@@ -360,7 +365,7 @@ class ManagedDriver:
         await self._hypervisor.snapshot(vm, name)
         # Recorded once complete: a snapshot without a record is replaced when its name is used
         # again.
-        entry = {"name": name, "created_at": created_at or timestamp()}
+        entry: SnapshotEntry = {"name": name, "created_at": created_at or timestamp()}
         self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
         self._changed(uuid)
         return await self._present(self._record(uuid))
@@ -368,7 +373,7 @@ class ManagedDriver:
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
         """Restore the disks; newer snapshots are removed. Errors: ``SnapshotNotFound``."""
         vm = self._usable(uuid)
-        entries: list[dict[str, Any]] = list(vm.get("snapshots", []))
+        entries = list(vm.get("snapshots", []))
         names = [entry["name"] for entry in entries]
         if name not in names:
             raise _no_snapshot(uuid, name)

@@ -38,7 +38,8 @@ from vetro.node.guest import instance_files
 from vetro.node.guest.root import GuestRoot
 from vetro.node.processes import FollowedProcess, command_line, processes_by_pid, started_at
 from vetro.node.storage.room import snapshot_path
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
+from vetro.node.vm_records import Nic, Vm
 
 log = structlog.get_logger(__name__)
 
@@ -83,11 +84,12 @@ class ProcessHypervisor(BasicHypervisor):
 
     def describe(self, vm: Vm) -> Vm:
         """Every interface has the loopback address; ``network_ip`` is the requested address."""
-        nics = [
+        nics: list[Nic] = [
             {**nic, "network_ip": nic.get("network_ip", nic.get("ip")), "ip": ADDRESS}
             for nic in vm["nics"]
         ]
-        return {**vm, "nics": nics, "zonepath": str(self._root(vm["uuid"]))}
+        described: Vm = {**vm, "nics": nics, "zonepath": str(self._root(vm["uuid"]))}
+        return described
 
     def _root(self, uuid: str) -> Path:
         return self._store.path(uuid) / "root"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from vetro.node.guest.root import GuestRoot
-from vetro.node.vm_objects import Vm
+from vetro.node.vm_records import Vm
 
 Changed = Callable[[str], None]
 Progress = Callable[[str, int], None]

@@ -13,7 +13,8 @@ from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
+from vetro.node.vm_records import Vm
 
 
 class SimulatedHypervisor(BasicHypervisor):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.protocol import Hypervisor
 from vetro.node.errors import DriverError, vm_not_found
 from vetro.node.storage.volumes import VolumeRecord, VolumeStore, in_use
-from vetro.node.vm_objects import MachineStore, Vm, volumes_of
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm, VolumeEntry, volumes_of
 
 
 class VolumeWork:
@@ -68,7 +68,7 @@ class VolumeWork:
             others = [one for one in volumes_of(vm) if one["uuid"] != uuid]
             taken = {one["slot"] for one in others}
             slot = next(number for number in range(_SLOTS) if number not in taken)
-            entry = {"uuid": uuid, "path": path, "read_only": read_only, "slot": slot}
+            entry: VolumeEntry = {"uuid": uuid, "path": path, "read_only": read_only, "slot": slot}
             if len(others) >= _SLOTS - 1:
                 raise DriverError(
                     f"VM {vm_uuid} has {len(others)} volumes; it cannot have more",
@@ -80,15 +80,15 @@ class VolumeWork:
                     code="EEXIST",
                     rest_code="InvalidPayload",
                 )
-            before = vm
-            vm = {**vm, "volumes": [*others, entry]}
+            vm["volumes"] = [*others, entry]
             self._vms.save(vm)
             record.vm = vm_uuid
             self.store.save(record)
             try:
                 await self._hypervisor.attach_volume(vm, entry)
             except BaseException:
-                self._vms.save({**before, "volumes": others})
+                vm["volumes"] = others
+                self._vms.save(vm)
                 record.vm = ""
                 self.store.save(record)
                 raise
@@ -97,11 +97,14 @@ class VolumeWork:
         """Take a volume from a VM, at once if it runs; one that it does not have is no error."""
         async with self.store.locked(uuid):
             vm = self._vms.get(vm_uuid)
-            entry = next((one for one in volumes_of(vm or {}) if one["uuid"] == uuid), None)
+            entry = next(
+                (one for one in (volumes_of(vm) if vm else []) if one["uuid"] == uuid), None
+            )
             if vm is not None and entry is not None:
                 await self._hypervisor.detach_volume(vm, entry)
                 left = [one for one in volumes_of(vm) if one["uuid"] != uuid]
-                self._vms.save({**vm, "volumes": left})
+                vm["volumes"] = left
+                self._vms.save(vm)
             record = self.store.find(uuid)
             if record is not None and record.vm == vm_uuid:
                 record.vm = ""
@@ -155,5 +158,6 @@ _SLOTS = 128
 _WORDS = {"ext4": "a file system, for containers", "qcow2": "a disk, for virtual machines"}
 
 
-def _entry(vm: Vm, uuid: str) -> dict[str, Any]:
-    return next((one for one in volumes_of(vm) if one["uuid"] == uuid), {"uuid": uuid, "path": ""})
+def _entry(vm: Vm, uuid: str) -> VolumeEntry:
+    missing: VolumeEntry = {"uuid": uuid, "path": "", "slot": 0}
+    return next((one for one in volumes_of(vm) if one["uuid"] == uuid), missing)

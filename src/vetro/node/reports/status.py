@@ -14,6 +14,7 @@ from vetro.node.files import tree_bytes
 from vetro.node.reports.sysinfo import boot_time, memory
 from vetro.node.storage.pool import Trees
 from vetro.node.vm_objects import SUMMARY, later, timestamp
+from vetro.node.vm_records import Vm
 
 _GIB = 2**30
 # Counting files is the expensive part of a sample: it is repeated at this interval, in seconds.
@@ -94,7 +95,7 @@ def summary(vm: Mapping[str, object]) -> dict[str, Any]:
 
 
 def diskinfo(
-    vms: list[dict[str, Any]], usage: Mapping[str, DiskUse], images_used: int, size: int, free: int
+    vms: list[Vm], usage: Mapping[str, DiskUse], images_used: int, size: int, free: int
 ) -> dict[str, int]:
     """How the pool's bytes are used (§3). A VM without quota counts what it uses.
 

@@ -126,7 +126,7 @@ class DockerTasks:
         self._driver.watch(notice)
         try:
             async with asyncio.timeout(_CONSOLE_SECONDS):
-                while (await self._driver.load(uuid))["state"] != "running":
+                while (await self._driver.load(uuid)).get("state") != "running":
                     changed.clear()
                     # A guest may start without the driver.
                     with contextlib.suppress(TimeoutError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
@@ -11,6 +10,7 @@ from vetro.node.images.store import ImageStore
 from vetro.node.network import NetworkApplier
 from vetro.node.tasks.parameters import array, seconds
 from vetro.node.vm_objects import check_uuid
+from vetro.node.vm_records import Vm
 from vetro.node.work.queues import TaskContext, TaskKind
 
 #: The progress step, in percent, at which a task's entry records an image's progress.
@@ -98,7 +98,7 @@ class ImageTasks:
         used = {str(vm.get("image_uuid")) for vm in await self._vms()}
         return await self._images.collect(used, older_than_seconds)
 
-    async def _vms(self) -> list[dict[str, Any]]:
+    async def _vms(self) -> list[Vm]:
         return await self._driver.list(include_dni=True)
 
     async def network_apply(self, context: TaskContext) -> Mapping[str, object]:

@@ -19,7 +19,8 @@ from vetro.node.tasks.parameters import (
     tolerate,
     vm_uuid,
 )
-from vetro.node.vm_objects import Vm, as_object, check_uuid
+from vetro.node.vm_objects import as_object, check_uuid
+from vetro.node.vm_records import Vm
 from vetro.node.work.queues import TaskContext, TaskKind
 
 

@@ -91,9 +91,9 @@ class MediaTasks:
         if compression not in COMPRESSORS:
             raise invalid(f"compression must be one of {', '.join(COMPRESSORS)}")
         vm = await self._driver.load(uuid)
-        if vm["state"] != "stopped":
+        if vm.get("state") != "stopped":
             raise DriverError(
-                f"VM {uuid} must be stopped before an image is made of it; it is {vm['state']}",
+                f"VM {uuid} must be stopped before an image is made of it; it is {vm.get('state')}",
                 code="EALREADYRUNNING",
                 rest_code="VmAlreadyRunning",
             )

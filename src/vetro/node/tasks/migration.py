@@ -100,9 +100,9 @@ class MigrationTasks:
     async def _receive(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Wait for the files; ``{pid, host, port, token}``."""
         vm = await self._driver.load(uuid)
-        if vm["state"] != "stopped":
+        if vm.get("state") != "stopped":
             raise TaskFailure(
-                f"VM {uuid} is {vm['state']} on this node: only a stopped one can be received",
+                f"VM {uuid} is {vm.get('state')} on this node: only a stopped one can be received",
                 {"restCode": "VmAlreadyRunning"},
             )
         return await self._migrations.start("receive", uuid, await self._driver.files(uuid))
@@ -154,10 +154,10 @@ class MigrationTasks:
         """Create the VM here, stopped and hidden, with an unchanged root; ``{vm}``. Repeatable."""
         if self._driver.exists(uuid):
             vm = await self._driver.load(uuid)
-            if vm["state"] == "stopped" and vm.get("do_not_inventory"):
+            if vm.get("state") == "stopped" and vm.get("do_not_inventory"):
                 return {"vm": vm}
             raise TaskFailure(
-                f"Machine {uuid} exists.", {"restCode": "VmAlreadyExists", "state": vm["state"]}
+                f"Machine {uuid} exists.", {"restCode": "VmAlreadyExists", "state": vm.get("state")}
             )
         given = as_object(params.get("vm"), "vm")
         if not given:

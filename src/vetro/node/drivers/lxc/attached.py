@@ -16,7 +16,7 @@ from vetro.node.errors import DriverError
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import Vm, volumes_of
+from vetro.node.vm_records import Vm, volumes_of
 
 
 class AttachedVolumes:

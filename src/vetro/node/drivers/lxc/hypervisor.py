@@ -51,7 +51,8 @@ from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
 from vetro.node.storage.mounts import mount_points, unmount
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, Vm, timestamp, volumes_of
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
+from vetro.node.vm_records import Vm, unwritten, volumes_of
 
 log = structlog.get_logger(__name__)
 
@@ -141,12 +142,13 @@ class LxcHypervisor(BasicHypervisor):
                     code="EINVAL",
                     rest_code="InvalidPayload",
                 )
-        return {
+        described: Vm = {
             **vm,
             "id_base": vm["id_base"] if "id_base" in vm else self._id_base(vm),
             "zfs_filesystem": str(self._store.path(vm["uuid"])),
             "zonepath": str(self._roots.path(vm["uuid"])),
         }
+        return described
 
     def _id_base(self, vm: Vm) -> int:
         if vm.get("privileged"):
@@ -338,7 +340,9 @@ class LxcHypervisor(BasicHypervisor):
             address = instance_files.address_of(nic)
             if address is not None:
                 announce(
-                    bridge_name(self._host.prefix, str(nic["network_uuid"])), nic["mac"], address
+                    bridge_name(self._host.prefix, str(nic.get("network_uuid"))),
+                    nic["mac"],
+                    address,
                 )
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
@@ -431,7 +435,7 @@ class LxcHypervisor(BasicHypervisor):
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """``lxc-attach`` as the requested user, in the requested directory."""
-        vm = self._store.get(uuid) or {"uuid": uuid}
+        vm = self._store.get(uuid) or unwritten(uuid)
         uid, gid, home = find_user(await self.files(vm), request.user)
         environment = {"PATH": instance_files.PATH, "HOME": home, **request.environment}
         variables = [f"--set-var={name}={value}" for name, value in environment.items()]

@@ -12,7 +12,8 @@ from vetro.node.images.store import ImageStore
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
 from vetro.node.storage.pool import Pool
-from vetro.node.vm_objects import MachineStore, Vm
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm
 
 GIB = 2**30
 
@@ -74,7 +75,7 @@ class Roots:
         )
 
     def _layers(self, vm: Vm) -> list[Path]:
-        return self._images.layers(vm["image_uuid"])
+        return self._images.layers(str(vm["image_uuid"]))
 
     def _mapping(self, vm: Vm) -> IdMapping | None:
         """From the images' owners to the container's; ``None`` where they are the same."""

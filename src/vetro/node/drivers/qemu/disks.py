@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from vetro.node.commands import run
 from vetro.node.drivers.protocol import DiskUse
 from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.errors import CommandFailed, DriverError, not_implemented
 from vetro.node.files import remove_tree
+from vetro.node.vm_records import Disk, Vm, disks_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MIB = 2**20
@@ -26,16 +27,14 @@ DEFAULT_SIZE = 10 * 1024
 """MiB of a first disk without a given size."""
 
 
-def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
+def check(vm: Vm) -> list[Disk]:
     """The disks of a VM as they will be created; the image's one if it names none.
 
     ``path`` is a name, not a place on the host. Errors: ``DriverError``.
     """
-    disks: list[dict[str, Any]] = list(
-        map(dict, cast("list[dict[str, Any]]", vm.get("disks") or []))
-    )
+    disks = [disk.copy() for disk in disks_of(vm)]
     if not disks:
-        disks = [{"path": "disk0", "model": "virtio", "media": "disk", "boot": True}]
+        disks = [Disk(path="disk0", model="virtio", media="disk", boot=True)]
     if not any(disk.get("image_uuid") for disk in disks):
         disks[0]["image_uuid"] = vm.get("image_uuid")
     for disk in disks:
@@ -48,8 +47,14 @@ def check(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
                 code="EINVAL",
                 rest_code="InvalidPayload",
             )
-        if disk.get("size"):
-            disk["size"] = int(disk["size"])
+        if size := disk.get("size"):
+            disk["size"] = int(size)
+        elif "image_uuid" not in disk:
+            raise DriverError(
+                f"Invalid VM payload: disk {disk['path']} has neither size (MiB) nor image_uuid",
+                code="EINVAL",
+                rest_code="InvalidPayload",
+            )
     return disks
 
 
@@ -58,14 +63,14 @@ def file_of(directory: Path, disk: Mapping[str, object]) -> Path:
     return directory / "disks" / f"{disk['path']}.qcow2"
 
 
-def seen_files(directory: Path, vm: Mapping[str, Any], daemon: LibvirtDaemon) -> dict[str, str]:
+def seen_files(directory: Path, vm: Vm, daemon: LibvirtDaemon) -> dict[str, str]:
     """The files of a VM's disks as QEMU sees them, by the disks' names."""
-    return {str(disk["path"]): daemon.seen(file_of(directory, disk)) for disk in vm["disks"]}
+    return {str(disk["path"]): daemon.seen(file_of(directory, disk)) for disk in disks_of(vm)}
 
 
 async def bring_to(
     directory: Path,
-    disks: Sequence[dict[str, Any]],
+    disks: Sequence[Disk],
     images: Mapping[str, tuple[Path, int]],
     default_size: int = DEFAULT_SIZE,
 ) -> None:
@@ -87,15 +92,16 @@ async def bring_to(
             await _make(path, disk, images, default_size)
         else:
             present = await virtual_size(path)
-            if disk.get("size") and disk["size"] * _MIB > present:
-                await _tool("resize", "-f", "qcow2", str(path), str(disk["size"] * _MIB))
-            disk["size"] = max(disk.get("size") or 0, present // _MIB)
+            asked = disk.get("size") or 0
+            if asked * _MIB > present:
+                await _tool("resize", "-f", "qcow2", str(path), str(asked * _MIB))
+            disk["size"] = max(asked, present // _MIB)
         os.chown(path, QEMU_UID, QEMU_UID)
         path.chmod(0o600)
 
 
 async def _make(
-    path: Path, disk: dict[str, Any], images: Mapping[str, tuple[Path, int]], default_size: int
+    path: Path, disk: Disk, images: Mapping[str, tuple[Path, int]], default_size: int
 ) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
@@ -117,20 +123,21 @@ async def _make(
             "-b", os.path.relpath(source, path.parent), str(temporary), str(asked * _MIB),
         )  # fmt: skip
     else:
-        await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk["size"] * _MIB))
+        await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk.get("size", 0) * _MIB))
     temporary.replace(path)
 
 
-def check_growth(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
     """Refuse changes that shrink a disk or change its image. Errors: ``DriverError``."""
     known = {disk["path"]: disk for disk in before}
     for disk in after:
         old = known.get(disk["path"])
         if old is None:
             continue
-        if (disk.get("size") or 0) < (old.get("size") or 0):
+        present = old.get("size") or 0
+        if (disk.get("size") or 0) < present:
             raise DriverError(
-                f"Invalid VM payload: disk {disk['path']} has {old['size']} MiB and cannot shrink",
+                f"Invalid VM payload: disk {disk['path']} has {present} MiB and cannot shrink",
                 code="EINVAL",
                 rest_code="InvalidPayload",
             )

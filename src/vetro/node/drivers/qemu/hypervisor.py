@@ -53,7 +53,8 @@ from vetro.node.images.store import ImageStore
 from vetro.node.network.names import host_interface_name
 from vetro.node.processes import FollowedProcess, started_at
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import HVM_BRANDS, MachineStore, Vm, timestamp
+from vetro.node.vm_objects import HVM_BRANDS, MachineStore, timestamp
+from vetro.node.vm_records import Vm, disks_of, unwritten
 
 log = structlog.get_logger(__name__)
 
@@ -187,7 +188,7 @@ class QemuHypervisor(BasicHypervisor):
 
     def describe(self, vm: Vm) -> Vm:
         """Add the disks; check the parts of a domain."""
-        described = {**vm, "disks": disks.check(vm)}
+        described: Vm = {**vm, "disks": disks.check(vm)}
         if int(vm.get("vnc_port") or 0) >= 0 and not vm.get("vnc_password"):
             # Without a password, everyone on the network could use the screen.
             described["vnc_password"] = secrets.token_urlsafe(6)
@@ -216,7 +217,7 @@ class QemuHypervisor(BasicHypervisor):
                 f"VM {vm['uuid']} has snapshots: delete them before its image is replaced",
                 rest_code="VmHasSnapshots",
             )
-        for disk in vm["disks"]:
+        for disk in disks_of(vm):
             if disk.get("image_uuid"):
                 disk["image_uuid"] = vm["image_uuid"]
                 disks.file_of(self._store.path(vm["uuid"]), disk).unlink(missing_ok=True)
@@ -225,8 +226,8 @@ class QemuHypervisor(BasicHypervisor):
 
     async def configure(self, vm: Vm) -> bool:
         """All changes apply at the next start; returns whether a running VM needs one."""
-        before = self._store.get(vm["uuid"]) or {}
-        disks.check_growth(before.get("disks", []), vm["disks"])
+        before = self._store.get(vm["uuid"]) or unwritten(vm["uuid"])
+        disks.check_growth(disks_of(before), disks_of(vm))
         process = self._processes.follow(vm["uuid"])
         if process is None:
             await self._bring_disks(vm)
@@ -415,18 +416,18 @@ class QemuHypervisor(BasicHypervisor):
         if self.running(vm["uuid"]):
             await self._snapshots.take(vm, name)
         else:
-            await disks.snapshot(self._store.path(vm["uuid"]), vm["disks"], name)
+            await disks.snapshot(self._store.path(vm["uuid"]), disks_of(vm), name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Restore the disks of a stopped VM."""
-        await disks.rollback(self._store.path(vm["uuid"]), vm["disks"], name)
+        await disks.rollback(self._store.path(vm["uuid"]), disks_of(vm), name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot, also of a running VM."""
         if self.running(vm["uuid"]):
             await self._snapshots.drop(vm, name)
         else:
-            await disks.drop_snapshot(self._store.path(vm["uuid"]), vm["disks"], name)
+            await disks.drop_snapshot(self._store.path(vm["uuid"]), disks_of(vm), name)
 
     # Looking inside
 
@@ -449,7 +450,7 @@ class QemuHypervisor(BasicHypervisor):
 
     async def stats(self, uuid: str) -> dict[str, Any]:
         """Use by QEMU's process, the host's ends of the interfaces, and the disks by path."""
-        vm = self._store.get(uuid) or {"disks": [], "nics": []}
+        vm = self._store.get(uuid) or unwritten(uuid)
         process = self._processes.follow(uuid)
         if process is None:
             raise not_running(uuid)
@@ -459,7 +460,7 @@ class QemuHypervisor(BasicHypervisor):
                 int(vm.get("max_physical_memory") or 0) * 2**20,
                 {
                     guest_name(nic): host_interface_name(self._prefix, str(nic["mac"]))
-                    for nic in vm["nics"]
+                    for nic in vm.get("nics", [])
                 },
                 await self._inside.block_counts(
                     uuid, disks.seen_files(self._store.path(uuid), vm, self.daemon)
@@ -495,8 +496,8 @@ class QemuHypervisor(BasicHypervisor):
         max_origin_depth: int,
     ) -> dict[str, Any]:
         """Export the disk of the VM's image with the image's kernel; other disks are left out."""
-        disk = next(one for one in vm["disks"] if one.get("image_uuid"))
-        uuid = str(disk["image_uuid"])
+        disk = next(one for one in disks_of(vm) if one.get("image_uuid"))
+        uuid = str(disk.get("image_uuid"))
         image = vm_images.load(self._images.directory / uuid, uuid)
         path = disks.file_of(self._store.path(vm["uuid"]), disk)
         await vm_images.export(path, image, target, compression)

@@ -18,7 +18,8 @@ from vetro.node.drivers.qemu.processes import VmProcesses
 from vetro.node.errors import DriverError, not_implemented, not_running
 from vetro.node.guest.instance_files import PATH
 from vetro.node.processes import started_at
-from vetro.node.vm_objects import MachineStore, Vm
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm
 
 _EXEC_POLL_SECONDS = 0.05
 _AGENT_POLL_SECONDS = 0.25

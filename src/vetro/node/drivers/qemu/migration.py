@@ -37,7 +37,7 @@ from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.errors import DriverError, NodeError
 from vetro.node.files import short_name
 from vetro.node.network.names import bridge_name, host_interface_name
-from vetro.node.vm_objects import Vm
+from vetro.node.vm_records import Vm, disks_of
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +148,7 @@ class Receiver:
         self, asked: Mapping[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Store a disk once it is complete; only names of this VM's disks are accepted."""
-        disk = next((one for one in self.vm["disks"] if one["path"] == asked.get("name")), None)
+        disk = next((one for one in disks_of(self.vm) if one["path"] == asked.get("name")), None)
         if disk is None:
             raise ValueError(f"the VM has no disk {asked.get('name')}")
         target = disks.file_of(self.directory, disk)
@@ -303,7 +303,7 @@ class Sender:
     async def send_stopped(self) -> int:
         """Send every disk as it is; the number of bytes sent."""
         sent = 0
-        for disk in self.vm["disks"]:
+        for disk in disks_of(self.vm):
             path = disks.file_of(self.directory, disk)
             size = path.stat().st_size
             reader, writer = await self._connect(channel="file", name=disk["path"], size=size)

@@ -10,7 +10,8 @@ from vetro.node.drivers.qemu.daemon import LibvirtDaemon
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.drivers.qemu.migration import Receiver, Sender
 from vetro.node.errors import DriverError
-from vetro.node.vm_objects import MachineStore, Vm
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm
 
 
 class Node(Protocol):

@@ -11,13 +11,13 @@ from vetro.node.drivers.qemu import disks as qemu_disks
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
 from vetro.node.images import vm_images
 from vetro.node.images.store import ImageStore
-from vetro.node.vm_objects import Vm
+from vetro.node.vm_records import Vm, disks_of
 
 
 async def bring_disks(vm: Vm, directory: Path, images: ImageStore) -> None:
     """Create the disks of a stopped VM as recorded; missing images are fetched."""
     known: dict[str, tuple[Path, int]] = {}
-    for disk in vm["disks"]:
+    for disk in disks_of(vm):
         uuid = disk.get("image_uuid")
         if uuid and uuid not in known:
             await images.ensure(uuid)
@@ -25,7 +25,7 @@ async def bring_disks(vm: Vm, directory: Path, images: ImageStore) -> None:
             known[uuid] = (image.disk, image.virtual_size)
     # A request without sizes of disks has the size of the whole VM, in GiB.
     default = int(vm.get("quota") or 0) * 1024 or qemu_disks.DEFAULT_SIZE
-    await qemu_disks.bring_to(directory, vm["disks"], known, default)
+    await qemu_disks.bring_to(directory, disks_of(vm), known, default)
 
 
 def plan_of(
@@ -48,13 +48,15 @@ def plan_of(
     disks = [
         domain.DomainDisk(
             seen(qemu_disks.file_of(directory, disk)),
-            seen(image_of(disk["image_uuid"]).disk) if disk.get("image_uuid") else None,
+            seen(image_of(disk.get("image_uuid")).disk) if disk.get("image_uuid") else None,
             domain.disk_model(vm, disk),
             bool(disk.get("boot")),
         )
-        for disk in vm["disks"]
+        for disk in disks_of(vm)
     ]
-    image = image_of(next(disk["image_uuid"] for disk in vm["disks"] if disk.get("image_uuid")))
+    image = image_of(
+        next(disk.get("image_uuid") for disk in disks_of(vm) if disk.get("image_uuid"))
+    )
     return domain.DomainPlan(
         accelerator=accelerator,
         prefix=prefix,

@@ -8,7 +8,8 @@ from vetro.node.drivers.qemu import disks
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
 from vetro.node.drivers.qemu.inside import Inside
 from vetro.node.drivers.qemu.libvirt import Libvirt
-from vetro.node.vm_objects import MachineStore, Vm
+from vetro.node.vm_objects import MachineStore
+from vetro.node.vm_records import Vm, disks_of
 
 
 class RunningSnapshots:
@@ -45,7 +46,7 @@ class RunningSnapshots:
         connection = await self._connect()
         nodes = await self._nodes(vm)
         directory = self._store.path(vm["uuid"])
-        for disk in vm["disks"]:
+        for disk in disks_of(vm):
             if name in await disks.snapshot_names(disks.file_of(directory, disk)):
                 await connection.monitor(
                     vm["uuid"],

@@ -11,7 +11,7 @@ from vetro.node.drivers.qemu import domain
 from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import Vm, volumes_of
+from vetro.node.vm_records import Vm, volumes_of
 
 
 class VolumePlugs:
