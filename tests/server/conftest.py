@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -15,17 +14,12 @@ from typing import Any
 
 import pytest
 from tests.networks import unused_number
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 IMAGE = "debian-12-apache"
-
-
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 class Installation:

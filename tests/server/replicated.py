@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.ports import free_port
 from tests.server.balancer import Balancer
-from tests.server.conftest import free_port
 
 OPTIONS = """
 listen_addresses = '127.0.0.1'

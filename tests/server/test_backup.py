@@ -18,6 +18,7 @@ from tests.waiting import until
 
 from vetro import identity
 from vetro.catalog.tables import packages
+from vetro.compute.tables import volume_copies
 from vetro.server import data_directory
 from vetro.server.backup import back_up, restore
 from vetro.server.errors import StartError
@@ -27,6 +28,7 @@ from vetro.server.settings import Settings, load_settings
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "d" * 64
+VOLUME_BACKUP = "b" * 36
 
 
 def commands(heading: str) -> list[str]:
@@ -139,7 +141,24 @@ async def filled(directory: Path) -> Settings:
                     updated=datetime.now(UTC),
                 )
             )
+            await tx.execute(
+                insert(volume_copies).values(
+                    uuid=VOLUME_BACKUP,
+                    kind="backup",
+                    owner_uuid="t" * 32,
+                    volume_uuid="v" * 36,
+                    name="nightly",
+                    size_gib=1,
+                    format="ext4",
+                    state="available",
+                    reason="",
+                    bytes=6,
+                    sha256="s" * 64,
+                    created=datetime.now(UTC),
+                )
+            )
     (directory / "packages" / f"{DIGEST}.zip").write_bytes(b"an archive")
+    (directory / "volume-backups" / f"{VOLUME_BACKUP}.backup").write_bytes(b"volume")
     return settings
 
 
@@ -156,6 +175,7 @@ async def test_a_backup_has_what_the_database_refers_to(tmp_path: Path) -> None:
     found = await restore(new, file)
     assert (found.files, found.bytes) == (made.files, made.bytes)
     assert (tmp_path / f"new/packages/{DIGEST}.zip").read_bytes() == b"an archive"
+    assert (tmp_path / f"new/volume-backups/{VOLUME_BACKUP}.backup").read_bytes() == b"volume"
     assert not (tmp_path / "new/packages/half-uploaded.part").exists()
     assert (tmp_path / "new/keys").read_text() == (tmp_path / "old/keys").read_text()
     async with open_database(new) as database, database.read() as tx:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.server.conftest import Installation, free_port
+from tests.ports import free_port
+from tests.server.conftest import Installation
 from tests.waiting import until
 
 from vetro.cli import cli

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 
-from .conftest import VETRO, Installation, free_port
+from .conftest import VETRO, Installation
 
 pytestmark = pytest.mark.e2e
 MANIFEST = "full_service_name: my.app\nservice_display_name: Mine\nworkflows: [a/Mine.xml]\n"

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ports import free_port
 from tests.server.balancer import Balancer
-from tests.server.conftest import free_port
 from tests.server.replicated import Replicated
 from tests.server.test_processes import Parts
 from tests.waiting import until

@@ -2,12 +2,13 @@
 
 A backup is a tar archive, readable for its owner only::
 
-    vetro.db       the database at one moment, as SQLite, also of an installation on PostgreSQL
-    broker.db      the service broker's database, where there is one
-    packages/      archives of the catalog
-    images/        images, and backups of volumes
-    keys, …        the files by which the parts of the installation know each other
-    backup.json    the last member: version, time, and the SHA-256 and size of every other
+    vetro.db         the database at one moment, as SQLite, also of an installation on PostgreSQL
+    broker.db        the service broker's database, where there is one
+    packages/        archives of the catalog
+    images/          images of the compute service
+    volume-backups/  its backups of volumes
+    keys, …          the files by which the parts of the installation know each other
+    backup.json      the last member: version, time, and the SHA-256 and size of every other
 
 Instances are not in it: they are backed up like machines.
 """
@@ -47,7 +48,7 @@ FORMAT = 1
 MANIFEST = "backup.json"
 DATABASE = "vetro.db"
 BROKER = "broker.db"
-DIRECTORIES = ("packages", "images")
+DIRECTORIES = data_directory.FILE_DIRECTORIES
 #: Of the shared directory.
 FILES = (
     KEYS,
@@ -162,14 +163,17 @@ async def _needed(settings: Settings, copied: Path) -> list[Path]:
     shared = settings.shared_dir
     database = await Database.open(f"sqlite:///{copied}")
     try:
-        images = ComputeService(
+        compute = ComputeService(
             database, compute_settings(settings, image_dir=shared / "images", node_key="")
-        ).images
+        )
         packages = Catalog(database, shared / "packages")
-        found = [*await packages.archives(None), *await images.files(None)]
+        return [
+            *await packages.archives(None),
+            *await compute.images.files(None),
+            *await compute.volumes.files(),
+        ]
     finally:
         await database.close()
-    return [*found, *sorted((shared / "images").glob("*.backup"))]
 
 
 class _Digest:

@@ -16,6 +16,7 @@ names a directory that all of them can access::
 
     packages/         archives of the catalog, by content
     images/           images of the compute service
+    volume-backups/   its backups of volumes
     keys              the keys that seal secrets in the database
     node-key          the key with which nodes register
     service-key       the key of engines for the compute service
@@ -43,6 +44,9 @@ from vetro.server.errors import StartError
 from vetro.server.file_modes import mend
 
 log = structlog.get_logger(__name__)
+
+#: Of the shared directory: the directories whose files rows of the database refer to.
+FILE_DIRECTORIES = ("packages", "images", "volume-backups")
 _NAMED = 5
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of the file system, not of the directory (``vetro.server.starting`` explains them)."""
@@ -69,7 +73,7 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
         ) from error
     try:
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name in ("packages", "images"):
+        for name in FILE_DIRECTORIES:
             (shared / name).mkdir(mode=0o700, exist_ok=True)
         for place in {directory: None, shared: None}:
             _say(place, mend(place))

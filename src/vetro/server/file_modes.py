@@ -19,6 +19,7 @@ from pathlib import Path
 PRIVATE = (
     "packages",
     "images",
+    "volume-backups",
     "notify",
     "logs",
     "code-cache",

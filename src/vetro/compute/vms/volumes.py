@@ -432,6 +432,14 @@ class Volumes:
         """Where the file of a backup is."""
         return self.directory / f"{backup}.backup"
 
+    async def files(self) -> list[Path]:
+        """The paths at which the files of all complete backups must be."""
+        query = select(volume_copies.c.uuid).where(
+            volume_copies.c.kind == BACKUP, volume_copies.c.sha256.is_not(None)
+        )
+        async with self.database.read() as tx:
+            return [self.file(row.uuid) for row in await tx.execute(query)]
+
     async def take_file(self, backup: str, path: Path, sha256: str, size: int) -> None:
         """Keep the file of a backup."""
         path.replace(self.file(backup))
