@@ -210,6 +210,11 @@ def test_a_bundle_comes_with_what_it_requires(service: Service, shelf: Any) -> N
     again = (*alone, "--exists-action", "s", "--dep-exists-action", "u")
     replaced = {"b.Db 1.5.0": "replaced", "b.Log 1.0.0": "replaced", "b.Alone 1.0.0": "skipped"}
     assert results(service.json(*again)) == replaced
+    # Nothing is said of what is required: the same is done with it.
+    assert results(service.json(*alone, "--exists-action", "u")) == {
+        **replaced,
+        "b.Alone 1.0.0": "replaced",
+    }
     service.ok("package", "delete", "--yes", "b.Web", "b.Db", "b.Log", "b.Alone")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from vetro.cli.catalog.gathering import Gathering
 from vetro.cli.catalog.repository import Repository
@@ -50,26 +51,39 @@ ACTIONS = ("abort", "skip", "update")
 
 
 def exists_option(
-    default: str, *, asks: bool = False, name: str = "--exists-action", what: str = "a package"
+    default: str | None,
+    *,
+    asks: bool = False,
+    name: str = "--exists-action",
+    what: str = "a package",
 ) -> Callable[[Command], Command]:
     """The option that says what is done with a package that the catalog has; its first letter will do.
+
+    ``default``: ``None`` for what ``--exists-action`` says, and "skip" where that is not given either.
 
     ``asks``: who watches the command is asked when the option is not given. ``name`` and ``what``: of
     an option for some packages only.
     """
 
-    def whole(_context: click.Context, _parameter: click.Parameter, given: str | None) -> str:
+    def whole(context: click.Context, _parameter: click.Parameter, given: str | None) -> str:
+        if given is None and default is None:
+            source = context.get_parameter_source("exists_action")
+            given = (
+                context.params["exists_action"] if source == ParameterSource.COMMANDLINE else None
+            )
+            return given or "skip"
         if given is None:
-            return ASK if asks and choices.is_watched() and not wants_json() else default
+            return ASK if asks and choices.is_watched() and not wants_json() else str(default)
         return next(action for action in ACTIONS if action.startswith(given))
 
-    asked = "asked on a terminal, else " if asks else ""
+    shown = f"{'asked on a terminal, else ' if asks else ''}{default or 'as --exists-action, else skip'}"
     return click.option(
         name,
         type=click.Choice([*ACTIONS, *(action[0] for action in ACTIONS)]),
         metavar=f"[{'|'.join(ACTIONS)}]",
         callback=whole,
-        help=f"What to do with {what} that is in the catalog already [{asked}{default}].",
+        is_eager=default is not None,  # the other one may ask for it
+        help=f"What to do with {what} that is in the catalog already [{shown}].",
     )
 
 

@@ -150,7 +150,7 @@ def refuse_bad_manifests(paths: Sequence[Path]) -> None:
 @PUBLIC
 @CATEGORIES
 @exists_option("abort", asks=True)
-@exists_option("skip", name="--dep-exists-action", what="a required one")
+@exists_option(None, name="--dep-exists-action", what="a required one")
 @json_option
 def import_(
     sources: tuple[str, ...],

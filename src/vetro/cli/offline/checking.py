@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vetro.cli.terminal.output import counted, emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import counted, emit_json, fail, json_flag, wants_json
 
 if TYPE_CHECKING:
     from vetro.muranopl import PackageResolver, PackageSource
@@ -134,7 +134,7 @@ def _show_codes(context: click.Context, _parameter: click.Parameter, value: bool
     callback=_show_codes,
     help="List the codes and what they mean.",
 )
-@json_option
+@json_flag
 def check(
     packages: tuple[Path, ...],
     select: str,

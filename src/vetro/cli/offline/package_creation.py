@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vetro.cli.terminal.output import emit_object, fail, json_option
+from vetro.cli.terminal.output import emit_object, fail, format_options
 
 if TYPE_CHECKING:
     from vetro.muranopl import MappingNode
@@ -57,7 +57,7 @@ class Facts:
 @click.option("--type", "type_", type=click.Choice(["Application", "Library"]), help="What it is.")
 @click.option("--logo", "-l", type=_FILE, help="A picture (PNG, JPEG, GIF) [a plain one].")
 @click.option("--format", "format_", help="Its format [the lowest that has what it uses].")
-@json_option
+@format_options("--output-format")
 def create(
     template: Path | None,
     classes_dir: Path | None,

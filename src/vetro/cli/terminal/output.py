@@ -1,11 +1,11 @@
-"""What commands print: tables for people, JSON for programs, one-line errors with a hint."""
+"""What commands print: tables for people, JSON or bare values for programs, one-line errors with a hint."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, NoReturn, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import IO, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -15,6 +15,8 @@ from vetro.cli.terminal.times import moment, spoken
 #: An object as it is printed: JSON values by their names.
 Row = dict[str, object]
 Value = TypeVar("Value")
+Command = TypeVar("Command", bound="Callable[..., Any] | click.Command")
+FORMATS = ("table", "json", "value")
 
 
 class CommandError(click.ClickException):
@@ -48,10 +50,38 @@ def remarks_to_stderr() -> None:
     )
 
 
-def wants_json() -> bool:
-    """Whether the running command was given ``--json``."""
+def _meta(name: str) -> object:
     context = click.get_current_context(silent=True)
-    return bool(context and context.find_root().meta.get("vetro.json"))
+    return context.find_root().meta.get(name) if context else None
+
+
+def wants_json() -> bool:
+    """Whether the running command was given ``--json`` or ``--format json``."""
+    return bool(_meta("vetro.json"))
+
+
+def _wants_values() -> bool:
+    return bool(_meta("vetro.values"))
+
+
+def _chosen(
+    columns: Sequence[tuple[str, str]], others: Iterable[str] = ()
+) -> Sequence[tuple[str, str]]:
+    """The (title, key) that ``--column`` names, of ``columns`` and of ``others``; without it, ``columns``."""
+    asked = cast("tuple[str, ...]", _meta("vetro.columns") or ())
+    if not asked:
+        return columns
+    known = [*columns, *((key.upper(), key) for key in dict.fromkeys(others))]
+    found: list[tuple[str, str]] = []
+    for name in asked:
+        for title, key in known:
+            if name.casefold() in (title.casefold(), key.casefold()):
+                found.append((title, key))
+                break
+        else:
+            there = ", ".join(dict.fromkeys(key for _, key in known))
+            fail(f"There is no column '{name}'", f"There are: {there}.", 2)
+    return found
 
 
 def emit_json(value: object) -> None:
@@ -78,7 +108,12 @@ def emit_rows(rows: Iterable[Mapping[str, object]], columns: Sequence[tuple[str,
     """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
     listed = [dict(row) for row in rows]
     if wants_json():
-        emit_json(listed)
+        emit_json([_part(row, columns) for row in listed])
+        return
+    columns = _chosen(columns, (key for row in listed for key in row))
+    if _wants_values():
+        for row in listed:
+            click.echo("\t".join(_plain(row.get(key)) for _, key in columns))
         return
     cells = [[cell(row.get(key)) for _, key in columns] for row in listed]
     print_table([title for title, _ in columns], cells)
@@ -87,11 +122,32 @@ def emit_rows(rows: Iterable[Mapping[str, object]], columns: Sequence[tuple[str,
 def emit_object(value: Mapping[str, object], keys: Sequence[str] | None = None) -> None:
     """Print one object: as JSON, or its properties a line each, those of structures indented below."""
     if wants_json():
-        emit_json(dict(value))
+        emit_json(_part(value))
         return
     names = list(keys) if keys is not None else [name for name in value if name != "?"]
+    names = [key for _, key in _chosen([(name, name) for name in names], value)]
+    if _wants_values():
+        for name in names:
+            click.echo(_plain(value.get(name)))
+        return
     for line in _lines({name: value.get(name) for name in names}):
         click.echo(line)
+
+
+def _part(value: Mapping[str, object], columns: Sequence[tuple[str, str]] = ()) -> Row:
+    """Of an object as JSON, what ``--column`` names; all of it without."""
+    if not _meta("vetro.columns"):
+        return dict(value)
+    return {key: value.get(key) for _, key in _chosen(columns, value)}
+
+
+def _plain(value: object) -> str:
+    """A value for programs, as the service said it: on one line, structures as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return " ".join(value.splitlines())
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _lines(value: Mapping[str, object]) -> Iterable[str]:
@@ -138,15 +194,15 @@ def emit_json_line(value: object) -> None:
 
 
 def say(message: str) -> None:
-    """A line for people on the way; silent under ``--json``, where standard output is one document."""
-    if not wants_json():
+    """A line for people on the way; silent for programs, which read standard output."""
+    if not (wants_json() or _wants_values()):
         click.echo(message)
 
 
 def done(message: str, **facts: object) -> None:
-    """What was done: a line for people, the facts under ``--json``."""
-    if wants_json():
-        emit_json(facts)
+    """What was done: a line for people, the facts for programs."""
+    if wants_json() or _wants_values():
+        emit_object(facts)
     else:
         click.echo(message)
 
@@ -164,6 +220,21 @@ def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:
 def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         context.find_root().meta["vetro.json"] = True
+
+
+def _remember_format(
+    context: click.Context, _parameter: click.Parameter, value: str | None
+) -> None:
+    if value is not None:
+        meta = context.find_root().meta
+        meta["vetro.json"], meta["vetro.values"] = value == "json", value == "value"
+
+
+def _remember_columns(
+    context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
+) -> None:
+    if value:
+        context.find_root().meta["vetro.columns"] = value
 
 
 def _remember_secrets(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -190,10 +261,44 @@ def shown(value: Value) -> Value:
     return masked(value)
 
 
-json_option = click.option(
+json_flag = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
     callback=_remember_json,
-    help="Print JSON instead of a table.",
+    help="The same as --format json.",
 )
+"""For a command with forms of its own."""
+
+
+def format_options(*names: str) -> Callable[[Command], Command]:
+    """The options of a command that prints rows or an object: its form, and what of it."""
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option(
+                "--column",
+                "columns",
+                multiple=True,
+                metavar="NAME",
+                expose_value=False,
+                callback=_remember_columns,
+                help="Print this column or property only; several times for several.",
+            ),
+            click.option(
+                *names,
+                "output_format",
+                type=click.Choice(FORMATS),
+                expose_value=False,
+                callback=_remember_format,
+                help="A table, JSON, or values alone: a line for each row, with tabs between.",
+            ),
+            json_flag,
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+json_option = format_options("--format", "-f")
