@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.openstack.stub import Stub, serving
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.http import Forbidden, Principal, ServiceUnavailable
 from vetro.identity.keystone.delegation import KeystoneDelegations
@@ -39,10 +40,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def tokens(keystone: Stub, clock: Clock) -> AsyncIterator[KeystoneTokens]:
-    """The authenticator of the stub's tokens, which waits a quarter of a second for answers."""
+async def tokens(
+    keystone: Stub, clock: Clock, request: pytest.FixtureRequest
+) -> AsyncIterator[KeystoneTokens]:
+    """The authenticator of the stub's tokens, with the time that the test gives to answers."""
     given = PasswordCredential("vetro", "pw", "service")
-    async with Session(keystone.url, given, timeout_seconds=0.25) as session:
+    async with Session(
+        keystone.url, given, timeout_seconds=getattr(request, "param", PATIENCE_SECONDS)
+    ) as session:
         yield KeystoneTokens(session, cache_seconds=10, monotonic=clock)
 
 
@@ -52,6 +57,20 @@ async def test_a_token_becomes_its_user_project_and_roles(tokens: KeystoneTokens
     assert known is not None
     assert (known.user_id, known.user_name, known.project_id) == ("u1", "ann", "p1")
     assert (known.roles, known.domain_id, known.token) == ({"member"}, "default", "t1")
+
+
+@pytest.mark.parametrize(
+    ("named", "is_admin"), [(["member", "operator"], True), (["member", "admin"], False)]
+)
+async def test_the_operator_says_which_role_makes_an_administrator(
+    tokens: KeystoneTokens, keystone: Stub, named: list[str], is_admin: bool
+) -> None:
+    """Keystone's role of that name is ours of `admin`; its own `admin` gives nothing then."""
+    keystone.keystone(roles=[{"name": one} for one in named])
+    tokens.admin_role = "operator"
+    known = await tokens.authenticate("t1")
+    assert known is not None
+    assert known.is_admin is is_admin
 
 
 async def test_requests_with_one_token_are_one_validation(
@@ -86,6 +105,7 @@ async def test_a_token_is_not_taken_longer_than_it_lives(
     assert keystone.asked.count(ASK) == 2
 
 
+@pytest.mark.parametrize("tokens", [2.0], indirect=True)
 async def test_a_keystone_that_does_not_answer_is_no_refusal(
     tokens: KeystoneTokens, keystone: Stub, clock: Clock
 ) -> None:

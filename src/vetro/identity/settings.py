@@ -35,6 +35,8 @@ class IdentitySection:
     """The region of the service catalog that Vetro is registered in; empty: any."""
     interface: str = "public"
     """Which endpoints of the catalog Vetro uses: `public`, `internal` or `admin`."""
+    admin_role: str = "admin"
+    """The role of Keystone that makes a user an administrator of Vetro."""
     cache_seconds: float = 10.0
     """Seconds that Keystone's answer about a token is used again: so late may a revocation be noticed."""
     answer_seconds: float = 10.0

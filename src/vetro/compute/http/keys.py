@@ -9,6 +9,7 @@ agent; small installations) unless ``shared_key`` is off.
 from __future__ import annotations
 
 import hmac
+from dataclasses import replace
 
 from vetro.compute.wire import node_key, server_of_key
 from vetro.http import Authenticator, Principal
@@ -42,7 +43,11 @@ class NodeAware:
             )
         if token and _same(token, self._service_key):
             return Principal("service", "service", "", roles=frozenset({"admin"}))
-        return await self._inner.authenticate(token)
+        principal = await self._inner.authenticate(token)
+        if principal is not None and "node" in principal.roles:
+            # Only a node's key makes a node; a role of that name at the identity service is a user's.
+            return replace(principal, roles=principal.roles - {"node"})
+        return principal
 
     def node_of(self, token: str) -> str | None:
         """The server of a node's key, '' for the shared key, ``None`` for any other token."""

@@ -53,7 +53,11 @@ def keystone_of(settings: IdentitySection) -> KeystoneTokens | None:
     # Loaded when it is used: an installation without OpenStack has no need of it.
     from vetro.identity.keystone.tokens import KeystoneTokens
 
-    return KeystoneTokens(service_session(settings), cache_seconds=settings.cache_seconds)
+    return KeystoneTokens(
+        service_session(settings),
+        cache_seconds=settings.cache_seconds,
+        admin_role=settings.admin_role,
+    )
 
 
 __all__ = ["VALIDATIONS", "delegations_of", "keystone_of", "place_of", "service_session"]

@@ -43,10 +43,12 @@ class KeystoneTokens:
         session: Session,
         *,
         cache_seconds: float = 10.0,
+        admin_role: str = "admin",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.session = session
         self.cache_seconds = cache_seconds
+        self.admin_role = admin_role
         self._monotonic = monotonic
         self._cache: OrderedDict[str, _Known] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Principal | None]] = {}
@@ -99,7 +101,9 @@ class KeystoneTokens:
         if response is None:
             return self._keep(key, None, None)
         body: Mapping[str, Any] = response.json()["token"]
-        return self._keep(key, principal_from(body, token), str(body["expires_at"]))
+        return self._keep(
+            key, principal_from(body, token, self.admin_role), str(body["expires_at"])
+        )
 
     def _keep(self, key: str, principal: Principal | None, ends: str | None) -> Principal | None:
         VALIDATIONS.labels("invalid" if principal is None else "valid").inc()
@@ -114,17 +118,27 @@ class KeystoneTokens:
         return principal
 
 
-def principal_from(body: Mapping[str, Any], token: str) -> Principal | None:
-    """The caller that Keystone's description of a token means; ``None`` when it has no project."""
+def principal_from(
+    body: Mapping[str, Any], token: str, admin_role: str = "admin"
+) -> Principal | None:
+    """The caller that Keystone's description of a token means; ``None`` when it has no project.
+
+    Vetro's role ``admin`` is what Keystone calls ``admin_role``; another role of the name gives nothing.
+    """
     project = body.get("project")
     if not project:
         return None
+    roles = {str(one["name"]) for one in body.get("roles", [])}
+    if admin_role in roles:
+        roles.add("admin")
+    elif admin_role != "admin":
+        roles.discard("admin")
     return Principal(
         user_id=body["user"]["id"],
         user_name=body["user"]["name"],
         project_id=project["id"],
         project_name=project["name"],
         domain_id=body["user"]["domain"]["id"],
-        roles=frozenset(one["name"] for one in body.get("roles", [])),
+        roles=frozenset(roles),
         token=token,
     )
