@@ -18,7 +18,7 @@ def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str
     person = visit()
     page = person.sign_in()
     page.get_by_role("button", name="New environment").first.click()
-    page.get_by_label("Name").fill("Büro <b>1</b>")
+    page.get_by_role("dialog").get_by_label("Name").fill("Büro <b>1</b>")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Büro <b>1</b>")
     page.get_by_role("button", name="Add application").last.click()

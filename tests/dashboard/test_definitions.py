@@ -42,7 +42,7 @@ def test_a_service_is_composed_by_its_form(visit: Visit, image: str) -> None:
     person = visit()
     page = person.sign_in()
     page.get_by_role("button", name="New environment").first.click()
-    page.get_by_label("Name").fill("old world")
+    page.get_by_role("dialog").get_by_label("Name").fill("old world")
     page.get_by_role("radio", name="Services of version 0.3").check()
     assert person.violations() == []
     page.get_by_role("button", name="Create").click()

@@ -41,7 +41,7 @@ def test_a_lost_connection_is_said_and_made_again(visit: Visit) -> None:
     """While the service does not answer the dialog says so; afterwards the same button works."""
     page = visit().sign_in()
     page.get_by_role("button", name="New environment").first.click()
-    page.get_by_label("Name").fill("through a tunnel")
+    page.get_by_role("dialog").get_by_label("Name").fill("through a tunnel")
     page.context.set_offline(True)
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("Vetro does not answer").first).to_be_visible()

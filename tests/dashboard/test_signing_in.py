@@ -49,7 +49,7 @@ def test_a_session_that_is_over_asks_to_sign_in_again(visit: Visit) -> None:
     page = person.sign_in()
     person.open("/environments")
     page.get_by_role("button", name="New environment").first.click()
-    page.get_by_label("Name").fill("too late")
+    page.get_by_role("dialog").get_by_label("Name").fill("too late")
     page.context.clear_cookies()
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("Your session is over")).to_be_visible()

@@ -29,6 +29,7 @@ from vetro.compute.values.records import (
     mapping,
     moment_of,
     record_of,
+    reported_vm,
     text_of,
 )
 from vetro.compute.wire import node_key
@@ -249,7 +250,9 @@ class ServerStore:
             log.info("old_status_sample_ignored", server=uuid, timestamp=stamp)
             return True
         reported: Record = {
-            uuid: one for uuid, one in mapping(sample.get("vms")).items() if isinstance(one, dict)
+            key: reported_vm(key, mapping(one))
+            for key, one in mapping(sample.get("vms")).items()
+            if isinstance(one, dict)
         }
         before: Record = row.sample or {}
         if only_vms and sample.get("partial") is True:

@@ -103,9 +103,47 @@ def moment_of(value: Json) -> datetime | None:
     return datetime.fromtimestamp(float(value), UTC)
 
 
+#: Fields of a VM that others compute with or that the API documents, and what they are.
+_REPORTED: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(
+        (
+            "uuid",
+            "server_uuid",
+            "alias",
+            "brand",
+            "owner_uuid",
+            "state",
+            "zone_state",
+            "last_modified",
+        ),
+        (str,),
+    ),
+    **dict.fromkeys(("max_physical_memory", "quota", "cpu_cap"), (int, float)),
+}
+
+
 def mapping(value: Json) -> Record:
     """An object, or an empty one for anything else."""
     return cast("Record", value) if isinstance(value, dict) else {}
+
+
+def reported_vm(uuid: str, told: Record) -> Record:
+    """A VM as a node reports it, without known fields that are of another type than they have."""
+    wrong = {
+        name
+        for name, types in _REPORTED.items()
+        if (value := told.get(name)) is not None
+        and (not isinstance(value, types) or isinstance(value, bool))
+    }
+    nics = told.get("nics", [])
+    if not isinstance(nics, list) or not all(
+        isinstance(one, dict) for one in cast("list[Json]", nics)
+    ):
+        wrong.add("nics")
+    if not wrong:
+        return told
+    kept = {name: value for name, value in told.items() if name not in wrong}
+    return {**kept, "uuid": uuid} if "uuid" in wrong else kept
 
 
 def text_of(value: Json, limit: int = 255) -> str:
