@@ -1,4 +1,9 @@
-"""What holds of the built-in identity service and of a real Keystone, for the stock clients and for Vetro."""
+"""What holds of the built-in identity service and of a real Keystone, for the stock clients and for Vetro.
+
+No user whose login was refused for want of a role logs in later in the same test: a thread of Keystone keeps
+the roles that it read for a refused login (its cache of a request is cleared too late), and refuses the new
+token once (seen in 5 of 12 runs).
+"""
 
 import asyncio
 import json
@@ -149,8 +154,9 @@ async def test_users_projects_and_roles(served: Served) -> None:
     user = await served.make("user", admin, name=served.name("ann"), password="secret-1")
     ann = served.name("ann")
     scope = {"project_name": served.name("p"), "project_domain_name": "Default"}
+    await served.make("user", admin, name=served.name("zoe"), password="secret-1")
     with pytest.raises(keystone_errors.Unauthorized):
-        await served.token(ann, "secret-1", **scope)
+        await served.token(served.name("zoe"), "secret-1", **scope)
     path = await served.member(admin, user["id"], project["id"])
     assert (await served.call("HEAD", path, admin)).status == 204
     token = await served.token(ann, "secret-1", **scope)
@@ -266,8 +272,9 @@ async def test_a_domain_scope_needs_a_role_in_the_domain(served: Served) -> None
     admin = await served.token()
     user = await served.make("user", admin, name=served.name("eve"), password="secret-1")
     eve = served.name("eve")
+    await served.make("user", admin, name=served.name("zoe"), password="secret-1")
     with pytest.raises(keystone_errors.Unauthorized):
-        await served.token(eve, "secret-1", domain_name="Default")
+        await served.token(served.name("zoe"), "secret-1", domain_name="Default")
     roles = (await served.call("GET", "/roles?name=reader", admin)).json()["roles"]
     path = f"/domains/default/users/{user['id']}/roles/{roles[0]['id']}"
     assert (await served.call("GET", path, admin)).status == 404
