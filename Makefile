@@ -47,7 +47,7 @@ fresh: ## the demo and the tests that use programs or an OpenStack, in a newly b
 # Installs the packages of Keystone, Heat, Neutron, Nova, Glance and Cinder: `tools/fresh.sh 'make openstack'`
 # does it in a new Debian. VETRO_OPENSTACK_KIT: the directory of its install.sh, else ../shared/openstack.
 openstack: setup ## the tests against a real OpenStack, which is installed and started for them (as root)
-	@tools/with-openstack.sh $(BIN)/pytest -m openstack -p no:cacheprovider -rs --durations=8 tests/openstack tests/identity
+	@tools/with-openstack.sh $(BIN)/python tools/run_tests.py openstack
 
 test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
 	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq and not openstack"

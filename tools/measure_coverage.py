@@ -61,8 +61,9 @@ def measure(room: str, directory: Path) -> tuple[float, float] | None:
         str(ROOT / "tests" / room),
     ]
     run = [*coverage, "run", *files, f"--source={ROOT / 'src/vetro' / room}", *tests]
-    # The generated examples are the same in every run.
-    if subprocess.run(run, cwd=ROOT, env={**os.environ, "CI": "true"}, check=False).returncode:
+    # The generated examples are the same in every run. A test that fails once is left to `make test`.
+    examples = {**os.environ, "CI": "true"}
+    if all(subprocess.run(run, cwd=ROOT, env=examples, check=False).returncode for _ in range(2)):
         return None
     report = directory / f"{room}.json"
     subprocess.run([*coverage, "json", "-q", *files, "-o", str(report)], cwd=ROOT, check=True)
