@@ -470,3 +470,28 @@ async def test_the_templates_hook(lab: Any) -> None:
     lab.calls()
     await lab.deploy(model)
     assert lab.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("murano-agent", "pip3 install 'murano-agent'"),
+        ("https://index.example/agent.whl", "pip3 install 'https://index.example/agent.whl'"),
+        ("http://v.example/a.pyz", "python3 - 'http://v.example/a.pyz' '' "),
+        (f"http://v.example/a.pyz#sha256={'0a' * 32}", f"'http://v.example/a.pyz' '{'0a' * 32}' "),
+        (
+            "http://v.example/a.pyz#sha256=short",
+            "pip3 install 'http://v.example/a.pyz#sha256=short'",
+        ),
+    ],
+)
+async def test_where_a_machine_has_its_agent_from(lab: Any, source: str, expected: str) -> None:
+    """An address of an archive is fetched, and compared with the checksum behind it; all else is pip's."""
+    lab.cloud.options["engine.agent_source"] = source
+    await lab.deploy(shop(lab))
+    template = await lab.template()
+    script = template["resources"]["boot_script_web"]["properties"]["config"]
+    assert expected in script
+    assert "%" not in script.replace("%s", "").replace('"%', "").replace('"$@"', "").replace(
+        " % ", ""
+    )

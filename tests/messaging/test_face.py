@@ -18,6 +18,8 @@ from vetro.http.client import HttpClient, Response
 from vetro.messaging import Mailboxes, MailboxSection, MailboxSettings
 from vetro.storage import Database
 
+AGENT = b"an archive"
+
 
 @dataclass
 class Door:
@@ -49,7 +51,7 @@ async def door(database: Database) -> AsyncIterator[Door]:
     stop, ready = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(
         serve(
-            assemble([mailboxes.face()]),
+            assemble([mailboxes.face(lambda: AGENT)]),
             [listener],
             stop,
             drain_seconds=5,
@@ -62,6 +64,14 @@ async def door(database: Database) -> AsyncIterator[Door]:
     stop.set()
     await serving
     listener.close()
+
+
+async def test_anybody_may_fetch_the_agent(door: Door) -> None:
+    """A machine without one has no credential yet; who has the file gets 304."""
+    given = await door.call("GET", "/agent.pyz", None)
+    assert (given.status, given.content) == (200, AGENT)
+    marks = {"If-None-Match": given.headers["etag"]}
+    assert (await door.call("GET", "/agent.pyz", None, headers=marks)).status == 304
 
 
 async def test_a_plan_travels_and_its_result_returns(door: Door) -> None:

@@ -148,3 +148,41 @@ async def test_a_stack_that_is_there_already_is_gone_on_with(user: User, demo: S
     assert shown["stack"]["stack_status"] == "UPDATE_COMPLETE"
     await asyncio.to_thread(user.destroy, id_)
     assert await stacks_of(demo, id_) == []
+
+
+async def test_a_token_is_revoked_while_a_deployment_runs(
+    vetro: Installation, cloud: Cloud, demo: Session, user: User
+) -> None:
+    """Its owner is refused from then on; the deployment, which acts by a credential of its own, succeeds."""
+    async with cloud.session("demo") as other:
+        revoked = User(vetro, (await other.login()).token)
+    id_ = revoked.environment("revoked", application("test.Waiting/1.0.0"))
+    stack = await waits(demo, id_)
+    marks = {"X-Subject-Token": revoked.token}
+    await demo.request("identity", "DELETE", "/auth/tokens", headers=marks)
+
+    def refused() -> bool:
+        status, _ = vetro.http("GET", f"/v1/environments/{id_}", token=revoked.token)
+        return status == 401
+
+    await eventually(refused, "the token is refused")
+    await go_on(demo, stack)
+    said = await asyncio.to_thread(user.ended, id_)
+    assert said.startswith("success"), said
+    await asyncio.to_thread(user.destroy, id_)
+
+
+async def test_a_stack_is_deleted_while_a_deployment_waits_for_it(
+    user: User, demo: Session
+) -> None:
+    """The deployment fails and says that the stack was deleted; the next one makes it anew."""
+    id_ = user.environment("deleted", application("test.Waiting/1.0.0"))
+    await demo.request("orchestration", "DELETE", await waits(demo, id_))
+    said = await asyncio.to_thread(user.ended, id_)
+    assert not said.startswith("success"), said
+    assert "deleted" in said.lower()
+    user.deploy(id_)
+    await go_on(demo, await waits(demo, id_))
+    said = await asyncio.to_thread(user.ended, id_)
+    assert said.startswith("success"), said
+    await asyncio.to_thread(user.destroy, id_)

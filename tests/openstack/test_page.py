@@ -65,7 +65,7 @@ async def test_the_page_works_as_it_stands(cloud: Cloud, tmp_path: Path) -> None
     """An operator who follows the page has a Vetro on the cloud, and a user deploys on it."""
     page = (ROOT / "docs/openstack.md").read_text(encoding="utf-8")
     steps = [(found["kind"], found["text"]) for found in _BLOCK.finditer(page)]
-    assert [kind for kind, _ in steps] == ["sh", "toml", "sh", "toml", "sh", "sh"]
+    assert [kind for kind, _ in steps] == ["sh", "toml", "sh", "toml", "toml", "sh", "sh"]
     data = tmp_path / "data"
     data.mkdir()
     vetro = Installation(data, driver="simulated")

@@ -534,6 +534,7 @@ AGENTS = {
     "POST /v1/alive": Row("guest", plan, {"version": "1"}),
     "POST /v1/signals/{handle}": Row("public", handle, query="?signature=no", good=(401,)),
     "PUT /v1/signals/{handle}": Row("public", handle, query="?signature=no", good=(401,)),
+    "GET /v1/agent.pyz": Row("public"),
 }
 #: The v0.3 dialect: the same calls without a version (catalog-api.md §7).
 _V03 = (

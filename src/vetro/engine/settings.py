@@ -39,6 +39,9 @@ class EngineSection:
     """Bytes of JSON that the objects of one environment may have."""
     agent_timeout: float = 3600.0
     """Seconds that a call of a guest agent may take unless the program names a time."""
+    agent_source: str = "murano-agent"
+    """Where Linux guests of images without an agent get one: the address of `vetro-guest.pyz`, maybe with
+    `#sha256=` and its checksum ([openstack.md](openstack.md#guests)), or what `pip3 install` takes."""
     balancer_image: str = "vetro-balancer"
     """Image of load balancers in templates, by name or uuid: it has HAProxy and python3."""
     disable_murano_agent: bool = False
@@ -216,7 +219,7 @@ class EngineSettings:
             "engine": {
                 "disable_murano_agent": self.engine.disable_murano_agent,
                 "agent_timeout": self.engine.agent_timeout,
-                "agent_source": "murano-agent",
+                "agent_source": self.engine.agent_source,
                 "signing_key": str(self.signing_key_file),
                 "class_configs": str(self.class_configs),
                 "use_trusts": True,

@@ -1,7 +1,8 @@
 """The guest agent and how it is packed (guest-agent.md §7).
 
 `vetro.guest.agent` is the agent itself: standard library only, Python 3.6 or newer, imports
-nothing else of Vetro. `build_archive` packs it into `vetro-guest.pyz`.
+nothing else of Vetro. `build_archive` packs it into
+`vetro-guest.pyz`, whose content `archive_bytes` returns.
 """
 
 from typing import TYPE_CHECKING
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.guest.build import build_archive
+    from vetro.guest.build import archive_bytes, build_archive
 
-__getattr__ = import_when_used(__name__, {"vetro.guest.build": "build_archive"})
+__getattr__ = import_when_used(__name__, {"vetro.guest.build": "archive_bytes build_archive"})
 
-__all__ = ["build_archive"]
+__all__ = ["archive_bytes", "build_archive"]

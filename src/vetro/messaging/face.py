@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +26,7 @@ from vetro.http import (
     RequestBudget,
     TooManyRequests,
     Unauthorized,
+    known_content,
     make_face,
     read_body,
 )
@@ -68,8 +70,10 @@ SignedCall = http.Call["GuestDoor"]
 class GuestDoor:
     """The face's state: open polls, request budgets, contacts that are not stored yet."""
 
-    def __init__(self, mailboxes: Mailboxes) -> None:
+    def __init__(self, mailboxes: Mailboxes, archive: Callable[[], bytes]) -> None:
         self.mailboxes = mailboxes
+        #: The guest agent; its sources do not change while the service runs.
+        self.archive = functools.cache(archive)
         settings = mailboxes.settings
         self.room = WaitingRoom(mailboxes)
         self._budget = RequestBudget(
@@ -86,7 +90,7 @@ class GuestDoor:
             title="Guest mailboxes",
             handlers=[
                 *routes(ENDPOINTS, self._serve),
-                *routes(SIGNED_ENDPOINTS, serving(partial(SignedCall, self))),
+                *routes([*SIGNED_ENDPOINTS, *OPEN_ENDPOINTS], serving(partial(SignedCall, self))),
             ],
             public=lambda method, path: True,
             lifespan=[self._lifespan],
@@ -277,6 +281,11 @@ async def signal(call: SignedCall) -> None:
         raise Conflict(str(error)) from error
 
 
+async def guest_agent(call: SignedCall) -> Response[Any]:
+    """The guest agent, `vetro-guest.pyz`, for machines whose image has none. Anybody may fetch it."""
+    return known_content(call.request, await asyncio.to_thread(call.service.archive))
+
+
 _WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
 
 ENDPOINTS = [
@@ -291,8 +300,9 @@ SIGNED_ENDPOINTS = [
     )
     for name, method in (("send_signal", "POST"), ("put_signal", "PUT"))
 ]
+OPEN_ENDPOINTS = [http.Endpoint[SignedCall]("guest_agent", "GET", "/v1/agent.pyz", guest_agent)]
 
 
-def make_agents_face(mailboxes: Mailboxes) -> Face:
-    """The face at `/agents`."""
-    return GuestDoor(mailboxes).face
+def make_agents_face(mailboxes: Mailboxes, archive: Callable[[], bytes]) -> Face:
+    """The face at `/agents`; ``archive``: the guest agent."""
+    return GuestDoor(mailboxes, archive).face

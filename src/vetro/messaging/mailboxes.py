@@ -14,7 +14,7 @@ queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<messa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -105,11 +105,14 @@ class Mailboxes:
         self.signals = Signals(db, self.credentials)
         self._results = Results(db, self.settings.sizes.result_limit)
 
-    def face(self) -> Face:
-        """The guests' HTTP face, at `/agents`. Create it once, in a running event loop."""
+    def face(self, archive: Callable[[], bytes] = bytes) -> Face:
+        """The guests' HTTP face, at `/agents`. Create it once, in a running event loop.
+
+        ``archive``: the guest agent that `GET /agents/v1/agent.pyz` gives, read at the first request.
+        """
         from vetro.messaging.face import make_agents_face  # an engine needs no HTTP server
 
-        return make_agents_face(self)
+        return make_agents_face(self, archive)
 
     async def read_stored(self, tx: Transaction) -> None:
         """Set the metrics of the stored mailboxes."""

@@ -85,7 +85,7 @@ def run_compute(settings: Settings) -> int:
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:
-    from vetro import identity, messaging
+    from vetro import guest, identity, messaging
 
     async with open_database(settings) as database:
         tokens = identity.Identity(database, settings.identity).authenticator()
@@ -93,6 +93,9 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             database, settings=messaging.MailboxSettings(sizes=settings.mailbox)
         )
         service = compute_service(settings, database)
-        faces = [compute_face(settings, service, tokens, prefix=""), mailboxes.face()]
+        faces = [
+            compute_face(settings, service, tokens, prefix=""),
+            mailboxes.face(guest.archive_bytes),
+        ]
         said = f"The compute service listens on http://{settings.compute.host}:{port_of(listener)}"
         await serve_alone(settings, listener, limits, faces, database, said)

@@ -284,7 +284,7 @@ class _Up:
     async def _rooms(
         self, port: int
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
-        from vetro import environments, identity, messaging, repository, stacks
+        from vetro import environments, guest, identity, messaging, repository, stacks
         from vetro.http import discard_abandoned_uploads
         from vetro.quotas import ProjectQuotas
         from vetro.server.packages import catalog_of
@@ -370,7 +370,7 @@ class _Up:
             ]
             if known.keystone is not None:
                 faces = [one for one in faces if one.name != "identity"]
-            agents = mailboxes.face()
+            agents = mailboxes.face(guest.archive_bytes)
             self._readings = stored_readings(
                 database,
                 [
