@@ -52,6 +52,21 @@ async def rows(api: Api) -> tuple[int, int]:
     return many, reports
 
 
+async def test_deployments_are_listed_as_they_were_begun(api: Api, clock: ManualClock) -> None:
+    """The newest of an environment comes first, whatever the clocks of the services say."""
+    environment = await deployed(api, "shop")
+    clock.jump(-3600)
+    await destroy(api, environment)
+    path = f"/environments/{environment}/deployments"
+    last, first = (await api.call("GET", path, fields="all")).json()["deployments"]
+    assert (last["action"], first["action"]["method"]) == (None, "deploy")
+    assert last["started"] < first["started"]
+    page = (await api.call("GET", f"{path}?limit=1")).json()
+    assert [one["id"] for one in page["deployments"]] == [last["id"]]
+    rest = (await api.call("GET", f"{path}?limit=1&marker={last['id']}")).json()
+    assert [one["id"] for one in rest["deployments"]] == [first["id"]]
+
+
 async def test_history_of_a_destroyed_environment_can_be_read(api: Api) -> None:
     """User, action, time, reports and outcome can be read by its project only."""
     environment = await deployed(api, "shop")

@@ -73,13 +73,16 @@ class TaskHistory:
         query = select(tasks)
         if listing.name is not None:
             query = query.where(tasks.c.environment_name == listing.name)
-        order = Order((tasks.c.started, tasks.c.sequence, tasks.c.id), descending=True)
         async with self.database.read() as tx:
             if environment_id is not None:
                 await self._may_see(tx, principal, environment_id)
                 query = query.where(tasks.c.environment_id == environment_id)
+                # As they were begun: the clocks of several services differ.
+                columns = (tasks.c.sequence, tasks.c.id)
             else:
                 query = query.where(tasks.c.project_id == principal.project_id)
+                columns = (tasks.c.started, tasks.c.sequence, tasks.c.id)
+            order = Order(columns, descending=True)
             return await page(
                 tx, query, order, listing, partial(self._listed, tx), computed="state"
             )

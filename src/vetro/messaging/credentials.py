@@ -21,8 +21,7 @@ from sqlalchemy import select, update
 
 from vetro.messaging import tables
 from vetro.messaging.errors import UnknownMailbox
-from vetro.messaging.statements import insert_if_new
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Transaction, insert_if_new
 
 _SECRET_NAME = "guests"  # noqa: S105 the name of a row
 _FORMER_NAME = (

@@ -29,9 +29,8 @@ from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.settings import MailboxSection
 from vetro.messaging.signals import Signals
-from vetro.messaging.statements import insert_if_new
 from vetro.messaging.transport import Progress, Unfinished
-from vetro.storage import Database, LookAgain, Transaction, await_until
+from vetro.storage import Database, LookAgain, Transaction, await_until, insert_if_new
 
 if TYPE_CHECKING:
     from vetro.http import Face

@@ -23,8 +23,7 @@ from vetro.documents import DocumentError, read_json
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, token_hash
 from vetro.messaging.errors import MalformedSignal, TooManySignals
-from vetro.messaging.statements import insert_if_new
-from vetro.storage import Database, Transaction, await_until
+from vetro.storage import Database, Transaction, await_until, insert_if_new
 
 Json = Any
 PATH = "/agents/v1/signals"

@@ -36,6 +36,7 @@ from vetro.storage.postgres_use import PostgresUse
 from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
+from vetro.storage.statements import insert_if_new
 from vetro.storage.types import Json, UtcDateTime
 from vetro.storage.waiting import LookAgain, await_until
 from vetro.storage.worker import Worker
@@ -77,6 +78,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "following",
+    "insert_if_new",
     "migrate",
     "pending_migrations",
     "prepare_sealing",

@@ -150,6 +150,68 @@ async def test_a_vm_may_not_become_larger_than_what_was_reserved_for_it(any_worl
     assert await world.vm(uuid=body["uuid"], max_physical_memory=512) == body["uuid"]
 
 
+async def grow(world: Any, vm: str, **size: int) -> Any:
+    """The answer to an update of a VM."""
+    return await world.call("POST", f"/servers/{NODE}/vms/{vm}/update", size)
+
+
+async def test_a_vm_that_grows_in_place_is_admitted(any_world: Any) -> None:
+    """Memory and cores count from the request on; what it may not have never reaches its node."""
+    world = any_world
+    await room(world)
+    await limit(world, memory=1024, cores=2)
+    vm = await world.vm(max_physical_memory=256, cpu_cap=100)
+    for size, said in (
+        ({"max_physical_memory": 1025}, "256 of 1024 MiB used, 769 more requested"),
+        ({"ram": 1025}, "256 of 1024 MiB used, 769 more requested"),
+        ({"cpu_cap": 201}, "cores: 1 of 2 used, 2 more requested"),
+    ):
+        answer = await grow(world, vm, **size)
+        assert (answer.status, answer.json()["code"]) == (403, "QuotaExceeded")
+        assert said in answer.json()["message"]
+    assert "machine_update" not in world.nodes.tasks
+    world.nodes.answers["machine_update"] = lambda call: {
+        "vm": {**world.nodes.vms[vm], **call.params}
+    }
+    grown = await grow(world, vm, max_physical_memory=1024, cpu_cap=200)
+    assert (await used(world))["memory"] == 1024
+    await world.ended(grown.json()["id"])
+    assert (await used(world))["cores"] == 2
+
+
+async def test_a_growth_that_the_node_refuses_is_given_back(any_world: Any) -> None:
+    """The VM holds what it held before."""
+    world = any_world
+    await room(world)
+    await limit(world, memory=1024)
+    vm = await world.vm(max_physical_memory=256)
+    world.nodes.answers["machine_update"] = NodeTaskError("no room for it", {})
+    ended = await world.ended((await grow(world, vm, max_physical_memory=1024)).json()["id"])
+    assert ended["status"] != "complete"
+    assert (await used(world))["memory"] == 256
+
+
+async def test_many_that_grow_at_once_get_what_there_is(make_world: Any) -> None:
+    """Two services take updates side by side: together the VMs have no more than the quota."""
+    clock = ManualClock()
+    section = QuotasSection(memory=256 * 6)
+    one, two = [await make_world(clock=clock, quotas=section) for _ in range(2)]
+    await room(one)
+    machines = [await one.vm(max_physical_memory=256) for _ in range(4)]
+    working = asyncio.Event()
+    for world in (one, two):
+        world.nodes.answers["machine_update"] = lambda _call: working.wait()
+    answers = await asyncio.gather(
+        *(
+            grow(world, vm, max_physical_memory=512)
+            for vm, world in zip(machines, (one, two, one, two), strict=True)
+        )
+    )
+    assert sorted(answer.status for answer in answers) == [200, 200, 403, 403]
+    assert (await used(one))["memory"] == 256 * 6
+    working.set()
+
+
 async def test_addresses_and_volumes_have_quotas(any_world: Any) -> None:
     """Floating addresses by number, volumes by number and size; another try once one is removed."""
     world = any_world

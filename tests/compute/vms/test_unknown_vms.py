@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, eventually
 
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.wire import Fence
@@ -223,7 +223,14 @@ class Stray:
         told = {name: {"uuid": name, "state": "running", "owner_uuid": PROJECT} for name in names}
         await self.world.ok("POST", f"/servers/{NODE}/events/status",
                             {"vms": told, "timestamp": stamp})  # fmt: skip
-        return await self.world.ok("GET", f"/servers/{NODE}")
+
+        async def heard() -> dict[str, Any]:
+            # The service may have taken it for silent, since the clock was moved.
+            await self.world.ok("POST", f"/servers/{NODE}/events/heartbeat")
+            record = await self.world.ok("GET", f"/servers/{NODE}")
+            return dict(record) if record["status"] == "running" else {}
+
+        return await eventually(heard, "the server is heard")
 
 
 @pytest.fixture

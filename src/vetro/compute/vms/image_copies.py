@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, select, update
 
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import image_copies, images, servers, tasks
@@ -26,7 +26,7 @@ from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
 from vetro.http import Fault
-from vetro.storage import Database, Subscription, Transaction, await_until
+from vetro.storage import Database, Subscription, Transaction, await_until, insert_if_new
 
 log = structlog.get_logger(__name__)
 
@@ -176,11 +176,10 @@ class ImageCopies:
             "changed": self.database.clock.now(),
         }
         here = (image_copies.c.server_uuid == server) & (image_copies.c.image_uuid == image)
-        changed = await tx.execute(update(image_copies).where(here).values(**values))
-        if changed.rowcount == 0:
-            await tx.execute(
-                insert(image_copies).values(server_uuid=server, image_uuid=image, **values)
-            )
+        row = {"server_uuid": server, "image_uuid": image, **values}
+        # A prefetch and a report of the node may be the first to tell of a copy at one time.
+        if not await insert_if_new(tx, image_copies, row):
+            await tx.execute(update(image_copies).where(here).values(**values))
         tx.notify(NEWS, image)
 
     async def _ended(self, end: TaskEnd) -> None:

@@ -25,6 +25,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import mapping, text_of, whole
 from vetro.compute.vms.image_holders import ImageHolders
+from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
 from vetro.quotas import Quotas
@@ -146,16 +147,16 @@ class Machines:
     async def _keep(
         self, tx: Transaction, server_uuid: str, uuid: str, payload: Body, known: Row[Any] | None
     ) -> None:
-        memory = whole(payload.get("max_physical_memory")) or whole(payload.get("ram")) or 256
         disk = sum(whole(mapping(one).get("size")) for one in _listed(payload.get("disks")))
         values: Body = {
             "server_uuid": server_uuid,
             "owner_uuid": text_of(payload.get("owner_uuid"), 64),
             "alias": text_of(payload.get("alias")) or None,
             "state": "creating",
-            "memory_mib": _column(memory),
-            "quota_gib": _column(whole(payload.get("quota")) or -(-disk // 1024)),
-            "cpu_cap": _column(whole(payload.get("cpu_cap"))),
+            "memory_mib": 256,
+            "quota_gib": as_column(-(-disk // 1024)),
+            "cpu_cap": 0,
+            **size_of(payload),
             "vm": {
                 "nics": payload["nics"],
                 "alias": payload.get("alias"),
@@ -274,35 +275,36 @@ class Machines:
         fence: Body | None = None,
         job_uuid: str | None = None,
     ) -> Body:
-        """Start a task on a VM; returns it. A missing VM shows as the task's failure."""
-        id_ = await self.work.start(
-            agent,
-            task,
-            {**params, "uuid": uuid, "server_uuid": agent.server_uuid},
-            vm_uuid=uuid,
-            request_id=request_id,
-            fence=fence,
-            job_uuid=job_uuid,
-        )
+        """Start a task on a VM; returns it. A missing VM shows as the task's failure.
+
+        Errors: 403 for an update to more than the quota of the project.
+        """
+        id_ = str(uuids.uuid4())
+        async with self.database.transaction() as tx:
+            if task == "machine_update":
+                await hold_growth(self.quotas, tx, agent.server_uuid, uuid, params)
+            await self.work.store(
+                tx, id_, agent, task, {**params, "uuid": uuid, "server_uuid": agent.server_uuid},
+                vm_uuid=uuid, request_id=request_id, fence=fence, job_uuid=job_uuid,
+            )  # fmt: skip
+        await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
 
     async def _changed(self, end: TaskEnd) -> None:
         """Store a finished task's VM at once, not only with the node's next status."""
         made = mapping(end.result.get("vm"))
-        if not end.good or not made.get("state") or not end.vm_uuid:
+        if not end.vm_uuid:
+            return
+        if not end.good or not made.get("state"):
+            if end.task == "machine_update":
+                await self._kept(end, end.vm_uuid)
             return
         state = text_of(made.get("state"), 20)
         change: Body = {"state": state, "vm": made}
-        for name, column in (
-            ("max_physical_memory", "memory_mib"),
-            ("quota", "quota_gib"),
-            ("cpu_cap", "cpu_cap"),
-        ):
-            if whole(made.get(name)):
-                change[column] = _column(whole(made[name]))
         if text_of(made.get("alias")):
             change["alias"] = text_of(made["alias"])
         async with self.database.transaction() as tx:
+            change |= await size_held(tx, end.vm_uuid, made, end.id)
             changed = await tx.execute(
                 update(vms)
                 .where(vms.c.uuid == end.vm_uuid, vms.c.server_uuid == end.server_uuid)
@@ -311,6 +313,17 @@ class Machines:
             if changed.rowcount == 0:
                 await self._change_reported(tx, end.server_uuid, end.vm_uuid, made)
             tx.notify(CHANNEL, end.server_uuid)
+
+    async def _kept(self, end: TaskEnd, uuid: str) -> None:
+        """A VM that was not updated holds no more than before."""
+        here = (vms.c.uuid == uuid) & (vms.c.server_uuid == end.server_uuid)
+        async with self.database.transaction() as tx:
+            query = select(vms.c.vm, vms.c.payload).where(here).with_for_update()
+            row = (await tx.execute(query)).first()
+            if row is not None:
+                before = {**mapping(row.payload), **mapping(row.vm)}
+                size = await size_held(tx, uuid, before, end.id)
+                await tx.execute(update(vms).where(here).values(vm=row.vm, **size))
 
     async def _change_reported(
         self, tx: Transaction, server_uuid: str, uuid: str, made: Body | None
@@ -505,11 +518,6 @@ async def _life_fence(tx: Transaction, uuid: str) -> Body:
 
 def _listed(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _column(number: int) -> int:
-    """A number an integer column takes."""
-    return max(0, min(number, 2**31 - 1))
 
 
 def _image_of(payload: Body) -> str:

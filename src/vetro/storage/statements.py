@@ -9,7 +9,7 @@ from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from vetro.storage import Transaction
+from vetro.storage.database import Transaction
 
 
 async def insert_if_new(tx: Transaction, table: Table, values: Mapping[str, Any]) -> bool:
