@@ -1,14 +1,22 @@
 """Units of systemd that `vetro install` writes."""
 
 import configparser
+import os
 import shlex
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.cli import cli
 from vetro.server.settings import load_settings
+from vetro.server.supervisor import READY, tell
 from vetro.server.systemd import PARTS, ROOT, Places, unit_of
 
 OWN = ["--user", "root"]
@@ -35,6 +43,59 @@ def given(root: Path) -> list[str]:
     ]
 
 
+@pytest.fixture(params=["path", "abstract"])
+def supervisor(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[socket.socket]:
+    """The socket of a supervisor, as systemd names it: a file, or a name of the abstract namespace."""
+    name = f"{tmp_path}/notify" if request.param == "path" else f"@vetro-{uuid.uuid4()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as door:
+        door.bind(name.replace("@", "\0"))
+        door.settimeout(PATIENCE_SECONDS)
+        monkeypatch.setenv("NOTIFY_SOCKET", name)
+        yield door
+
+
+def test_a_supervisor_is_told(supervisor: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets one datagram; one that has gone, and none, are no error."""
+    tell(READY, "STATUS=serving")
+    assert supervisor.recv(4096) == b"READY=1\nSTATUS=serving"
+    supervisor.close()
+    tell(READY)
+    monkeypatch.delenv("NOTIFY_SOCKET")
+    tell(READY)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["up", "--driver", "simulated", "--port", "0"],
+        ["repository", "serve", "--port", "0"],
+    ],
+    ids=" ".join,
+)
+def test_a_process_says_when_it_is_ready_and_when_it_stops(
+    supervisor: socket.socket, tmp_path: Path, command: list[str]
+) -> None:
+    """A unit with Type=notify is up only when the process listens."""
+    program = Path(sys.executable).with_name("vetro")
+    process = subprocess.Popen(
+        [program, *command, "--data-dir", str(tmp_path / "data")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "VETRO_NODE_PREFIX": f"v{uuid.uuid4().hex[:3]}"},
+    )
+    try:
+        assert supervisor.recv(4096) == b"READY=1"
+        process.terminate()
+        assert supervisor.recv(4096) == b"STOPPING=1"
+        assert process.wait(PATIENCE_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_every_unit_runs_a_command_that_exists(part: str, tmp_path: Path) -> None:
     """A unit's command line is one that the command takes; only nodes have root's rights."""
@@ -45,6 +106,7 @@ def test_every_unit_runs_a_command_that_exists(part: str, tmp_path: Path) -> Non
     done = CliRunner().invoke(cli, [*arguments, "--help"])
     assert done.exit_code == 0
     assert "--config" in done.stdout
+    assert unit["Service"]["Type"] == "notify"
     assert ("User" in unit["Service"]) == (part not in ROOT)
     assert ("Delegate" in unit["Service"]) == (part in ROOT)
     if part not in ROOT:

@@ -14,6 +14,7 @@ from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
+from vetro.server.supervisor import READY, STOPPING, tell
 from vetro.storage import Database, StorageError
 
 if TYPE_CHECKING:
@@ -57,8 +58,17 @@ async def serve_alone(
     from vetro.http import admission, assemble, raise_descriptor_limit, serve
 
     stop = asyncio.Event()
+
+    def told() -> None:
+        tell(STOPPING)
+        stop.set()
+
+    def ready() -> None:
+        print(started, flush=True)
+        tell(READY)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, told)
     raise_descriptor_limit()
     await serve(
         assemble(
@@ -68,7 +78,7 @@ async def serve_alone(
         stop,
         drain_seconds=settings.server.drain_seconds,
         announce_seconds=settings.server.announce_seconds,
-        on_ready=lambda: print(started, flush=True),
+        on_ready=ready,
         limits=limits,
         entrance=admission(limits, each_address=not settings.server.trust_proxy),
     )

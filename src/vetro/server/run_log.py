@@ -1,4 +1,4 @@
-"""The log lines of a process at its start and its end."""
+"""The log lines of a process at its start and its end, which its supervisor is told of."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from vetro.server.settings import Settings
+from vetro.server.supervisor import READY, STOPPING, tell
 
 log = structlog.get_logger("vetro.server")
 
@@ -31,12 +32,14 @@ class RunLog:
             python=platform.python_version(),
             **{name: value for name, value in known.items() if value not in ("", None, [])},
         )
+        tell(READY)
 
     def stopping(self, reason: str) -> None:
         """Log that the service is going to stop; only the first reason is logged."""
         if not self.reason:
             self.reason = reason
             log.info(f"{self.part}_stopping", reason=reason)
+            tell(STOPPING)
 
     def stopped(self) -> None:
         """Log that the service has stopped."""

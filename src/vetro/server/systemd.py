@@ -38,6 +38,9 @@ After=network-online.target postgresql.service rabbitmq-server.service
 Wants=network-online.target
 
 [Service]
+# The process says when it listens. A newer version migrates the database before that.
+Type=notify
+TimeoutStartSec=900
 ExecStart={program} {command} --config {config} --data-dir {data}
 Restart=on-failure
 RestartSec=2
