@@ -38,6 +38,37 @@ def test_an_environment_is_made_of_a_template(visit: Visit, image: str) -> None:
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)
+def test_quotas_are_set_and_shown(visit: Visit) -> None:
+    """An administrator limits a project; its people see what is left, in numbers and as a bar."""
+    person = visit()
+    page = person.sign_in()
+    own = person.service.api("GET", "/v1/quotas")["project_id"]
+    try:
+        person.open("/people?tab=projects")
+        page.get_by_role("button", name="Actions of admin").click()
+        page.get_by_role("menuitem", name="Quotas").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("textbox", name="volumes").fill("10")
+        dialog.get_by_role("textbox", name="disk (GiB)").fill("0")
+        assert person.violations() == []
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_have_count(0)
+        person.open("/machines?tab=quotas")
+        shown = page.get_by_role("list", name="Quotas").get_by_role("listitem")
+        volumes = shown.filter(has_text="0 of 10")
+        expect(volumes.get_by_role("progressbar", name="Volumes")).to_have_attribute(
+            "aria-valuenow", "0"
+        )
+        expect(shown.filter(has_text="Disk of volumes")).to_contain_text(
+            "Nothing more is given out"
+        )
+        expect(shown.filter(has_text="Cores")).to_contain_text("no limit")
+        assert person.violations() == []
+    finally:
+        person.service.api("DELETE", f"/v1/quotas/{own}")
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_administrator_lets_a_user_into_a_project(visit: Visit) -> None:
     """A new user with a role in a new project can sign in there, and sees no administration."""
     person = visit()

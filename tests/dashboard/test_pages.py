@@ -73,7 +73,15 @@ def places(service: Service, hostile: str, instance: str) -> dict[str, list[str]
         "/catalog/$packageId": [f"/catalog/{hostile}"],
         "/machines": [
             f"/machines?tab={tab}"
-            for tab in ("instances", "nodes", "images", "networks", "tickets", "placement")
+            for tab in [
+                "instances",
+                "nodes",
+                "images",
+                "networks",
+                "tickets",
+                "quotas",
+                "placement",
+            ]
         ],
         "/machines/$serverId/$vmId": [f"/machines/{vm['server_uuid']}/{vm['uuid']}?kind=console"],
         "/definitions": ["/definitions"],

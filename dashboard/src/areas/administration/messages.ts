@@ -2,6 +2,11 @@ import { catalogue } from '~/i18n';
 
 export const messages = catalogue({
   en: {
+    quotas: 'Quotas',
+    quotasOf: 'Quotas of {name}',
+    quotasHint: '-1 is any amount; an empty field is the default.',
+    quotaUsed: '{used, number} used; the default is {usual, number}',
+    save: 'Save',
     title: 'Users and projects',
     lead: 'Who may sign in, and what they may do in which project.',
     users: 'Users',
@@ -37,6 +42,11 @@ export const messages = catalogue({
     onlyAdminsText: 'Ask an administrator of this installation.',
   },
   de: {
+    quotas: 'Kontingente',
+    quotasOf: 'Kontingente von {name}',
+    quotasHint: '-1 ist unbegrenzt; ein leeres Feld ist der Normalwert.',
+    quotaUsed: '{used, number} belegt; der Normalwert ist {usual, number}',
+    save: 'Speichern',
     title: 'Benutzer und Projekte',
     lead: 'Wer sich anmelden darf, und was er in welchem Projekt darf.',
     users: 'Benutzer',

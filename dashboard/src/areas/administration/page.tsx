@@ -1,5 +1,5 @@
 import { ActionIcon, Badge, Button, CloseButton, Group, Menu, PasswordInput, Select, Stack, Switch, Tabs, Text, TextInput } from '@mantine/core';
-import { IconDots, IconKey, IconPlus, IconTrash, IconUsersGroup } from '@tabler/icons-react';
+import { IconDots, IconGauge, IconKey, IconPlus, IconTrash, IconUsersGroup } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -13,9 +13,10 @@ import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
 import { messages } from './messages';
 import { assign, assignmentsQuery, change, createProject, createUser, projectsQuery, refreshPeople, remove, rolesQuery, usersQuery, type Account } from './queries';
+import { ProjectQuotas } from './quotas';
 import { TABS, type Tab } from './index';
 
-type Asked = { what: 'create' } | { what: 'password' | 'roles' | 'delete'; one: Account } | null;
+type Asked = { what: 'create' } | { what: 'password' | 'roles' | 'quotas' | 'delete'; one: Account } | null;
 
 /** Users, projects, and who may do what in which. For administrators. */
 export function People() {
@@ -96,6 +97,11 @@ function Accounts({ kind }: { kind: Tab }) {
                     {t('setPassword')}
                   </Menu.Item>
                 )}
+                {kind === 'projects' && (
+                  <Menu.Item leftSection={<IconGauge size={16} />} onClick={() => setAsked({ what: 'quotas', one })}>
+                    {t('quotas')}
+                  </Menu.Item>
+                )}
                 <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={one.id === own} onClick={() => setAsked({ what: 'delete', one })}>
                   {t('delete')}
                 </Menu.Item>
@@ -106,6 +112,7 @@ function Accounts({ kind }: { kind: Tab }) {
       />
       {asked?.what === 'create' && <Create kind={kind} onClose={close} />}
       {asked?.what === 'password' && <Password one={asked.one} onClose={close} />}
+      {asked?.what === 'quotas' && <ProjectQuotas one={asked.one} onClose={close} />}
       {asked?.what === 'roles' && <Roles kind={kind} one={asked.one} onClose={close} />}
       <Confirm
         opened={asked?.what === 'delete'}

@@ -1,5 +1,5 @@
 import { queryOptions, type QueryClient } from '@tanstack/react-query';
-import { call, data, identityApi } from '~/api/client';
+import { call, data, identityApi, type Catalog } from '~/api/client';
 
 export interface Named {
   id: string;
@@ -32,6 +32,13 @@ export const assignmentsQuery = queryOptions({
   queryKey: ['people', 'assignments'],
   queryFn: async () => (await call<{ role_assignments: Assignment[] }>('GET', '/identity/v3/role_assignments')).role_assignments,
 });
+
+export const quotasOf = (project: string) =>
+  queryOptions({
+    queryKey: ['people', 'quotas', project],
+    queryFn: async () => (await call<Catalog['Quotas']>('GET', `/v1/quotas/${project}`)).quotas,
+  });
+export const changeQuotas = (project: string, limits: Record<string, number | null>) => call('PUT', `/v1/quotas/${project}`, limits);
 
 export const createUser = (name: string, password: string) => data(identityApi.POST('/v3/users', { body: { user: { name, password } } }));
 export const createProject = (name: string) => data(identityApi.POST('/v3/projects', { body: { project: { name } } }));

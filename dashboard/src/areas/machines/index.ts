@@ -2,7 +2,7 @@ import { createRoute, lazyRouteComponent } from '@tanstack/react-router';
 import { shellRoute } from '~/app/roots';
 import { serversQuery } from './queries';
 
-export const TABS = ['instances', 'nodes', 'images', 'networks', 'tickets', 'placement'] as const;
+export const TABS = ['instances', 'nodes', 'images', 'networks', 'tickets', 'quotas', 'placement'] as const;
 export type Tab = (typeof TABS)[number];
 
 const isTab = (value: unknown): value is Tab => TABS.some((one) => one === value);

@@ -10,10 +10,11 @@ import { messages } from './messages';
 import { Networks } from './networks';
 import { Nodes } from './nodes';
 import { Placement } from './placement';
+import { Quotas } from './quotas';
 import { Tickets } from './tickets';
 import { TABS, type Tab } from './index';
 
-const CONTENT: Record<Tab, () => React.ReactNode> = { instances: Instances, nodes: Nodes, images: Images, networks: Networks, tickets: Tickets, placement: Placement };
+const CONTENT: Record<Tab, () => React.ReactNode> = { instances: Instances, nodes: Nodes, images: Images, networks: Networks, tickets: Tickets, quotas: Quotas, placement: Placement };
 
 export function Machines() {
   const t = useTexts(messages);

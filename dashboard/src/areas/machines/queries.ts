@@ -1,5 +1,5 @@
 import { queryOptions } from '@tanstack/react-query';
-import { call, computeApi, data, type Compute } from '~/api/client';
+import { call, computeApi, data, type Catalog, type Compute } from '~/api/client';
 
 export type Server = Compute['Server'];
 export type Vm = Compute['Vm'];
@@ -44,6 +44,13 @@ export const ticketsQuery = queryOptions({
   queryKey: ['machines', 'tickets'],
   queryFn: () => call<Ticket[]>('GET', '/compute/tickets'),
   refetchInterval: OFTEN,
+});
+
+/** What the project has and may have, by resource. */
+export const quotasQuery = queryOptions({
+  queryKey: ['machines', 'quotas'],
+  queryFn: async () => (await call<Catalog['Quotas']>('GET', '/v1/quotas')).quotas,
+  refetchInterval: 15_000,
 });
 
 /** The instances on all nodes, those of one node together. */
