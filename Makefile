@@ -39,7 +39,7 @@ test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
 	@tools/stock-clients.sh $(PYTHON) .venv-stock
-	@tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/python tools/run_tests.py $(TESTS)
+	@tools/with-postgres.sh tools/with-rabbitmq.sh tools/with-s3.sh $(BIN)/python tools/run_tests.py $(TESTS)
 
 fresh: ## the demo and the tests that use programs or an OpenStack, in a newly bootstrapped Debian
 	@tools/fresh.sh 'make demo' 'make test TESTS=machine' 'make openstack'
@@ -50,7 +50,7 @@ openstack: setup ## the tests against a real OpenStack, which is installed and s
 	@tools/with-openstack.sh $(BIN)/python tools/run_tests.py openstack
 
 test-fast: $(VENV)/.installed ## the tests that need neither root nor servers
-	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq and not openstack"
+	@$(BIN)/pytest -n 2 -m "not root and not e2e and not postgres and not rabbitmq and not s3 and not openstack"
 
 # Programs of the languages must mean the same on every Python that pyproject.toml promises. The longest
 # tests with drawn examples are left to `make test`: what they look for does not depend on the interpreter.
@@ -77,7 +77,7 @@ bench: setup ## the published figures, as ratios measured in one run
 
 soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'
-	@VETRO_TEST_EFFORT=20 tools/with-postgres.sh tools/with-rabbitmq.sh $(BIN)/pytest -n 2 -m "not root and not e2e and not openstack"
+	@VETRO_TEST_EFFORT=20 tools/with-postgres.sh tools/with-rabbitmq.sh tools/with-s3.sh $(BIN)/pytest -n 2 -m "not root and not e2e and not openstack"
 
 # ROOMS="catalog storage": these only; WRITE=1: publish the figures instead of comparing them.
 coverage: $(VENV)/.installed ## what the tests of each room cover of it, against docs/coverage.md

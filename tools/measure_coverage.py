@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/coverage.md"
 #: Points by which runs differ: which of two tasks comes first is not the same each time.
 NOISE = 2.0
-MARKS = "not root and not e2e and not programs and not postgres and not rabbitmq and not openstack"
+MARKS = "not root and not e2e and not programs and not postgres and not rabbitmq and not s3 and not openstack"
 SETTINGS = "[run]\nbranch = true\nconcurrency = greenlet,thread\ndisable_warnings = no-sysmon\n"
 
 HEAD = """# Coverage

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
+from tests.server.buckets import bucket
 from tests.waiting import until
 
 from vetro import identity
@@ -216,6 +217,41 @@ async def test_a_damaged_backup_changes_nothing(damage: str, tmp_path: Path) -> 
     assert not (tmp_path / "outside").exists()
     left = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
     assert [path.name for path in left] == ["lock"]
+
+
+@pytest.mark.parametrize("store", ["database", pytest.param("s3", marks=pytest.mark.s3)])
+async def test_a_backup_changes_the_store_of_files(
+    store: str, tmp_path: Path, database_url: str
+) -> None:
+    """What was kept in a directory is restored into the store that the settings name, and back."""
+    await back_up(await filled(tmp_path / "old"), tmp_path / "one.tar")
+    given = {**bucket(store, tmp_path), "server.database_url": database_url}
+    other = settings_of(tmp_path / "new", **given)
+    await restore(other, tmp_path / "one.tar")
+    assert list((tmp_path / "new/packages").iterdir()) == []
+    again = await back_up(other, tmp_path / "two.tar")
+    with tarfile.open(tmp_path / "two.tar") as archive:
+        assert len(archive.getnames()) == again.files + 1
+        copied = archive.extractfile("vetro.db")
+        assert copied is not None
+        # The files are members of the backup; its database has them not once more.
+        assert b"an archive" not in copied.read()
+    last = settings_of(tmp_path / "last")
+    await restore(last, tmp_path / "two.tar")
+    assert (tmp_path / f"last/packages/{DIGEST}.zip").read_bytes() == b"an archive"
+    assert (tmp_path / f"last/volume-backups/{VOLUME_BACKUP}.backup").read_bytes() == b"volume"
+
+
+async def test_files_that_cannot_be_restored_are_an_error(tmp_path: Path) -> None:
+    """A store that is away: the restore says that the files are missing, and what to do."""
+    await back_up(await filled(tmp_path / "old"), tmp_path / "one.tar")
+    away = {"blobs.store": "s3", "blobs.bucket": "b", "blobs.endpoint": "http://127.0.0.1:1"}
+    keys = {"blobs.access_key": "k", "blobs.secret_key": "s"}
+    with pytest.raises(StartError, match="is restored, and its files are not: the bucket b at"):
+        await restore(settings_of(tmp_path / "new", **away, **keys), tmp_path / "one.tar")
+    with pytest.raises(StartError, match="the bucket b at http://127.0.0.1:1 cannot be used"):
+        await back_up(settings_of(tmp_path / "old", **away, **keys), tmp_path / "two.tar")
+    assert not (tmp_path / "two.tar").exists()
 
 
 async def test_a_backup_changes_the_kind_of_database(tmp_path: Path, database_url: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from vetro.catalog.blobs import BlobStore
+from vetro.blobs import DirectoryBlobs
 from vetro.http.bodies import SpooledWriter
 from vetro.server import data_directory
 from vetro.server.file_modes import mend
@@ -109,11 +109,11 @@ async def test_a_database_of_before_is_closed_to_others(tmp_path: Path) -> None:
 
 async def test_uploads_and_archives_are_private(tmp_path: Path) -> None:
     """Uploaded and built files can be read by this user only."""
-    blobs = BlobStore(tmp_path / "packages")
+    blobs = DirectoryBlobs(tmp_path / "packages")
     writer = SpooledWriter(tmp_path / "packages", 100)
     await writer.write(b"abc")
     await writer.close()
-    blobs.adopt(writer.path, "d")
+    await blobs.adopt(writer.path, "d")
     assert mode(tmp_path / "packages") == 0o700
     assert mode(blobs.path("d")) == 0o600
     assert mode(guest_archive(tmp_path)) == 0o600

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from vetro.blobs import DirectoryBlobs
 from vetro.catalog import Catalog
 from vetro.server import data_directory
 from vetro.server.errors import StartError
@@ -158,13 +159,14 @@ async def test_a_second_service_without_the_shared_directory_is_refused(
     async with open_database(second) as database:
         archives = Catalog(database, first.shared_dir / "packages")
         assert await archives.archives() == []
-        refuse_missing("packages", await archives.archives(), second.shared_dir)
-    missing = [tmp_path / "two/packages/a.zip", tmp_path / "two/packages/b.zip"]
+        theirs = DirectoryBlobs(second.shared_dir / "packages")
+        await refuse_missing("packages", await archives.archives(), theirs)
+    missing = ["a.zip", "b.zip"]
     with pytest.raises(StartError, match="their files are not in .*two/packages") as caught:
-        refuse_missing("packages", missing, second.shared_dir)
+        await refuse_missing("packages", missing, theirs)
     assert "server.shared_dir" in str(caught.value.hint)
-    missing[1].write_bytes(b"")
-    refuse_missing("packages", missing, second.shared_dir)
+    theirs.path("b.zip").write_bytes(b"")
+    await refuse_missing("packages", missing, theirs)
 
 
 @pytest.mark.postgres

@@ -1,11 +1,12 @@
 """The parts of an installation as processes of their own, on one PostgreSQL database."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,10 @@ from tests.ports import free_port
 from tests.server.conftest import Installation
 from tests.waiting import until
 
+from vetro.blobs import BLOB_SUFFIXES
 from vetro.cli import cli
 
+S3 = os.environ.get("VETRO_TEST_S3_URL")
 VETRO = str(Path(sys.executable).with_name("vetro"))
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Parts:
     """Processes of one installation; each has a directory of its own, and its output in it."""
 
-    def __init__(self, directory: Path, database_url: str) -> None:
+    def __init__(self, directory: Path, database_url: str, settings: Mapping[str, str]) -> None:
         self.directory = directory
         self.api = Installation(directory / "api", driver="process")
         self.compute_port = free_port()
@@ -36,6 +39,7 @@ class Parts:
             "VETRO_MAILBOX_URL": f"http://127.0.0.1:{self.compute_port}",
             "VETRO_NODE_COMPUTE_URL": f"http://127.0.0.1:{self.compute_port}",
             "VETRO_NODE_DRIVER": "process",
+            **settings,
         }
         self.api.environ.update(self.environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -92,12 +96,29 @@ class Parts:
         }
 
 
-@pytest.fixture
-def parts(tmp_path: Path, postgres_database: str) -> Iterator[Parts]:
-    """The processes of an installation with a database of its own."""
-    made = Parts(tmp_path, postgres_database)
+@pytest.fixture(params=["directory", pytest.param("s3", marks=pytest.mark.s3)])
+def parts(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres_database: str
+) -> Iterator[Parts]:
+    """The processes of an installation with a database of its own; files in a directory or a bucket."""
+    settings: dict[str, str] = {}
+    if request.param == "s3":
+        if S3 is None:
+            pytest.skip("VETRO_TEST_S3_URL is not set; tools/with-s3.sh sets it")
+        settings = {
+            "VETRO_BLOBS_STORE": "s3",
+            "VETRO_BLOBS_BUCKET": "vetro",
+            "VETRO_BLOBS_PREFIX": tmp_path.name,
+            "VETRO_BLOBS_ENDPOINT": S3,
+            "VETRO_BLOBS_ACCESS_KEY": "S3RVER",
+            "VETRO_BLOBS_SECRET_KEY": "S3RVER",
+        }
+    made = Parts(tmp_path, postgres_database, settings)
     yield made
     made.close()
+    if settings:
+        shared = tmp_path / "shared"
+        assert not [file for what in BLOB_SUFFIXES for file in (shared / what).iterdir()]
 
 
 @pytest.mark.e2e

@@ -2,12 +2,12 @@
 
 from sqlalchemy import LargeBinary
 
-from vetro import catalog, compute, engine, environments, identity, messaging, stacks
+from vetro import blobs, catalog, compute, engine, environments, identity, messaging, stacks
 from vetro.storage import STORAGE_MIGRATIONS, Json, sealed_columns
 
 SETS = [
     STORAGE_MIGRATIONS,
-    *(room.MIGRATIONS for room in (environments, compute, engine, messaging, stacks)),
+    *(room.MIGRATIONS for room in (blobs, environments, compute, engine, messaging, stacks)),
 ]
 IN_CLEAR = {
     # What machines, tickets and images say of themselves: no application puts anything there.
@@ -26,6 +26,8 @@ IN_CLEAR = {
     # Labels that users give volumes, and what a volume was made of.
     "compute_volumes": {"metadata", "source"},
     "messaging_plans": {"signature"},
+    # Files: what a directory would have as it is.
+    "blobs_parts": {"content"},
     # Names and numbers of stacks.
     "stacks_stacks": {"tags"},
     "stacks_resources": {"requires"},

@@ -226,8 +226,9 @@ async def remove(call: Call) -> Json:
 
 async def archive(call: Call) -> Json:
     """The archive as it was uploaded; 304 for who has it, and parts of it."""
-    name, path = await call.service.catalog.archive_for(call.principal, call.path["package_id"])
-    return await download(call.request, path, digest=path.stem, filename=f"{name}.zip")
+    wanted = call.path["package_id"]
+    name, digest, path = await call.service.catalog.archive_for(call.principal, wanted)
+    return await download(call.request, path, digest=digest, filename=f"{name}.zip")
 
 
 async def part_of(call: Call) -> Json:

@@ -13,7 +13,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, or_, select
 
-from vetro.catalog.blobs import BlobStore
+from vetro.blobs import BlobStore
+from vetro.catalog.archives import fetch_archive
 from vetro.catalog.tables import add_rows, classes, packages, parents
 from vetro.http import Principal
 from vetro.packages import Package, open_package
@@ -67,7 +68,7 @@ async def _index_older(database: Database, blobs: BlobStore, principal: Principa
     async with database.read() as tx:
         older = [(row.id, row.archive) for row in await tx.execute(query)]
     for id_, archive in older:
-        pairs = await asyncio.to_thread(_read, blobs.path(archive))
+        pairs = await asyncio.to_thread(_read, await fetch_archive(blobs, archive))
         async with database.transaction() as tx:
             await tx.exclude(f"catalog/parents/{id_}")
             there = select(packages.c.id).where(packages.c.id == id_, packages.c.id.not_in(known))

@@ -10,7 +10,8 @@ from typing import Any
 
 from sqlalchemy import or_, select
 
-from vetro.catalog.blobs import BlobStore
+from vetro.blobs import BlobStore
+from vetro.catalog.archives import fetch_archive
 from vetro.catalog.inheritance import GENERATIONS
 from vetro.catalog.tables import classes, packages
 from vetro.packages import Version, open_package, version_spec
@@ -78,7 +79,8 @@ async def ancestors_of(
             declares = packages.c.id.in_(select(classes.c.package_id).where(classes.c.name == one))
             archive = await best_archive_in(tx, declares, "*", project_id)
             if archive is not None:
-                parents += await asyncio.to_thread(_parents, blobs.path(archive), one)
+                path = await fetch_archive(blobs, archive, tx)
+                parents += await asyncio.to_thread(_parents, path, one)
         generation = [one for one in dict.fromkeys(parents) if one not in found and one != name]
         if not generation:
             break

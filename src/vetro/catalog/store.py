@@ -11,13 +11,19 @@ import msgspec
 import structlog
 from sqlalchemy import Row, and_, bindparam, delete, insert, or_, select, update
 
-from vetro.catalog.blobs import BlobStore, digest_of
+from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs, digest_of
+from vetro.catalog.archives import archive_name, fetch_archive
 from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import index_package, unindex_package
 from vetro.catalog.inheritance import index_parents, making_packages, parents_in
 from vetro.catalog.listing import EXTRAS, package_views, search_packages
-from vetro.catalog.resolving import NO_PINS, Pins, ancestors_of, best_archive
+from vetro.catalog.resolving import (
+    NO_PINS,
+    Pins,
+    ancestors_of,
+    best_archive,
+)
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
 from vetro.catalog.uses import (
@@ -113,19 +119,25 @@ _TAKEN = (
 
 
 class Catalog:
-    """Packages and categories in a database, archives in a directory. ``signers``: whose keys are known."""
+    """Packages and categories in a database, archives in a store or a directory of files.
 
-    def __init__(self, database: Database, blob_dir: Path, signers: Signers | None = None) -> None:
+    ``signers``: whose keys are known.
+    """
+
+    def __init__(
+        self, database: Database, blobs: BlobStore | Path, signers: Signers | None = None
+    ) -> None:
         self.database = database
         self.signers = signers or Signers()
-        self.blobs = BlobStore(blob_dir)
+        in_directory = isinstance(blobs, Path)
+        self.blobs = DirectoryBlobs(blobs, BLOB_SUFFIXES["packages"]) if in_directory else blobs
         self.categories = CategoryStore(database)
 
-    async def archives(self, most: int | None = 100) -> list[Path]:
-        """The paths at which archives of packages must be: of some, or of all (``most`` is None)."""
+    async def archives(self, most: int | None = 100) -> list[str]:
+        """The files that the store must have: of some packages, or of all (``most`` is None)."""
         async with self.database.read() as tx:
             rows = await tx.execute(select(packages.c.archive).distinct().limit(most))
-            return [self.blobs.path(row.archive) for row in rows]
+            return [archive_name(row.archive) for row in rows]
 
     # Packages, for users
 
@@ -156,9 +168,9 @@ class Catalog:
                 row = await self._row(tx, id_)
                 view = (await package_views(tx, [row], self.signers))[0]
                 await index_package(tx, view)
-                self.blobs.adopt(file, digest)
+                await self.blobs.adopt(file, archive_name(digest), sha256=digest, tx=tx)
             if replaced:
-                await self._drop_unused(replaced)
+                await self.drop_unused(replaced)
             log.info(
                 "package_uploaded",
                 package=package.full_name,
@@ -171,7 +183,7 @@ class Catalog:
             return view
         except BaseException:
             if digest:
-                await self._drop_unused(digest)
+                await self.drop_unused(digest)
             raise
         finally:
             file.unlink(missing_ok=True)
@@ -330,16 +342,17 @@ class Catalog:
             self._readable(principal, row)
             return (await package_views(tx, [row], self.signers))[0]
 
-    async def archive_for(self, principal: Principal, id_: str) -> tuple[str, Path]:
-        """A readable package's full name and the path of its archive. Errors: 403, 404."""
+    async def archive_for(self, principal: Principal, id_: str) -> tuple[str, str, Path]:
+        """A readable package's full name, its archive's digest and path. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
         self._readable(principal, row)
-        return row.fully_qualified_name, self.blobs.path(row.archive)
+        path = await fetch_archive(self.blobs, row.archive)
+        return row.fully_qualified_name, row.archive, path
 
     async def open_for(self, principal: Principal, id_: str) -> Package:
         """A readable package. Errors: 403, 404."""
-        _, path = await self.archive_for(principal, id_)
+        _, _, path = await self.archive_for(principal, id_)
         return await asyncio.to_thread(open_package, path)
 
     async def delete(
@@ -403,14 +416,15 @@ class Catalog:
                 await self._drop_archive(tx, row.archive)
         return len(unused)
 
-    async def _drop_unused(self, digest: str) -> None:
+    async def drop_unused(self, digest: str) -> None:
+        """Remove an archive from the store unless a package has it."""
         async with self.database.transaction() as tx:
             await tx.exclude(f"catalog/archive/{digest}")
             await self._drop_archive(tx, digest)
 
     async def _drop_archive(self, tx: Transaction, digest: str) -> None:
         if (await tx.execute(_OF_ARCHIVE, {"digest": digest})).first() is None:
-            self.blobs.remove(digest)
+            await self.blobs.remove(archive_name(digest), tx=tx)
 
     async def search(
         self, principal: Principal, query: PackageQuery
@@ -598,4 +612,6 @@ class Catalog:
         self, condition: Any, spec: str, project_id: str | None, pinned: Pins
     ) -> Package | None:
         archive = await best_archive(self.database, condition, spec, project_id, pinned)
-        return None if archive is None else open_package(self.blobs.path(archive))
+        if archive is None:
+            return None
+        return open_package(await fetch_archive(self.blobs, archive))

@@ -25,6 +25,7 @@ COMMANDS = {
     "engine": ("service.up", "engine", "Run deployments: an engine pool."),
     "compute": ("service.up", "compute", "Serve the compute node API alone."),
     "key": ("service.key", "key", "Keys that seal secrets in the database."),
+    "blobs": ("service.blobs", "blobs", "Copy and sweep the files of a service."),
     "database": ("service.database", "database", "Copy the database of a service."),
     "backup": ("service.backup", "backup", "Back up an installation to a file."),
     "restore": ("service.backup", "restore", "Restore an installation from a file."),

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import structlog
 from litestar import Request
 
+from vetro.blobs import BlobStore, open_blobs
 from vetro.compute.networks.fabric import Fabric
 from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.operations.evacuation import watch_returning
@@ -89,7 +90,13 @@ class ComputeService:
         self.strays = Strays(
             database, self.servers, self.machines, settings.compute.unknown_vm_seconds
         )
-        self.images = ImageStore(database, settings.image_dir)
+
+        def files_of(purpose: str) -> BlobStore:
+            images = settings.image_dir
+            directory = images if purpose == "images" else images.parent / purpose
+            return open_blobs(settings.blobs, purpose, directory, database)
+
+        self.images = ImageStore(database, files_of("images"))
         self.copies = ImageCopies(
             database, self.servers, self.work, settings.compute.prefetch_images
         )
@@ -97,7 +104,7 @@ class ComputeService:
             database,
             self.servers,
             self.work,
-            settings.image_dir.parent / "volume-backups",
+            files_of("volume-backups"),
             self.quotas,
         )
         self.projects = ProjectObjects(

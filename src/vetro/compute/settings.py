@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vetro.blobs import BlobsSection
 from vetro.quotas import QuotasSection
 
 _EXTERNAL_SPACE = uuids.UUID("5a0cf8a0-6f0d-4b8e-9a55-0f3d8f3c7a11")
@@ -123,7 +124,8 @@ class PlacementSettings:
 class ComputeSettings:
     """What a compute service is told: sections of the settings file, and what its process knows.
 
-    ``node_key`` is the installation's secret for nodes; images are kept in ``image_dir``.
+    ``node_key`` is the installation's secret for nodes; images, or copies of them, are in ``image_dir``,
+    backups of volumes in ``volume-backups`` beside it.
     ``instance`` names this process among those on one database; the same name again takes up at once
     what the process left, so it must be unique ('' makes one). ``agent_tls``: how agents are reached
     (mutual TLS).
@@ -134,6 +136,7 @@ class ComputeSettings:
     compute: ComputeSection = field(default_factory=ComputeSection)
     dapi: DapiSection = field(default_factory=DapiSection)
     quotas: QuotasSection = field(default_factory=QuotasSection)
+    blobs: BlobsSection = field(default_factory=BlobsSection)
     external: ExternalNetwork = ExternalNetwork()
     instance: str = ""
     images_url: str = ""

@@ -104,9 +104,11 @@ class EngineSettings:
     mailboxes. ``signing_key``: the private key for execution plans, by default one in the data
     directory, created when it is missing; engines that share guests, but not a data directory, need the
     same key. ``class_configs``: a directory of values for properties of classes (muranopl.md §6).
-    ``stack_timeout``: seconds for one operation on a stack, ``stack_busy_timeout`` for waiting until
-    other operations on it have ended. ``key_file`` has the keys that seal stored values; without it
-    nothing is sealed. The other parts are sections of the settings file, as they are.
+    ``package_dir``: archives of packages, or copies of them; ``blobs``: the fields of
+    `vetro.blobs.BlobsSection`. ``stack_timeout``: seconds for one operation on a stack,
+    ``stack_busy_timeout`` for waiting until other operations on it have ended. ``key_file`` has the keys
+    that seal stored values; without it nothing is sealed. The other parts are sections of the settings
+    file, as they are.
     """
 
     database_url: str
@@ -121,6 +123,7 @@ class EngineSettings:
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     keystone: KeystonePlace = field(default_factory=KeystonePlace)
     openstack: OpenstackSection = field(default_factory=OpenstackSection)
+    blobs: dict[str, str | int] = field(default_factory=dict[str, str | int])
     signing_key: Path | None = None
     key_file: Path | None = None
     database_connections: int = 4

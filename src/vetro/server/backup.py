@@ -4,7 +4,7 @@ A backup is a tar archive, readable for its owner only::
 
     vetro.db         the database at one moment, as SQLite, also of an installation on PostgreSQL
     broker.db        the service broker's database, where there is one
-    packages/        archives of the catalog
+    packages/        archives of the catalog, whatever keeps them (``[blobs]``)
     images/          images of the compute service
     volume-backups/  its backups of volumes
     keys, …          the files by which the parts of the installation know each other
@@ -16,6 +16,7 @@ Instances are not in it: they are backed up like machines.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import os
 import sqlite3
@@ -32,7 +33,9 @@ from typing import IO, Any
 import msgspec
 from sqlalchemy import make_url
 
+from vetro.blobs import BlobMissing, BlobsUnavailable
 from vetro.server import data_directory
+from vetro.server.blobs import open_stores
 from vetro.server.compute import compute_settings
 from vetro.server.errors import StartError
 from vetro.server.installation import (
@@ -59,6 +62,7 @@ FILES = (
     "engine-signing.pem",
     "admin-openrc",
 )
+_FILES_IN_DATABASE = ("blobs", "blobs_parts")
 _ATTEMPTS = 5
 _CHUNK = 2**20
 
@@ -103,9 +107,9 @@ async def back_up(settings: Settings, target: Path) -> Contents:
     with TemporaryDirectory(dir=target.parent, prefix=".vetro-backup-") as place:
         directory = Path(place)
         for attempt in range(_ATTEMPTS):
-            files = await _gather(settings, directory / str(attempt))
             made = directory / "backup.tar"
             try:
+                files = await _gather(settings, directory / str(attempt))
                 contents = await asyncio.to_thread(_write, made, files)
             except FileNotFoundError as error:
                 # A package or an image that was deleted since the database was copied: copy it again.
@@ -131,8 +135,20 @@ async def _gather(settings: Settings, directory: Path) -> dict[str, Path]:
     if (settings.data_dir / BROKER).exists():
         files[BROKER] = directory / BROKER
         await asyncio.to_thread(_copy_file, settings.data_dir / BROKER, files[BROKER])
-    for file in await _needed(settings, files[DATABASE]):
-        files[f"{file.parent.name}/{file.name}"] = file
+    needed = await _needed(settings, files[DATABASE])
+    if settings.blobs.store == "directory":
+        for purpose, name in needed:
+            files[f"{purpose}/{name}"] = settings.blob_directory(purpose) / name
+        return files
+    async with open_stores(settings) as stores:
+        for purpose, name in needed:
+            files[f"{purpose}/{name}"] = copied = directory / f"{purpose}-{name}"
+            try:
+                await stores[purpose].copy_to(name, copied)
+            except BlobMissing as error:
+                raise FileNotFoundError(errno.ENOENT, str(error), name) from error
+            except BlobsUnavailable as error:
+                raise StartError(str(error), "Nothing was written.") from error
     return files
 
 
@@ -141,8 +157,11 @@ async def _copy_database(settings: Settings, target: Path) -> None:
     try:
         if url.get_backend_name() == "sqlite":
             await asyncio.to_thread(_copy_file, Path(url.database or ""), target)
+            await asyncio.to_thread(_without_files, target)
         else:
-            await copy_rows(settings.database_url, f"sqlite:///{target}")
+            await copy_rows(
+                settings.database_url, f"sqlite:///{target}", without=_FILES_IN_DATABASE
+            )
     except (StorageError, sqlite3.Error) as error:
         raise StartError(
             f"The database cannot be copied: {error}", "Nothing was written."
@@ -155,23 +174,35 @@ def _copy_file(source: Path, target: Path) -> None:
         connection.execute("VACUUM INTO ?", (str(target),))
 
 
-async def _needed(settings: Settings, copied: Path) -> list[Path]:
-    """The files that the rows of a copied database refer to."""
+def _without_files(copied: Path) -> None:
+    """Remove the files that a copied database has: they are members of the backup."""
+    with closing(sqlite3.connect(copied)) as connection:
+        rows = sum(
+            connection.execute(f"DELETE FROM {table}").rowcount  # noqa: S608 - our constants
+            for table in _FILES_IN_DATABASE
+        )
+        connection.commit()
+        if rows:
+            connection.execute("VACUUM")
+
+
+async def _needed(settings: Settings, copied: Path) -> list[tuple[str, str]]:
+    """The files that the rows of a copied database refer to: what each is for, and its name."""
     from vetro.catalog import Catalog
     from vetro.compute import ComputeService
 
-    shared = settings.shared_dir
     database = await Database.open(f"sqlite:///{copied}")
     try:
+        images = settings.blob_directory("images")
         compute = ComputeService(
-            database, compute_settings(settings, image_dir=shared / "images", node_key="")
+            database, compute_settings(settings, image_dir=images, node_key="")
         )
-        packages = Catalog(database, shared / "packages")
-        return [
-            *await packages.archives(None),
-            *await compute.images.files(None),
-            *await compute.volumes.files(),
-        ]
+        known = {
+            "packages": await Catalog(database, settings.blob_directory("packages")).archives(None),
+            "images": await compute.images.files(None),
+            "volume-backups": await compute.volumes.files(),
+        }
+        return [(purpose, name) for purpose, names in known.items() for name in names]
     finally:
         await database.close()
 
@@ -238,10 +269,24 @@ async def restore(settings: Settings, file: Path) -> Contents:
             (directory / DATABASE).unlink()
         for name in manifest.members:
             where = data if name in (DATABASE, BROKER) else shared
-            if (directory / name).exists():
+            if (directory / name).is_file() and "/" not in name:
                 (directory / name).replace(where / name)
+        await _keep(settings, directory, [name for name in manifest.members if "/" in name])
     sizes = [one.bytes for one in manifest.members.values()]
     return Contents(manifest.made, len(sizes), sum(sizes))
+
+
+async def _keep(settings: Settings, directory: Path, names: list[str]) -> None:
+    """Move the files of a backup to where the settings keep them."""
+    try:
+        async with open_stores(settings) as stores:
+            for purpose, name in (one.split("/") for one in names):
+                await stores[purpose].adopt(directory / purpose / name, name)
+    except StorageError as error:
+        raise StartError(
+            f"The database is restored, and its files are not: {error}",
+            "Make the store of [blobs] usable, empty the directory and the database, and restore again.",
+        ) from error
 
 
 async def _fill(source: str, target: str) -> None:

@@ -32,6 +32,7 @@ def compute_settings(settings: Settings, **known: Any) -> ComputeSettings:
         compute=settings.compute,
         dapi=settings.dapi,
         quotas=settings.quotas,
+        blobs=settings.blobs,
         external=compute.ExternalNetwork(network.external_network, network.external_cidr),
         **known,
     )
@@ -50,7 +51,7 @@ def compute_service(settings: Settings, database: Database) -> ComputeService:
         database,
         compute_settings(
             settings,
-            image_dir=settings.shared_dir / "images",
+            image_dir=settings.blob_directory("images"),
             node_key=data_directory.secret(settings.shared_dir / "node-key"),
             agent_tls=tls.client_context() if tls is not None else None,
         ),

@@ -6,12 +6,14 @@
     notify/           sockets for notifications between processes (SQLite only)
     node/             the local node agent: containers, id-shifted images, state
     code-cache/       compiled classes
+    blob-cache/       copies of files that the database or a bucket has (``[blobs]``)
     vetro-guest.pyz   the guest agent
     admin-openrc      the administrator's login at this service
     lock              held by the running process
     broker.db         the service broker's own database
 
-Files shared by the services on one database are in the same directory, unless ``server.shared_dir``
+Files shared by the services on one database are in the same directory (packages, images and
+backups of volumes: unless ``[blobs]`` names another place), unless ``server.shared_dir``
 names a directory that all of them can access::
 
     packages/         archives of the catalog, by content

@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
         compute_url=compute_url,
         service_key=data_directory.secret(shared / "service-key"),
         mailbox_url=settings.mailbox.url or mailbox_url,
-        package_dir=shared / "packages",
+        package_dir=settings.blob_directory("packages"),
         signing_key=shared / "engine-signing.pem",
         key_file=shared / KEYS,
         engine=settings.engine,
@@ -52,6 +52,7 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
         rabbitmq=settings.rabbitmq,
         keystone=place_of(settings.identity),
         openstack=settings.openstack,
+        blobs=asdict(settings.blobs),
         log_level=settings.server.log_level,
         log_format=settings.server.log_format,
     )

@@ -23,6 +23,7 @@ PRIVATE = (
     "notify",
     "logs",
     "code-cache",
+    "blob-cache",
     "image-cache",
     "keys",
     "node-key",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import structlog
 from sqlalchemy import make_url, text
 
+from vetro.blobs import BlobStore, BlobsUnavailable
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
@@ -33,6 +34,7 @@ KEYS = "keys"
 def migration_sets() -> list[MigrationSet]:
     """The migrations of all rooms."""
     from vetro import (
+        blobs,
         catalog,
         compute,
         engine,
@@ -43,7 +45,7 @@ def migration_sets() -> list[MigrationSet]:
         stacks,
     )
 
-    rooms = (identity, catalog, environments, messaging, stacks, compute, engine, repository)
+    rooms = (identity, blobs, catalog, environments, messaging, stacks, compute, engine, repository)
     return [room.MIGRATIONS for room in rooms]
 
 
@@ -61,7 +63,8 @@ def refuse_lost_database(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _opened(settings: Settings) -> AsyncGenerator[Database]:
+async def opened(settings: Settings) -> AsyncGenerator[Database]:
+    """The database as it is, with its keys. Errors: ``StartError``."""
     try:
         database = await Database.open(
             settings.database_url,
@@ -85,7 +88,7 @@ async def _opened(settings: Settings) -> AsyncGenerator[Database]:
 async def open_database(settings: Settings) -> AsyncGenerator[Database]:
     """The database, migrated and with all its secrets sealed. Errors: ``StartError``."""
     refuse_lost_database(settings)
-    async with _opened(settings) as database:
+    async with opened(settings) as database:
         try:
             await migrate(database, migration_sets())
             sealed = await prepare_sealing(database, migration_sets())
@@ -98,13 +101,21 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
         yield database
 
 
-def refuse_missing(what: str, files: list[Path], shared: Path) -> None:
-    """Refuse a directory without any of the files in the database. Errors: ``StartError``."""
-    if files and not any(file.exists() for file in files):
+async def refuse_missing(what: str, files: Sequence[str], blobs: BlobStore) -> None:
+    """Refuse a store without any of the files that the database knows. Errors: ``StartError``."""
+    try:
+        for name in files:
+            if await blobs.exists(name):
+                return
+    except BlobsUnavailable as error:
+        # Others' work goes on meanwhile; what needs a file is refused (503) until the store answers.
+        log.warning("files_not_checked", of=what, error=str(error))
+        return
+    if files:
         raise StartError(
-            f"The database knows {what}, and their files are not in {shared / what}",
-            "Services on one database need one directory for them: name the first one's with"
-            " server.shared_dir, or restore it from a backup (docs/several-services.md).",
+            f"The database knows {what}, and their files are not in {blobs.where}",
+            "Services on one database need one place for them: name the first one's with"
+            " server.shared_dir or [blobs], or restore it from a backup (docs/several-services.md).",
         )
 
 
@@ -117,7 +128,7 @@ async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> in
             f"Is {directory} the data directory of 'vetro up'? See --data-dir and"
             " server.shared_dir; the keys are made when it starts.",
         )
-    async with _opened(settings) as database:
+    async with opened(settings) as database:
         try:
             return await rotate_key(database, migration_sets(), progress)
         except KeyMissing as error:
@@ -130,18 +141,22 @@ async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> in
 
 
 async def copy_rows(
-    source: str, target: str, progress: Callable[[str, int], None] = lambda _table, _rows: None
+    source: str,
+    target: str,
+    progress: Callable[[str, int], None] = lambda _table, _rows: None,
+    *,
+    without: Collection[str] = (),
 ) -> int:
     """Copy the database at one address to the empty one at another; rows copied.
 
     Without keys: sealed values are copied as they are. Services may use the source meanwhile: it is
-    read at one moment. Errors: ``StorageError``.
+    read at one moment. The rows of the tables ``without`` are left out. Errors: ``StorageError``.
     """
     from vetro.catalog import rebuild_index
 
     async with _closing(source) as old, _closing(target) as new:
         return await copy_database(
-            old, new, migration_sets(), rebuild=[rebuild_index], progress=progress
+            old, new, migration_sets(), rebuild=[rebuild_index], progress=progress, without=without
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vetro.blobs import open_blobs
 from vetro.catalog import Catalog
 from vetro.packages import PackageError, Signers, enable_plugins
 from vetro.server.errors import StartError
@@ -19,4 +20,5 @@ def catalog_of(settings: Settings, database: Database) -> Catalog:
         signers = Signers.read(Path(keys).expanduser() if keys else None)
     except PackageError as error:
         raise StartError(f"api.signers_directory: {error.message}") from error
-    return Catalog(database, settings.shared_dir / "packages", signers)
+    directory = settings.blob_directory("packages")
+    return Catalog(database, open_blobs(settings.blobs, "packages", directory, database), signers)

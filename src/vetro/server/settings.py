@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from vetro.blobs import BlobsSection
 from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
 from vetro.engine import EngineSection, NetworkSection
@@ -124,6 +125,7 @@ class Settings:
 
     server: ServerSection = field(default_factory=ServerSection)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    blobs: BlobsSection = field(default_factory=BlobsSection)
     identity: IdentitySection = field(default_factory=IdentitySection)
     node: NodeSection = field(default_factory=NodeSection)
     network: NetworkSection = field(default_factory=NetworkSection)
@@ -154,6 +156,12 @@ class Settings:
         given = self.server.shared_dir
         return Path(given).expanduser().absolute() if given else self.data_dir
 
+    def blob_directory(self, purpose: str) -> Path:
+        """Where the files of a purpose are (`vetro.blobs.BLOB_SUFFIXES`), or copies of them."""
+        if self.blobs.store == "directory":
+            return self.shared_dir / purpose
+        return self.data_dir / "blob-cache" / purpose
+
     @property
     def database_use(self) -> PostgresUse:
         """How PostgreSQL is used."""
@@ -179,6 +187,7 @@ SHORT_FORMS = {
 _SECTIONS: dict[str, type] = {
     "server": ServerSection,
     "connections": ConnectionLimits,
+    "blobs": BlobsSection,
     "identity": IdentitySection,
     "node": NodeSection,
     "network": NetworkSection,
@@ -201,6 +210,7 @@ _SECTIONS: dict[str, type] = {
 
 #: Settings of which only some values mean anything.
 _CHOICES: dict[str, tuple[object, ...]] = {
+    "blobs.store": ("directory", "database", "s3"),
     "compute.prefetch_images": ("all", "public", "none"),
     "compute.profile": ("seed", "upstream"),
     "api.v03_put_status": (200, 201),
@@ -221,6 +231,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.total": (0, 2**20),
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
+    "blobs.cache_mib": (0, 2**30),
     "api.project_requests": (0, 2**20),
     "api.project_waiting": (0, 2**20),
     "api.project_rate": (0, 1_000_000),
@@ -327,6 +338,19 @@ def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
+def _check_blobs(given: Mapping[str, Any]) -> None:
+    """Check what a bucket needs. Errors: ``SettingsError``."""
+    if given["store"] == "s3" and not given["bucket"]:
+        raise SettingsError(
+            "blobs: the store s3 needs blobs.bucket, the name of a bucket that exists"
+        )
+    if bool(given["access_key"]) != bool(given["secret_key"]):
+        raise SettingsError(
+            "blobs: give both blobs.access_key and blobs.secret_key, or neither (then AWS_ACCESS_KEY_ID"
+            " and AWS_SECRET_ACCESS_KEY count, or the machine's role)"
+        )
+
+
 def load_settings(
     flags: Mapping[str, object] | None = None,
     *,
@@ -388,4 +412,5 @@ def load_settings(
                 f"{name} must be from {least:g} to {most:,.0f}, not {values[section][key]!r}"
             )
     _check_regions(values)
+    _check_blobs(values["blobs"])
     return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})

@@ -285,22 +285,23 @@ class _Up:
         self, port: int
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
         from vetro import environments, guest, identity, messaging, repository, stacks
+        from vetro.blobs import BLOB_SUFFIXES
         from vetro.http import discard_abandoned_uploads
         from vetro.quotas import ProjectQuotas
         from vetro.server.packages import catalog_of
         from vetro.server.projects import Holdings
 
-        settings, shared = self.settings, self.settings.shared_dir
+        settings = self.settings
         async with open_database(settings) as database:
             host = _reachable(settings.server.host)
             url = f"http://{host}:{port}"
             service = compute_service(settings, database)
-            for uploads in (shared / "packages", shared / "images"):
-                discard_abandoned_uploads(uploads)
+            for purpose in BLOB_SUFFIXES:
+                discard_abandoned_uploads(settings.blob_directory(purpose))
             policy = policy_of(settings, environments.catalog_policy)
             packages = catalog_of(settings, database)
-            refuse_missing("packages", await packages.archives(), shared)
-            refuse_missing("images", await service.images.files(), shared)
+            await refuse_missing("packages", await packages.archives(), packages.blobs)
+            await refuse_missing("images", await service.images.files(), service.images.blobs)
             rooms = environments.Environments(
                 database,
                 environments.EnvironmentSettings(
@@ -401,7 +402,7 @@ class _Up:
                     key=data_directory.secret(self.settings.shared_dir / "node-key"),
                     driver=self.driver,
                 ),
-                nearby_images=self.settings.shared_dir / "images",
+                nearby_images=self.settings.blob_directory("images"),
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 tls=mutual_tls(self.settings.tls),
                 limits=self.limits,

@@ -7,7 +7,7 @@ sequence) is made anew there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -35,14 +35,16 @@ async def copy_database(
     *,
     rebuild: Sequence[Rebuild] = (),
     progress: Progress = lambda _table, _rows: None,
+    without: Collection[str] = (),
 ) -> int:
     """Copy all rows of ``source`` to ``target``, which has none; how many.
 
     The target is migrated first; its rows are written in one transaction, so that a copy that fails leaves
     it empty. Nothing may write to the source meanwhile. ``rebuild`` are called at the end, in that
     transaction, and fill what the target's kind of database has for itself. ``progress`` is called with
-    each table and its rows. Raises StorageError: the source is of another version, the target is not empty,
-    a row does not fit, or the rows that arrived are not as many as those that were read.
+    each table and its rows. The rows of the tables ``without`` are left out. Raises StorageError: the source
+    is of another version, the target is not empty, a row does not fit, or the rows that arrived are not as
+    many as those that were read.
     """
     await migrate(target, sets)
     new = await _filled_by_migrations(sets)
@@ -64,7 +66,7 @@ async def copy_database(
         # What migrations stored is in the source as well.
         for table in reversed(tables):
             await tx.execute(table.delete())
-        for table in tables:
+        for table in (one for one in tables if one.name not in without):
             rows = await _copy_table(reading, tx, read.tables[table.name], table, derived)
             progress(table.name, rows)
             total += rows

@@ -138,7 +138,6 @@ async def _nodes(directory: Path, driver: str) -> AsyncGenerator[Cloud, None]:
             external=external,
         ),
     )
-    (directory / "images").mkdir()
     face = compute_face(
         service, NodeAware(_Operator(), node_key=KEY, service_key="the service's own"),
         prefix="/compute",

@@ -1,8 +1,8 @@
-"""Images: manifests in the database, files in a directory, checked by their SHA-256."""
+"""Images: manifests in the database, files in a store of files, checked by their SHA-256."""
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import uuid as uuids
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,7 @@ import structlog
 from msgspec import UNSET
 from sqlalchemy import Row, delete, insert, select, update
 
+from vetro.blobs import BLOB_SUFFIXES, BlobStore, digest_of
 from vetro.compute.tables import images, vms
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.records import api_time
@@ -28,19 +29,19 @@ NAMED_USERS = 5
 class ImageStore:
     """The images of the service."""
 
-    def __init__(self, database: Database, directory: Path) -> None:
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
         self.database = database
-        self.directory = directory
+        self.blobs = blobs
 
-    def path(self, uuid: str) -> Path:
-        """Where an image's file is."""
-        return self.directory / f"{uuid}.image"
+    async def fetch(self, row: Row[Any]) -> Path:
+        """The path of an image's file on this machine. Errors: those of `BlobStore.fetch`."""
+        return await self.blobs.fetch(file_name(row.uuid), sha256=row.sha256)
 
-    async def files(self, most: int | None = 100) -> list[Path]:
-        """The paths at which files of images must be: of some, or of all (``most`` is None)."""
+    async def files(self, most: int | None = 100) -> list[str]:
+        """The files that the store must have: of some images, or of all (``most`` is None)."""
         query = select(images.c.uuid).where(images.c.state == "active").limit(most)
         async with self.database.read() as tx:
-            return [self.path(row.uuid) for row in await tx.execute(query)]
+            return [file_name(row.uuid) for row in await tx.execute(query)]
 
     def view(self, row: Row[Any]) -> Body:
         """An image as the API shows it."""
@@ -146,16 +147,15 @@ class ImageStore:
     async def add_file(self, uuid: str, file: Path, sha256: str | None) -> Body:
         """Take a file (moved into the store) as the image's. Errors: 404, 409 wrong checksum."""
         row = await self.get(uuid)
-        hasher = hashlib.sha256()
-        with file.open("rb") as opened:
-            while chunk := opened.read(1 << 20):
-                hasher.update(chunk)
-        digest = hasher.hexdigest()
+        digest = await asyncio.to_thread(digest_of, file)
         if sha256 and sha256 != digest:
             file.unlink()
             raise conflict(f"the file's SHA-256 is {digest}, not {sha256}: send it again")
         size = file.stat().st_size
-        file.replace(self.path(row.uuid))
+        try:
+            await self.blobs.adopt(file, file_name(row.uuid), sha256=digest)
+        finally:
+            file.unlink(missing_ok=True)
         await self._keep_once(row.uuid, digest)
         async with self.database.transaction() as tx:
             await tx.execute(
@@ -166,22 +166,14 @@ class ImageStore:
         return self.view(await self.get(row.uuid))
 
     async def _keep_once(self, uuid: str, digest: str) -> None:
-        """Replace the file by a hard link to one with the same bytes, if another image has it."""
+        """Let the file take no room of its own, if another image has the same bytes."""
         query = select(images.c.uuid).where(
             images.c.sha256 == digest, images.c.state == "active", images.c.uuid != uuid
         )
         async with self.database.read() as tx:
             same = (await tx.execute(query.limit(1))).first()
-        if same is None:
-            return
-        linked = self.directory / f".{uuid}.linked"
-        try:
-            linked.unlink(missing_ok=True)
-            linked.hardlink_to(self.path(same.uuid))
-        except OSError as error:
-            log.info("image_kept_twice", image=uuid, other=same.uuid, error=str(error))
-        else:
-            linked.replace(self.path(uuid))
+        if same is not None and not self.blobs.share(file_name(uuid), file_name(same.uuid)):
+            log.info("image_kept_twice", image=uuid, other=same.uuid)
 
     async def remove(self, uuid: str, *, force: bool = False) -> list[str]:
         """Delete an image; returns the instances created from it (none without ``force``).
@@ -199,8 +191,13 @@ class ImageStore:
             if users and not force:
                 raise _in_use(row, users)
             await tx.execute(delete(images).where(images.c.uuid == row.uuid))
-        self.path(row.uuid).unlink(missing_ok=True)
+        await self.blobs.remove(file_name(row.uuid))
         return [one.uuid for one in users]
+
+
+def file_name(uuid: str) -> str:
+    """The name of an image's file in the store of images."""
+    return uuid + BLOB_SUFFIXES["images"]
 
 
 def _text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:

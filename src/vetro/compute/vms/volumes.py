@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Row, Table, delete, insert, select, update
 
+from vetro.blobs import BLOB_SUFFIXES, BlobStore
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict, internal_error, invalid_argument, not_found
@@ -44,21 +45,21 @@ _STATUS = {
 
 
 class Volumes:
-    """The volumes of all projects, their snapshots and backups. ``directory``: files of backups."""
+    """The volumes of all projects, their snapshots and backups. ``blobs``: files of backups."""
 
     def __init__(
         self,
         database: Database,
         store: ServerStore,
         work: NodeTasks,
-        directory: Path,
+        blobs: BlobStore,
         quotas: Quotas,
     ) -> None:
         self.database = database
         self.quotas = quotas
         self.servers = store
         self.work = work
-        self.directory = directory
+        self.blobs = blobs
 
     # Reading
 
@@ -402,7 +403,7 @@ class Volumes:
         if here and row.server_uuid and await self._is_known(row.server_uuid):
             params = {"volume_uuid": row.volume_uuid, "snapshot_uuid": row.uuid}
             await self._task(row.server_uuid, "volume_delete_snapshot", params)
-        self.file(row.uuid).unlink(missing_ok=True)
+        await self.blobs.remove(file_name(row.uuid))
         async with self.database.transaction() as tx:
             await tx.execute(delete(volume_copies).where(volume_copies.c.uuid == row.uuid))
 
@@ -428,21 +429,21 @@ class Volumes:
             await self._make(made, row.server_uuid, backup.format)
         return volume_view(made)
 
-    def file(self, backup: str) -> Path:
-        """Where the file of a backup is."""
-        return self.directory / f"{backup}.backup"
+    async def fetch(self, row: Row[Any]) -> Path:
+        """The path of a backup's file on this machine. Errors: those of `BlobStore.fetch`."""
+        return await self.blobs.fetch(file_name(row.uuid), sha256=row.sha256)
 
-    async def files(self) -> list[Path]:
-        """The paths at which the files of all complete backups must be."""
+    async def files(self) -> list[str]:
+        """The files of all complete backups: the store must have them."""
         query = select(volume_copies.c.uuid).where(
             volume_copies.c.kind == BACKUP, volume_copies.c.sha256.is_not(None)
         )
         async with self.database.read() as tx:
-            return [self.file(row.uuid) for row in await tx.execute(query)]
+            return [file_name(row.uuid) for row in await tx.execute(query)]
 
     async def take_file(self, backup: str, path: Path, sha256: str, size: int) -> None:
         """Keep the file of a backup."""
-        path.replace(self.file(backup))
+        await self.blobs.adopt(path, file_name(backup), sha256=sha256)
         await self._set_copy(backup, sha256=sha256, bytes=size)
 
     # Work of nodes
@@ -488,3 +489,8 @@ def _refuse_lost(row: Row[Any]) -> None:
 def _vm_of(row: Row[Any]) -> Record:
     """The VM whose lock a task on a volume needs."""
     return {"uuid": row.vm_uuid} if row.vm_uuid else {}
+
+
+def file_name(backup: str) -> str:
+    """The name of a backup's file in the store of backups."""
+    return backup + BLOB_SUFFIXES["volume-backups"]

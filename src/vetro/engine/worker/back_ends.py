@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import structlog
 
+from vetro.blobs import BlobsSection, open_blobs
 from vetro.catalog import Catalog
 from vetro.compute.client import ComputeClient
 from vetro.engine.services import EngineServices, Reports, library_path
@@ -198,8 +200,9 @@ async def back_ends(
             services.elsewhere = regions
         if settings.class_configs.is_dir():
             runtime.class_configs = settings.class_configs
+        blobs = msgspec.convert(settings.blobs, BlobsSection)
         runtime.resolver = CatalogResolver(
-            Catalog(opened, settings.package_dir),
+            Catalog(opened, open_blobs(blobs, "packages", settings.package_dir, opened)),
             installed_packages(map(Path, settings.engine.packages_directories)),
             project_id,
             pinned,

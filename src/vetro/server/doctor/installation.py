@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -17,6 +18,7 @@ from sqlalchemy import make_url, text
 import vetro
 from vetro.http.client import SyncClient, TransportError
 from vetro.server import data_directory, file_modes
+from vetro.server.blobs import try_store
 from vetro.server.doctor.findings import Finding, error, ok, warning
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, migration_sets
@@ -37,6 +39,8 @@ async def examine_installation(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     async for finding in _database(settings):
         yield finding
+    if settings.blobs.store != "directory" and settings.data_dir.is_dir():
+        yield await _files(settings)
     yield await asyncio.to_thread(_service, settings)
     yield _dashboard()
     for finding in _certificates(settings):
@@ -149,6 +153,19 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
             f"{settings.shared_dir / KEYS} is gone: secrets in the database cannot be read",
             "Restore it from a backup (docs/secrets.md), or set server.shared_dir.",
         )
+
+
+async def _files(settings: Settings) -> Finding:
+    """Whether the store of files takes a file and gives it back."""
+    with TemporaryDirectory(dir=settings.data_dir, prefix=".doctor-") as place:
+        why = await try_store(settings, Path(place) / "probe")
+    if not why:
+        return ok("files", f"kept in: {settings.blobs.store} (written, read, removed)")
+    return error(
+        "files",
+        f"packages and images cannot be stored or read: {why}",
+        "See [blobs] in docs/settings.md: the address, the bucket, its keys and their rights.",
+    )
 
 
 def _service(settings: Settings) -> Finding:

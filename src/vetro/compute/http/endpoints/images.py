@@ -72,7 +72,7 @@ async def upload(call: Call) -> Json:
         asked = await _asked_of(call, uuid)
         if row.owner_uuid != str(asked["owner"]) or row.state == "active":
             raise conflict(f"there is an image {uuid} already")
-    path = await receive_upload(call.request, images.directory, IMAGE_LIMIT)
+    path = await receive_upload(call.request, images.blobs.directory, IMAGE_LIMIT)
     added = await images.add_file(row.uuid, path, call.get("sha256"))
     await call.service.database.notify(CHANNEL)
     return added
@@ -107,7 +107,7 @@ async def download_image(call: Call) -> Json:
     row = await call.service.images.get(str(call.get("uuid")), call.project)
     if row.state != "active":
         raise not_found(f"image {row.uuid} has no file yet")
-    path = call.service.images.path(row.uuid)
+    path = await call.service.images.fetch(row)
     return await download(call.request, path, digest=str(row.sha256))
 
 

@@ -6,14 +6,15 @@ node has done its part. A project's users see and change what is their project's
 
 from __future__ import annotations
 
+import asyncio
 import functools
-import hashlib
 import posixpath
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from vetro.blobs import digest_of
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.network_parameters import AN_UUID, TEXT, text_of
@@ -190,15 +191,15 @@ async def upload_backup(call: Call) -> Json:
     uuid = _uuid(call)
     await _may_move(call, "volume_backup", uuid)
     row = await call.service.volumes.find_copy(BACKUP, uuid, None)
-    directory = call.service.volumes.directory
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory = call.service.volumes.blobs.directory
     path = await receive_upload(call.request, directory, _BACKUP_LIMIT)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if call.get("sha256") not in (None, "", digest):
-        path.unlink()
-        raise conflict(f"the file's SHA-256 is {digest}: send it again")
-    await call.service.volumes.take_file(row.uuid, path, digest, path.stat().st_size)
+    try:
+        digest = await asyncio.to_thread(digest_of, path)
+        if call.get("sha256") not in (None, "", digest):
+            raise conflict(f"the file's SHA-256 is {digest}: send it again")
+        await call.service.volumes.take_file(row.uuid, path, digest, path.stat().st_size)
+    finally:
+        path.unlink(missing_ok=True)
     return copy_view(await call.service.volumes.find_copy(BACKUP, uuid, None))
 
 
@@ -207,9 +208,11 @@ async def download_backup(call: Call) -> Json:
     uuid = _uuid(call)
     await _may_move(call, "volume_create", uuid)
     row = await call.service.volumes.find_copy(BACKUP, uuid, None)
-    path = call.service.volumes.file(row.uuid)
-    if not row.sha256 or not path.exists():
+    if not row.sha256:
         raise not_found(f"volume backup {uuid} has no file")
+    path = await call.service.volumes.fetch(row)
+    if not path.exists():
+        raise not_found(f"the file of volume backup {uuid} is gone")
     return await download(call.request, path, digest=str(row.sha256))
 
 
