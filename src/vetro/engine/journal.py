@@ -21,6 +21,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
+from vetro import tracing
 from vetro.engine.tables import answers, checkpoints, journal
 from vetro.muranopl import current_thread, wait
 from vetro.storage import Database
@@ -39,6 +40,8 @@ class JournalEffects:
 
     def __init__(self, database: Database, task_id: str, fence: int) -> None:
         self._database = database
+        # Green threads have no context of their own: effects name their parent.
+        self._traceparent = tracing.traceparent()
         self._task_id = task_id
         self._fence = fence
         self._sequence = 0
@@ -83,7 +86,8 @@ class JournalEffects:
         async with self._database.transaction() as tx:
             await tx.execute(insert(journal).values(**row))
         try:
-            result = await execute()
+            with tracing.span(kind, parent=self._traceparent, vetro_effect=sequence):
+                result = await execute()
         except Exception as error:
             await self._settle(sequence, {"state": "failed", "error": str(error)[:4000]})
             raise

@@ -12,6 +12,7 @@ import msgspec
 
 from vetro.messaging import BrokerSettings, MailboxSection, RabbitmqSection
 from vetro.openstack import KeystonePlace, OpenstackSection
+from vetro.tracing import TracingSection
 
 if TYPE_CHECKING:
     from vetro.storage import Keyring, PostgresUse
@@ -123,6 +124,7 @@ class EngineSettings:
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     keystone: KeystonePlace = field(default_factory=KeystonePlace)
     openstack: OpenstackSection = field(default_factory=OpenstackSection)
+    tracing: TracingSection = field(default_factory=TracingSection)
     blobs: dict[str, str | int] = field(default_factory=dict[str, str | int])
     signing_key: Path | None = None
     key_file: Path | None = None

@@ -62,6 +62,9 @@ class EngineTask:
     request_id: str = ""
     """The id of the request that asked for it: users quote it, operators find it in the log."""
 
+    traceparent: str = ""
+    """What continues the trace of that request (`vetro.tracing`); '' without one."""
+
     delegation: dict[str, str] = field(default_factory=dict[str, str])
     """What `Delegations` gave for it: with it the task acts as its user."""
 

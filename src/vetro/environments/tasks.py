@@ -16,6 +16,7 @@ from typing import Any, cast
 from sqlalchemy import Row, bindparam, func, insert, select, update
 from structlog.contextvars import get_contextvars
 
+from vetro import tracing
 from vetro.environments import lifecycle, states
 from vetro.environments.flat import is_workflow
 from vetro.environments.history import TaskHistory
@@ -201,6 +202,8 @@ class TaskStore:
             "model_kind": environment.model_kind,
             "model": {**model, "Objects": objects if flat else to_engine(objects)},
         }
+        if given := tracing.traceparent():
+            payload["traceparent"] = given
         if delegated.value:
             # Sealed, and gone with the task.
             payload["delegation"] = delegated.value

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from vetro import tracing
 from vetro.http.faults import Fault
 
 
@@ -253,20 +254,31 @@ class HttpClient:
         options: dict[str, Any] = {}
         if timeout_seconds is not None:
             options["timeout"] = timeout_seconds
-        try:
-            response = await self._client.request(
-                method,
-                url,
-                headers=dict(headers or {}),
-                json=json,
-                content=content,
-                files=files,
-                data=dict(data) if data is not None else None,
-                params=dict(params) if params is not None else None,
-                **options,
+        sent = dict(headers or {})
+        with tracing.span(method, "client", only_inside=True) as span:
+            tracing.inject(sent)
+            try:
+                response = await self._client.request(
+                    method,
+                    url,
+                    headers=sent,
+                    json=json,
+                    content=content,
+                    files=files,
+                    data=dict(data) if data is not None else None,
+                    params=dict(params) if params is not None else None,
+                    **options,
+                )
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise TransportError(
+                    f"{method} {url}: {str(error) or type(error).__name__}"
+                ) from error
+            span.note(
+                http_request_method=method,
+                http_response_status__code=response.status_code,
+                server_address=response.url.host,
+                url_path=response.url.path,
             )
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise TransportError(f"{method} {url}: {str(error) or type(error).__name__}") from error
         return SyncResponse(response.status_code, dict(response.headers), response.content)
 
     async def download(

@@ -23,6 +23,7 @@ from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import Message, Receive, Scope, Send
 
+from vetro import tracing
 from vetro.http.audit import Audit
 from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
@@ -129,6 +130,13 @@ class Envelope:
         }
         exchange = _Exchange(receive, send, self.conventions, context.request_id, method == "HEAD")
         with (
+            tracing.span(
+                method,
+                "server",
+                parent=header(headers, b"traceparent"),
+                # Heartbeats and polls of nodes and guests begin no traces.
+                only_inside=header(headers, b"authorization").startswith("Bearer "),
+            ) as span,
             self._in_progress.track_inprogress(),
             structlog.contextvars.bound_contextvars(request_id=context.request_id),
         ):
@@ -148,6 +156,16 @@ class Envelope:
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
+                span.name(f"{method} {template}")
+                span.note(
+                    http_request_method=method,
+                    http_route=template,
+                    http_response_status__code=exchange.status,
+                    vetro_face=self.name,
+                    vetro_request=context.request_id,
+                )
+                if exchange.status >= 500:
+                    span.fail(str(exchange.status))
                 if self.audit is not None:
                     self.audit.called(
                         method=method,

@@ -10,6 +10,7 @@ from typing import TextIO, cast
 import structlog
 
 from vetro.secrecy import cover_log, masked
+from vetro.tracing import add_trace_id
 
 _NOT_DATA = ("event", "exc_info", "stack_info", "exception", "level", "timestamp")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -62,6 +63,7 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        add_trace_id,
         without_secrets,
     ]
     if style == "json":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from vetro import tracing
 from vetro.server import data_directory
 from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
@@ -24,16 +25,18 @@ if TYPE_CHECKING:
 Serving = Callable[[Settings, socket.socket, "ConnectionLimits"], Coroutine[Any, Any, None]]
 
 
-def run_alone(settings: Settings, host: str, port: int, serving: Serving) -> int:
-    """Prepare what a part needs, listen, and run it until it ends; the exit code. ``StartError``."""
+def run_alone(settings: Settings, part: str, host: str, port: int, serving: Serving) -> int:
+    """Prepare what a ``part`` needs, listen, and run it until it ends; the exit code. ``StartError``."""
     from vetro.http import configure_logging
 
     with explained_errors(settings):
         configure_logging(settings.server.log_level, settings.server.log_format)
+        tracing.configure(settings.tracing, part)
         limits = connection_limits(settings.connections)
         data_directory.prepare(settings.data_dir, settings.shared_dir)
         with listen(host, port) as listener:
             asyncio.run(serving(settings, listener, limits))
+            tracing.flush()
     return 0
 
 

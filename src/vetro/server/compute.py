@@ -82,7 +82,7 @@ def run_compute(settings: Settings) -> int:
     """
     refuse_file_database(settings, "vetro compute")
     check_network(settings)
-    return run_alone(settings, settings.compute.host, settings.compute.port, _serve)
+    return run_alone(settings, "compute", settings.compute.host, settings.compute.port, _serve)
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

@@ -35,7 +35,9 @@ def run_repository(settings: Settings) -> int:
     It uses the database, the identity and the data directory of the installation. Errors:
     ``StartError``.
     """
-    return run_alone(settings, settings.repository.host, settings.repository.port, _serve)
+    return run_alone(
+        settings, "repository", settings.repository.host, settings.repository.port, _serve
+    )
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

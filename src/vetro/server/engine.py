@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
+from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings
 from vetro.identity import place_of
 from vetro.server import data_directory
@@ -52,6 +53,7 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
         rabbitmq=settings.rabbitmq,
         keystone=place_of(settings.identity),
         openstack=settings.openstack,
+        tracing=settings.tracing,
         blobs=asdict(settings.blobs),
         log_level=settings.server.log_level,
         log_format=settings.server.log_format,
@@ -116,6 +118,7 @@ def run_engine(settings: Settings) -> int:
 
     with explained_errors(settings):
         configure_logging(settings.server.log_level, settings.server.log_format)
+        tracing.configure(settings.tracing, "engine")
         refuse_file_database(settings, "vetro engine")
         check_network(settings)
         data_directory.prepare(settings.data_dir, settings.shared_dir)

@@ -9,6 +9,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from vetro import tracing
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings
@@ -78,6 +79,7 @@ def run_node(settings: Settings) -> int:
     from vetro.http import configure_logging
 
     configure_logging(settings.server.log_level, settings.server.log_format)
+    tracing.configure(settings.tracing, "node")
     directory = settings.data_dir
     key = settings.node.key or data_directory.kept_secret(settings.shared_dir / "node-key")
     if not key:
@@ -113,6 +115,7 @@ def run_node(settings: Settings) -> int:
                 data_dir=str(directory),
             )
             asyncio.run(_until_signalled(agent, run))
+            tracing.flush()
             run.stopped()
         except NodeError as error:
             raise StartError(str(error), "See 'vetro node --help'.") from error

@@ -21,7 +21,7 @@ def run_broker(settings: Settings) -> int:
 
     It needs a data directory, its database, and to reach an identity service and a catalog API.
     """
-    return run_alone(settings, settings.cfapi.host, settings.cfapi.port, _serve)
+    return run_alone(settings, "broker", settings.cfapi.host, settings.cfapi.port, _serve)
 
 
 async def _serve(settings: Settings, listener: socket.socket, limits: ConnectionLimits) -> None:

@@ -33,6 +33,7 @@ from vetro.node import NodeSection
 from vetro.openstack import OpenstackSection
 from vetro.quotas import QuotasSection
 from vetro.repository import RepositorySection
+from vetro.tracing import TracingSection
 
 if TYPE_CHECKING:
     from vetro.storage import PostgresUse
@@ -141,6 +142,7 @@ class Settings:
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     notifications: NotificationsSection = field(default_factory=NotificationsSection)
     tls: TlsSection = field(default_factory=TlsSection)
+    tracing: TracingSection = field(default_factory=TracingSection)
     cfapi: CfapiSection = field(default_factory=CfapiSection)
     openstack: OpenstackSection = field(default_factory=OpenstackSection)
 
@@ -203,6 +205,7 @@ _SECTIONS: dict[str, type] = {
     "rabbitmq": RabbitmqSection,
     "notifications": NotificationsSection,
     "tls": TlsSection,
+    "tracing": TracingSection,
     "cfapi": CfapiSection,
     "openstack": OpenstackSection,
 }
@@ -231,6 +234,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "connections.total": (0, 2**20),
     "connections.per_address": (0, 2**20),
     "connections.reserve": (1, 1024),
+    "tracing.ratio": (0, 1),
     "blobs.cache_mib": (0, 2**30),
     "api.project_requests": (0, 2**20),
     "api.project_waiting": (0, 2**20),
@@ -413,4 +417,9 @@ def load_settings(
             )
     _check_regions(values)
     _check_blobs(values["blobs"])
+    endpoint = values["tracing"]["endpoint"]
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise SettingsError(
+            f"tracing.endpoint must be an address such as http://collector:4318/v1/traces, not {endpoint!r}"
+        )
     return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 import vetro
+from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings, owner_of
 from vetro.ipv6_door import embedded
 from vetro.server import data_directory
@@ -72,6 +73,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
     from vetro.http import configure_logging
 
     configure_logging(settings.server.log_level, settings.server.log_format)
+    tracing.configure(settings.tracing, "up" if engines else "api")
     check_network(settings)
     limits = connection_limits(settings.connections)
     directory, shared = settings.data_dir, settings.shared_dir
@@ -113,6 +115,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(up.serve(main, guests, metrics))
         finally:
+            tracing.flush()
             if pool is not None:
                 pool.close()
     return 0

@@ -291,6 +291,9 @@ class Connection:
     ) -> SyncResponse:
         """Send a request; whatever is answered."""
         own = {"X-Auth-Token": self.token, "X-Vetro-Fields": "all", **(headers or {})}
+        if given := os.environ.get("TRACEPARENT"):
+            # Whoever called the command traces, such as a pipeline.
+            own["traceparent"] = given
         return self._send(method, self.url + path, headers=own, **options)
 
     def send(self, call: Call[Answer], *, hint: str | None = None) -> Answer:

@@ -19,15 +19,17 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from structlog.contextvars import bind_contextvars
 
+from vetro import tracing
 from vetro.engine.failures import OverLimit, disk_is_full, is_full
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.messages import receive_message, send_message
-from vetro.environments import EngineCall, EngineTask
+from vetro.environments import EngineCall, EngineTask, TaskResult
 
 
 class ZygoteDied(Exception):
@@ -193,6 +195,28 @@ def _is_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError)
 
 
+async def _traced(
+    run: Callable[..., Awaitable[TaskResult]],
+    settings: EngineSettings,
+    runtime: Any,
+    task: EngineTask,
+    fence: int,
+    channel: socket.socket,
+) -> TaskResult:
+    """Run a task within a span that continues the request that asked for it."""
+    with tracing.span(
+        "deployment" if task.action is None else f"action {task.action.get('method')}",
+        parent=task.traceparent,
+        vetro_task=task.id,
+        vetro_environment=task.environment_id,
+        vetro_request=task.request_id,
+    ) as span:
+        result = await run(settings, runtime, task, fence, channel)
+        if result.is_exception:
+            span.fail("exception")
+        return result
+
+
 def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> None:
     """Run one task or one call: read the order from the socket, send the result over it."""
     from vetro.engine.worker.deployment import run_task
@@ -212,7 +236,10 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
         else:
             task = EngineTask(**order["task"])
             bind_contextvars(task=task.id, request_id=task.request_id)
-            result = asyncio.run(run_task(settings, runtime, task, order["fence"], channel))
+            tracing.configure(settings.tracing, "worker")
+            result = asyncio.run(
+                _traced(run_task, settings, runtime, task, order["fence"], channel)
+            )
             if task.delegation:
                 # A task that was interrupted goes on elsewhere, and needs it there.
                 from vetro.identity import end_delegation
@@ -248,5 +275,6 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
         )
         return
     send_message(channel, answer)
+    tracing.flush()
     # The parent reads until this process ends.
     channel.shutdown(socket.SHUT_WR)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 import msgspec
 import structlog
 
+from vetro import tracing
 from vetro.compute.wire import Fence
 from vetro.http import (
     Conflict,
@@ -152,13 +153,22 @@ async def _run_task(call: Call) -> Answer:
         fence = msgspec.convert(body.get("fence"), Fence | None)
     except msgspec.ValidationError as error:
         raise invalid(f"'fence': {error}") from error
-    status, result = await runner.submit(
-        str(task),
-        cast("dict[str, Any]", params),
-        fence=fence,
-        key=call.header("idempotency-key"),
-        request_id=call.header("x-request-id"),
-    )
+    with tracing.span(
+        f"node task {task}",
+        "server",
+        parent=call.header(tracing.HEADER),
+        vetro_server=call.node.server_uuid,
+        vetro_request=call.header("x-request-id"),
+    ) as span:
+        status, result = await runner.submit(
+            str(task),
+            cast("dict[str, Any]", params),
+            fence=fence,
+            key=call.header("idempotency-key"),
+            request_id=call.header("x-request-id"),
+        )
+        if status >= 400:
+            span.fail(str(status))
     return Answer(status, result)
 
 
