@@ -89,6 +89,8 @@ def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Add to the environment").click()
     page.get_by_role("button", name="Deploy", exact=True).click()
+    # The tab may show what was fetched before; the deployment is there from this text on.
+    expect(page.get_by_text("The deployment has begun.")).to_be_visible()
     page.get_by_role("tab", name="History").click()
     page.get_by_role("row").nth(1).get_by_role("link").click()
     expect(page.get_by_role("log")).to_contain_text(HOSTILE)

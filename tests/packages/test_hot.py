@@ -200,6 +200,8 @@ def test_with_environments_any_parameter_may_be_given() -> None:
             "step",
         ),
         (declared("p: {type: string, hidden: maybe}"), PackageFormatError, "hidden of the param"),
+        (declared("p: {type: string, tags: a}"), PackageFormatError, "tags of the par.*a list"),
+        (declared("p: {type: string, tags: [1]}"), PackageFormatError, "tags of the par.*be texts"),
         (declared("p: {type: string}", "parameter_groups: 1"), PackageFormatError, "be a list"),
         (declared("p: {type: string}", "parameter_groups: [1]"), PackageFormatError, "be a map"),
     ],
@@ -217,7 +219,7 @@ parameters:
   db_name: {type: string, description: Its name, default: app,
     constraints: [{length: {min: 1, max: 9}}, {length: {max: 5}}]}
   size: {type: number, default: '2', constraints: [{range: {min: 1}, description: at least 1}]}
-  big: {type: boolean, default: false}
+  big: {type: boolean, default: false, tags: [disk, speed, disk]}
   secret: {type: string, label: Password, hidden: true}
   odd-name: {type: string, constraints: [{allowed_values: [a, b]}]}
   list: {type: comma_delimited_list, default: [a, b]}
@@ -246,6 +248,7 @@ def test_the_form_asks_for_every_parameter() -> None:
     size, secret = fields["group2.size"], fields["group1.secret"]
     assert (size["type"], size["initial"]) == ("integer", 2)
     assert fields["group2.big"]["type"] == "boolean"
+    assert fields["group2.big"]["help_text"] == "disk, speed"
     assert (secret["type"], secret["label"], secret["required"]) == ("password", "Password", True)
     assert fields["group2.list"]["initial"] == "a,b"
     assert fields["group2.data"]["initial"] == '{"a": 1}'

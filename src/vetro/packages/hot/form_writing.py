@@ -82,6 +82,8 @@ def _field(parameter: Parameter, template: HotTemplate) -> dict[str, Any]:
         field["required"] = False
     if parameter.description:
         field["description"] = parameter.description
+    if parameter.tags:
+        field["helpText"] = ", ".join(parameter.tags)
     if parameter.has_default:
         field["initial"] = _initial(parameter)
     validators: list[dict[str, Any]] = []

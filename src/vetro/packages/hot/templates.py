@@ -58,6 +58,8 @@ class Parameter:
     has_default: bool = False
     hidden: bool = False
     immutable: bool = False
+    tags: tuple[str, ...] = ()
+    """What the author files it under."""
     constraints: tuple[Constraint, ...] = ()
 
     @property
@@ -181,8 +183,16 @@ class _Reader:
             has_default=body.get("default") is not None,
             hidden=self.truth(name, "hidden", body.get("hidden")),
             immutable=self.truth(name, "immutable", body.get("immutable")),
+            tags=self.tags(name, body.get("tags")),
             constraints=tuple(constraints),
         )
+
+    def tags(self, name: str, given: Json) -> tuple[str, ...]:
+        """A list of texts, each once."""
+        found = self.list(given, f"tags of the parameter {name}")
+        if not all(isinstance(one, str) for one in found):
+            raise self.wrong(f"tags of the parameter {name} must be texts")
+        return tuple(dict.fromkeys(one for one in found if one))
 
     def truth(self, name: str, key: str, value: Json) -> bool:
         """A boolean; null is false."""
