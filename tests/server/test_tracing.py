@@ -35,6 +35,8 @@ def test_a_deployment_is_one_trace(install: Callable[..., Any], tmp_path: Path) 
         vetro.environ["TRACEPARENT"] = f"00-{TRACE}-b7ad6b7169203331-01"
         vetro.run("env", "deploy", "web")
         assert vetro.status("web") == "ready"
+        del vetro.environ["TRACEPARENT"]
+        vetro.run("env", "destroy", "web", "--yes")
         vetro.stop()
     spans = [one for one in collector.spans if one.trace == TRACE]
     parts = {one.part for one in spans}
