@@ -138,8 +138,8 @@ def running() -> Generator[Service]:
                 process.terminate()
 
 
-def archive(name: str) -> bytes:
-    """A small package."""
+def archive(name: str, program: str = "") -> bytes:
+    """A small package; ``program``: its class."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr(
@@ -148,7 +148,8 @@ def archive(name: str) -> bytes:
             f"Description: A package of the benchmark\nAuthor: bench\nTags: [bench, {name}]\n"
             f"Classes:\n  bench.{name}: App.yaml\n",
         )
-        opened.writestr("Classes/App.yaml", f"Namespaces: {{=: bench}}\nName: {name}\n")
+        program = program or f"Namespaces: {{=: bench}}\nName: {name}\n"
+        opened.writestr("Classes/App.yaml", program)
         opened.writestr("UI/ui.yaml", "Version: 2\nApplication: {'?': {type: bench.App}}\n")
     return buffer.getvalue()
 
