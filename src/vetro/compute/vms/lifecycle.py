@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import uuid as uuids
 from typing import Any, cast
 
@@ -11,8 +10,8 @@ import structlog
 from sqlalchemy import Row, delete, insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
-from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore
-from vetro.compute.tables import networks, ports, servers, subnets, tasks, vms, volumes
+from vetro.compute.servers.store import CHANNEL, Agent, ServerStore
+from vetro.compute.tables import ports, tasks, vms, volumes
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
     internal_error,
@@ -25,6 +24,8 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import mapping, text_of, whole
 from vetro.compute.vms.image_holders import ImageHolders
+from vetro.compute.vms.nics import bind_ports
+from vetro.compute.vms.reported_vms import change_reported
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
@@ -114,7 +115,7 @@ class Machines:
                 running = await self._creation(tx, uuid)
                 if running is not None:
                     return {"vm_uuid": uuid, "id": running}
-            nics = await self._bind(tx, uuid, [str(port) for port in cast("list[Any]", given)])
+            nics = await bind_ports(tx, uuid, [str(port) for port in cast("list[Any]", given)])
             payload = {k: v for k, v in body.items() if k not in ("ports", "reserve", "ticket")}
             payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}
             id_ = str(uuids.uuid4())
@@ -228,42 +229,6 @@ class Machines:
                 return None
         return there if there.get("state") in ("running", "stopped") else None
 
-    async def _bind(self, tx: Transaction, uuid: str, wanted: list[str]) -> list[Body]:
-        nics: list[Body] = []
-        for position, port_uuid in enumerate(wanted):
-            port = (await tx.execute(select(ports).where(ports.c.uuid == port_uuid))).first()
-            if port is None:
-                raise not_found(f"port {port_uuid} not found")
-            if port.device_uuid not in (None, uuid):
-                raise invalid_argument(f"port {port_uuid} is used by VM {port.device_uuid}")
-            await tx.execute(
-                update(ports)
-                .where(ports.c.uuid == port_uuid)
-                .values(device_uuid=uuid, device_owner="compute:vm")
-            )
-            subnet = (
-                await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))
-            ).one()
-            query = select(networks).where(networks.c.uuid == port.network_uuid)
-            network = (await tx.execute(query)).one()
-            uplink: Body = network.uplink or {}
-            nics.append(
-                {
-                    "interface": f"net{position}",
-                    "mac": port.mac,
-                    "ip": port.ip,
-                    "netmask": _mask(subnet.cidr),
-                    "gateway": subnet.gateway,
-                    "network_uuid": port.subnet_uuid,
-                    "nic_tag": uplink.get("nic_tag", "external"),
-                    "vlan_id": uplink.get("vlan_id", 0),
-                    "mtu": network.mtu,
-                    "primary": position == 0,
-                    "dns": subnet.dns,
-                }
-            )
-        return nics
-
     async def act(
         self,
         agent: Agent,
@@ -311,7 +276,7 @@ class Machines:
                 .values(**change)
             )
             if changed.rowcount == 0:
-                await self._change_reported(tx, end.server_uuid, end.vm_uuid, made)
+                await change_reported(tx, end.server_uuid, end.vm_uuid, made)
             tx.notify(CHANNEL, end.server_uuid)
 
     async def _kept(self, end: TaskEnd, uuid: str) -> None:
@@ -324,45 +289,6 @@ class Machines:
                 before = {**mapping(row.payload), **mapping(row.vm)}
                 size = await size_held(tx, uuid, before, end.id)
                 await tx.execute(update(vms).where(here).values(vm=row.vm, **size))
-
-    async def _change_reported(
-        self, tx: Transaction, server_uuid: str, uuid: str, made: Body | None
-    ) -> None:
-        """For a VM of another origin: update what its node reported of it."""
-        query = (
-            select(servers.c.sample, servers.c.extra)
-            .where(servers.c.uuid == server_uuid)
-            .with_for_update()
-        )
-        row = (await tx.execute(query)).first()
-        if row is None:
-            return
-        if made is None and uuid in mapping(row.extra.get(STRAYS)):
-            left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
-            extra: Body = {name: value for name, value in row.extra.items() if name != STRAYS}
-            extra |= {STRAYS: left} if left else {}
-            await tx.execute(
-                update(servers).where(servers.c.uuid == server_uuid).values(extra=extra)
-            )
-        sample = mapping(row.sample)
-        reported = mapping(sample.get("vms"))
-        if made is None:
-            if uuid not in reported:
-                return
-            reported = {k: v for k, v in reported.items() if k != uuid}
-        else:
-            known = mapping(reported.get(uuid))
-            fields = (
-                "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
-                "state", "uuid", "zone_state",
-            )  # fmt: skip
-            news = {name: made[name] for name in fields if name in made}
-            reported = {**reported, uuid: {**known, **news}}
-        await tx.execute(
-            update(servers)
-            .where(servers.c.uuid == server_uuid)
-            .values(sample={**sample, "vms": reported})
-        )
 
     async def destroy(
         self, agent: Agent, uuid: str, params: Body, *, request_id: str = "",
@@ -409,7 +335,7 @@ class Machines:
             if row is not None and row.server_uuid == end.server_uuid and not again:
                 await self._forget(tx, end.vm_uuid)
         async with self.database.transaction() as tx:
-            await self._change_reported(tx, end.server_uuid, end.vm_uuid, None)
+            await change_reported(tx, end.server_uuid, end.vm_uuid, None)
             tx.notify(CHANNEL, end.server_uuid)
         try:
             await self.networks.apply(end.server_uuid)
@@ -525,9 +451,3 @@ def _image_of(payload: Body) -> str:
     disks = _listed(payload.get("disks"))
     first = mapping(disks[0]) if disks else {}
     return str(payload.get("image_uuid") or first.get("image_uuid") or "")
-
-
-def _mask(cidr: str) -> str:
-    """A range's mask; in IPv6 the length of its prefix."""
-    network = ipaddress.ip_network(cidr)
-    return str(network.netmask if network.version == 4 else network.prefixlen)

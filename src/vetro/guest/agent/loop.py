@@ -11,18 +11,18 @@ import signal
 import time
 
 from . import child, log, plan
+from .admission import Admission
 from .backoff import Backoff
 from .errors import (
     AgentError,
     CommunicationError,
-    ConfigurationError,
     InvalidPlan,
     ResultRefused,
     Unauthorized,
 )
 from .restart import Restarts
 from .running import checked_plan, run_plan
-from .spool import Message, Spool, seconds_since
+from .spool import Message, Spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from .config import Settings
     from .plan_v1 import PowerShellPlan
-    from .signature import PublicKey
     from .transports import Transport
 
 _PAUSE_AFTER_ERROR = 5.0
@@ -38,7 +37,6 @@ _ADOPTED_CHECK_SECONDS = 0.5
 _HEAR_SECONDS = 2.0
 _MOST_STARTS = 20
 """So often a plan of format 1 is gone on with; one that ends its machine each time must end."""
-DEFAULT_RESULT_LIMIT = 1 << 20
 
 
 class Agent:
@@ -48,15 +46,7 @@ class Agent:
         self._settings = settings
         self._transport = transport
         self._spool = Spool(settings.storage)
-        self._key: "PublicKey | None" = None
-        if settings.engine_key:
-            from .signature import load_public_key  # needs hashes, which cost start-up time
-
-            self._key = load_public_key(settings.engine_key)
-            if not settings.input_queue:
-                raise ConfigurationError(
-                    "engine_key is set but input_queue is not: signatures cover the queue's name"
-                )
+        self._admission = Admission(settings, self._spool)
         self._child: "child.Child | None" = None
         self._connect_backoff = Backoff()
         self._connect_at = 0.0
@@ -187,7 +177,7 @@ class Agent:
 
     def _cancelled_by(self, message: Message) -> bool:
         """Handle `Action: Cancel`; True if the message was one (and need not be stored)."""
-        if b"Cancel" not in message.body or not self._authentic(message):
+        if b"Cancel" not in message.body or not self._admission.authentic(message):
             return False
         try:
             document = plan.parse(message.body, message.message_id, None)
@@ -202,7 +192,7 @@ class Agent:
             self._end_child(self._child, error)
             return True
         for name in self._spool.waiting():
-            waiting = self._parse(name)
+            waiting = self._admission.parse(name)
             if waiting is not None and waiting.get("ID") == target:
                 log.info("Withdrawing the waiting plan %s" % target)
                 self._spool.cancel(name)
@@ -210,14 +200,6 @@ class Agent:
                 return True
         log.info("There is no plan %s to cancel" % target)
         return True
-
-    def _authentic(self, message: Message) -> bool:
-        if self._key is None:
-            return True
-        if message.signature is None:
-            return False
-        signed = self._settings.input_queue.encode("utf-8") + message.body
-        return self._key.verify(signed, message.signature)
 
     # --- running -----------------------------------------------------------------------
 
@@ -246,18 +228,18 @@ class Agent:
             else:
                 log.info("The plan %s is still running" % self._child.plan_id)
             return
-        message = self._read(name)
-        document = self._admit(message)
+        message = self._admission.read(name)
+        document = self._admission.admit(message)
         if message is None or document is None:
             self._spool.remove(name)
             return
         plan_id = document.get("ID")
         try:
             stamp = plan.stamp_of(document)
-            if stamp is not None and self._is_replay(plan_id, stamp):
+            if stamp is not None and self._admission.is_replay(plan_id, stamp):
                 self._spool.remove(name)
                 return
-            self._must_be_awaited(name, document, message)
+            self._admission.must_be_awaited(name, document, message)
             checked = checked_plan(document)
             if self._settings.shared:
                 plan.check_isolation(document)
@@ -278,12 +260,12 @@ class Agent:
         self, name: str, lock: int, checked: "plan.Plan | PowerShellPlan", message: Message
     ) -> None:
         folder = os.path.join(self._spool.plans, name)
-        limit = self._result_limit(message)
+        limit = self._admission.result_limit(message)
         self._child = child.start(
             folder,
             lock,
             checked.id,
-            self._seconds_for(checked, message),
+            self._admission.seconds_for(checked, message),
             lambda: run_plan(checked, folder, self._spool.files, limit),
             self._transport.disconnect,
         )
@@ -294,8 +276,8 @@ class Agent:
         if Restarts.is_due(folder):
             self._after_restart(name)
             return
-        message = self._read(name)
-        document = self._admit(message)
+        message = self._admission.read(name)
+        document = self._admission.admit(message)
         if message is not None and document is not None:
             from .plan_v1 import PowerShellPlan
 
@@ -314,57 +296,13 @@ class Agent:
         try:
             result = self._restarts.result_of(os.path.join(self._spool.plans, name))
         except OSError as error:
-            document = self._parse(name)
+            document = self._admission.parse(name)
             plan_id = document.get("ID") if document else None
             failed = AgentError("The plan was run, but its restart failed: %s" % error)
             self._finish(name, plan.failure(plan_id, failed))
             return
         if result is not None:
             self._spool.write_result(name, result)
-
-    def _read(self, name: str) -> "Message | None":
-        try:
-            return self._spool.read_plan(name)
-        except (OSError, ValueError) as error:
-            log.error("Dropping the plan %s: it cannot be read: %s" % (name, error))
-            return None
-
-    def _admit(self, message: "Message | None") -> "dict[str, Any] | None":
-        """The document of a plan from the engine; None if it has to be dropped silently."""
-        if message is None:
-            return None
-        if not self._authentic(message):
-            log.warning(
-                "Dropping the plan %s: its signature is %s"
-                % (message.message_id, "wrong" if message.signature else "missing")
-            )
-            return None
-        try:
-            return plan.parse(message.body, message.message_id, message.reply_to)
-        except ValueError as error:
-            log.warning("Dropping the plan %s: %s" % (message.message_id, error))
-            return None
-
-    def _is_replay(self, plan_id: "str | None", stamp: int) -> bool:
-        stored = self._spool.stamp()
-        if stamp <= stored:
-            log.warning(
-                "Dropping the plan %s: its stamp %d is not above %d (a replay)"
-                % (plan_id, stamp, stored)
-            )
-            return True
-        return False
-
-    def _must_be_awaited(self, name: str, document: "dict[str, Any]", message: Message) -> None:
-        """Raise `AgentError` for a plan that was cancelled or whose lifetime is over."""
-        if self._spool.was_cancelled(name):
-            raise AgentError("The plan was cancelled")
-        lifetime = plan.seconds_of(document, "Lifetime")
-        if lifetime is not None and seconds_since(message.received) >= lifetime:
-            raise AgentError(
-                "The plan is not begun: nobody waits for its result after %g seconds, and it came "
-                "longer ago" % lifetime
-            )
 
     def _refuse(self, name: str, document: "dict[str, Any]", error: AgentError) -> None:
         """Answer a plan that is not begun. Its stamp is stored as well, after the answer."""
@@ -380,32 +318,9 @@ class Agent:
             self._spool.store_stamp(stamp)
 
     def _give_up(self, name: str, error: Exception) -> None:
-        message = self._read(name)
+        message = self._admission.read(name)
         plan_id = message.message_id if message is not None else None
         self._finish(name, plan.failure(plan_id, error))
-
-    def _seconds_for(
-        self, checked: "plan.Plan | PowerShellPlan", message: Message
-    ) -> "float | None":
-        """How long the plan may run: its own time-out, limited by the rest of its lifetime."""
-        seconds = checked.timeout or self._settings.plan_timeout or None
-        if checked.lifetime is None:
-            return seconds
-        left = max(0.0, checked.lifetime - seconds_since(message.received))
-        return left if seconds is None else min(seconds, left)
-
-    def _result_limit(self, message: "Message | None") -> int:
-        said = message.result_limit if message is not None else None
-        if self._settings.result_limit:
-            return self._settings.result_limit
-        return said if isinstance(said, int) and said > 0 else DEFAULT_RESULT_LIMIT
-
-    def _parse(self, name: str) -> "dict[str, Any] | None":
-        try:
-            message = self._spool.read_plan(name)
-            return plan.parse(message.body, message.message_id, message.reply_to)
-        except (OSError, ValueError):
-            return None
 
     def _look_after_child(self) -> None:
         running = self._child
@@ -439,7 +354,7 @@ class Agent:
 
     def _report_interrupted(self, name: str) -> None:
         """Report a begun plan whose process ended without a result. It is not run twice."""
-        document = self._parse(name)
+        document = self._admission.parse(name)
         plan_id = document.get("ID") if document else None
         log.warning("The plan %s was interrupted" % plan_id)
         from .files import folder_of, remove_folder
@@ -457,7 +372,7 @@ class Agent:
             return
         from . import results
 
-        limit = self._result_limit(self._read(name))
+        limit = self._admission.result_limit(self._admission.read(name))
         self._spool.write_result(name, results.fit(result, limit))
 
     # --- sending -----------------------------------------------------------------------
@@ -478,7 +393,7 @@ class Agent:
         plan_id: str = result["SourceID"]
         reply_to = None
         if self._settings.dynamic_result_queue:
-            document = self._parse(name)
+            document = self._admission.parse(name)
             reply_to = document.get("ReplyTo") if document else None
         from . import results
 
@@ -498,7 +413,7 @@ class Agent:
 
     def _replace_result(self, name: str, error: Exception) -> None:
         """Replace a result that cannot be read with an error."""
-        document = self._parse(name)
+        document = self._admission.parse(name)
         plan_id = document.get("ID") if document else None
         message = AgentError("The result was damaged on the guest's disk: %s" % error)
         self._finish(name, plan.failure(plan_id, message))

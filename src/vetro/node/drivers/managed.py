@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +25,8 @@ from vetro.node.drivers.protocol import (
     Hypervisor,
     Progress,
 )
+from vetro.node.drivers.records import Records
+from vetro.node.drivers.snapshot_names import check_snapshot_name, free_name, no_snapshot
 from vetro.node.drivers.volumes import VolumeWork
 from vetro.node.errors import (
     DriverError,
@@ -47,15 +47,6 @@ log = structlog.get_logger(__name__)
 _AUTOBOOT_SIDE_BY_SIDE = 10
 _ROLLBACK_STOP_SECONDS = 60.0
 
-_SNAPSHOT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-
-_STATES = {
-    "installed": "stopped",
-    "ready": "ready",
-    "running": "running",
-    "shutting_down": "stopping",
-}
-
 
 class ManagedDriver:
     """A ``Driver`` over one hypervisor. Callers hold a lock per VM (see ``vetro.node.work.queues``)."""
@@ -70,6 +61,7 @@ class ManagedDriver:
     ) -> None:
         self._hypervisor = hypervisor
         self._store = store
+        self._records = Records(hypervisor, store)
         self._images = images
         self._facts = facts
         self.volumes = VolumeWork(
@@ -152,52 +144,17 @@ class ManagedDriver:
     async def list(self, *, include_dni: bool = False) -> list[Vm]:
         """All VM objects with their states, half-made ones as ``provisioning`` or ``failed``."""
         return [
-            await self._present(vm)
+            await self._records.present(vm)
             for vm in self._store
             if "brand" in vm and (include_dni or not vm.get("do_not_inventory"))
         ]
 
     async def load(self, uuid: str, *, include_dni: bool = True) -> Vm:
         """One VM object. Errors: ``VmNotFound``."""
-        vm = self._record(uuid)
+        vm = self._records.find(uuid)
         if "brand" not in vm or (vm.get("do_not_inventory") and not include_dni):
             raise vm_not_found(uuid)
-        return await self._present(vm)
-
-    def _record(self, uuid: str) -> Vm:
-        vm = self._store.get(check_uuid(uuid))
-        if vm is None:
-            raise vm_not_found(uuid)
-        return vm
-
-    def _usable(self, uuid: str) -> Vm:
-        vm = self._record(uuid)
-        if mark := vm.get("mark"):
-            raise DriverError(
-                f"VM {uuid} is {mark}; destroy it and create it again",
-                code="ESTATE",
-                rest_code="VmNotUsable",
-            )
-        return vm
-
-    async def _present(self, vm: Vm) -> Vm:
-        shown = vm.copy()
-        mark = shown.pop("mark", None)
-        if mark:
-            shown["state"] = mark
-            shown["zone_state"] = "incomplete"
-            return shown
-        now = await self._hypervisor.state(vm["uuid"])
-        shown["zone_state"] = now.zone_state
-        shown["state"] = _STATES[now.zone_state]
-        if now.pid is not None:
-            shown["pid"] = now.pid
-        if now.boot_timestamp is not None:
-            shown["boot_timestamp"] = now.boot_timestamp
-        if now.frozen is not None:
-            shown["frozen"] = True
-            shown["frozen_reason"] = now.frozen
-        return shown
+        return await self._records.present(vm)
 
     async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
         """Create a VM, and start it when ``autoboot``; after any error nothing is left.
@@ -234,7 +191,7 @@ class ManagedDriver:
             raise
         progress("create", 100)
         self._changed(uuid)
-        return await self._present(vm)
+        return await self._records.present(vm)
 
     async def _roll_back(self, uuid: str) -> None:
         try:
@@ -254,7 +211,7 @@ class ManagedDriver:
 
     async def start(self, uuid: str) -> Vm:
         """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         now = await self._hypervisor.state(uuid)
         if now.frozen is not None:
             await self._hypervisor.resume(uuid)
@@ -263,32 +220,32 @@ class ManagedDriver:
         else:
             await self._hypervisor.start(vm)
         self._changed(uuid)
-        return await self._present(vm)
+        return await self._records.present(vm)
 
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
         """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._need_running(uuid)
         await self._hypervisor.stop(uuid, force=force, timeout=timeout)
         self._changed(uuid)
-        return await self._present(self._record(uuid) or vm)
+        return await self._records.present(self._records.find(uuid) or vm)
 
     async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
         """Stop and start. Errors: ``VmNotRunning``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._need_running(uuid)
         await self._hypervisor.stop(uuid, force=force, timeout=timeout)
         await self._hypervisor.start(vm)
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def kill(self, uuid: str, signal: int) -> Vm:
         """Send a signal to the guest's first process. Errors: ``VmNotRunning``."""
-        self._usable(uuid)
+        self._records.usable(uuid)
         await self._need_running(uuid)
         await self._hypervisor.kill(uuid, signal)
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def _need_running(self, uuid: str) -> None:
         if (await self._hypervisor.state(uuid)).zone_state == "installed":
@@ -296,7 +253,7 @@ class ManagedDriver:
 
     async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
         """Apply the update rules (§7.2). Nothing changes when one value is wrong."""
-        old = self._usable(uuid)
+        old = self._records.usable(uuid)
         new = updated(old, changes)
         new = self._hypervisor.describe(new)
         restart = await self._hypervisor.configure(new)
@@ -305,11 +262,11 @@ class ManagedDriver:
             await self._hypervisor.stop(uuid, force=False, timeout=60)
             await self._hypervisor.start(new)
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
         """Replace the root file system; uuid, interfaces and metadata stay."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         if vm.get("indestructible_zoneroot"):
             raise DriverError(
                 f"VM {uuid} has indestructible_zoneroot set", rest_code="VmIndestructible"
@@ -325,37 +282,37 @@ class ManagedDriver:
         if running:
             await self._hypervisor.start(vm)
         self._changed(uuid)
-        return await self._present(vm)
+        return await self._records.present(vm)
 
     async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
         """Change the record only; the VM itself does not change."""
-        vm = cast("Vm", {**self._usable(uuid), **fields})
+        vm = cast("Vm", {**self._records.usable(uuid), **fields})
         vm["last_modified"] = later(vm["last_modified"])
         self._store.save(vm)
         self._changed(uuid)
-        return await self._present(vm)
+        return await self._records.present(vm)
 
     async def limit_storage(self, uuid: str, *, limited: bool) -> None:
         """Remove the quota from the VM's storage, or set it again; the record keeps the quota."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
 
     async def migrate_live(
         self, uuid: str, action: str, params: Mapping[str, object]
     ) -> dict[str, Any]:
         """``machine_migrate`` of a VM that moves while it runs."""
-        vm = self._usable(uuid) if self.exists(uuid) else unwritten(uuid)
+        vm = self._records.usable(uuid) if self.exists(uuid) else unwritten(uuid)
         return await self._hypervisor.migrate_live(vm, action, params)
 
     async def create_snapshot(
         self, uuid: str, name: str | None, *, created_at: str | None = None
     ) -> Vm:
         """Snapshot the disks. Errors: ``SnapshotExists``, ``InvalidPayload``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         taken = {entry["name"] for entry in vm.get("snapshots", [])}
         if name is None:
-            name = _free_name(taken)
-        _check_snapshot_name(name)
+            name = free_name(taken)
+        check_snapshot_name(name)
         if name in taken:
             raise DriverError(
                 f"VM {uuid} has a snapshot {name} already",
@@ -368,15 +325,15 @@ class ManagedDriver:
         entry: SnapshotEntry = {"name": name, "created_at": created_at or timestamp()}
         self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
         """Restore the disks; newer snapshots are removed. Errors: ``SnapshotNotFound``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         entries = list(vm.get("snapshots", []))
         names = [entry["name"] for entry in entries]
         if name not in names:
-            raise _no_snapshot(uuid, name)
+            raise no_snapshot(uuid, name)
         running = (await self._hypervisor.state(uuid)).zone_state != "installed"
         if running:
             await self._hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
@@ -386,19 +343,19 @@ class ManagedDriver:
         for newer in names[kept:]:
             await self._hypervisor.drop_snapshot(vm, newer)
         if running:
-            await self._hypervisor.start(self._record(uuid))
+            await self._hypervisor.start(self._records.find(uuid))
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def delete_snapshot(self, uuid: str, name: str) -> Vm:
         """Remove a snapshot; a missing one is not an error."""
-        vm = self._usable(uuid)
-        _check_snapshot_name(name)
+        vm = self._records.usable(uuid)
+        check_snapshot_name(name)
         await self._hypervisor.drop_snapshot(vm, name)
         kept = [entry for entry in vm.get("snapshots", []) if entry["name"] != name]
         self._store.save({**vm, "snapshots": kept})
         self._changed(uuid)
-        return await self._present(self._record(uuid))
+        return await self._records.present(self._records.find(uuid))
 
     async def delete(self, uuid: str) -> None:
         """Remove a VM; a missing one is not an error."""
@@ -421,14 +378,14 @@ class ManagedDriver:
 
     async def processes(self, uuid: str) -> dict[str, Any]:
         """The VM's processes by pid. Errors: ``VmNotRunning``."""
-        self._usable(uuid)
+        self._records.usable(uuid)
         if (await self._hypervisor.state(uuid)).zone_state == "installed":
             raise DriverError("VM is not running", code="ENOTRUNNING", rest_code="VmNotRunning")
         return await self._hypervisor.processes(uuid)
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
         """What the hypervisor knows of a running VM; every hypervisor knows ``status``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._need_running(uuid)
         known: dict[str, Any] = {}
         state = await self._hypervisor.state(uuid)
@@ -446,42 +403,42 @@ class ManagedDriver:
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
     ) -> ExecResult:
         """Run a command inside a running VM. Errors: ``VmNotRunning``."""
-        self._usable(uuid)
+        self._records.usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.execute(uuid, command, environment, timeout)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """The command that runs inside a running VM. Errors: ``VmNotRunning``."""
-        self._usable(uuid)
+        self._records.usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.exec_command(uuid, request)
 
     async def stats(self, uuid: str) -> dict[str, Any]:
         """A running VM's resource use. Errors: ``VmNotRunning``."""
-        self._usable(uuid)
+        self._records.usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.stats(uuid)
 
     def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
         """The tree of a snapshot. Errors: ``SnapshotNotFound``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         if name not in [entry["name"] for entry in vm.get("snapshots", [])]:
-            raise _no_snapshot(uuid, name)
+            raise no_snapshot(uuid, name)
         return self._hypervisor.snapshot_files(vm, name)
 
     async def files(self, uuid: str) -> GuestRoot:
         """A VM's root file system, running or not."""
-        return await self._hypervisor.files(self._usable(uuid))
+        return await self._hypervisor.files(self._records.usable(uuid))
 
     async def console(self, uuid: str) -> Path | None:
         """The socket of a running VM's serial line, if it has one. Errors: ``VmNotRunning``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.console(vm)
 
     async def screenshot(self, uuid: str) -> bytes:
         """A picture of the screen (PNG). Errors: ``VmNotRunning``, ``NotImplemented``."""
-        vm = self._usable(uuid)
+        vm = self._records.usable(uuid)
         await self._need_running(uuid)
         return await self._hypervisor.screenshot(vm)
 
@@ -496,7 +453,7 @@ class ManagedDriver:
     ) -> dict[str, Any]:
         """Write a stopped VM's image to ``target``; returns additions to its manifest."""
         return await self._hypervisor.export(
-            self._usable(uuid),
+            self._records.usable(uuid),
             target,
             compression=compression,
             incremental=incremental,
@@ -516,28 +473,3 @@ class ManagedDriver:
             "brands": list(self.brands),
             "features": list(self._hypervisor.features),
         }
-
-
-def _no_snapshot(uuid: str, name: str) -> DriverError:
-    return DriverError(
-        f"VM {uuid} has no snapshot {name}", code="ENOENT", rest_code="SnapshotNotFound"
-    )
-
-
-def _check_snapshot_name(name: str) -> None:
-    if not _SNAPSHOT.fullmatch(name) or name in (".", ".."):
-        raise DriverError(
-            f"'{name}' is not a snapshot name: 1 to 64 letters, digits, '_', '.', '-'",
-            code="EINVAL",
-            rest_code="InvalidPayload",
-        )
-
-
-def _free_name(taken: set[str]) -> str:
-    """The current time, with a number when several snapshots are taken within one second."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    name, number = stamp, 1
-    while name in taken:
-        number += 1
-        name = f"{stamp}-{number}"
-    return name

@@ -36,6 +36,7 @@ from vetro.node.drivers.qemu import plan as qemu_plan
 from vetro.node.drivers.qemu import seed as qemu_seed
 from vetro.node.drivers.qemu.connection import LibvirtLink
 from vetro.node.drivers.qemu.daemon import QEMU_UID, check_installed
+from vetro.node.drivers.qemu.ending import ask_to_stop, name_free
 from vetro.node.drivers.qemu.inside import Inside
 from vetro.node.drivers.qemu.io_errors import FrozenVms
 from vetro.node.drivers.qemu.libvirt import Libvirt
@@ -51,16 +52,13 @@ from vetro.node.guest.instance_files import host_resolvers
 from vetro.node.images import vm_images
 from vetro.node.images.store import ImageStore
 from vetro.node.network.names import host_interface_name
-from vetro.node.processes import FollowedProcess, started_at
+from vetro.node.processes import started_at
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import HVM_BRANDS, MachineStore, timestamp
 from vetro.node.vm_records import Vm, disks_of, unwritten
 
 log = structlog.get_logger(__name__)
 
-# A guest that is still starting ignores its power button, so it is pressed again.
-_PRESS_SECONDS = 3.0
-_NOTICE_POLL_SECONDS = 0.01
 # Changes of these cannot be applied to a running domain: it is restarted.
 _NEEDS_RESTART = ("ram", "vcpus", "disks", "nics")
 
@@ -175,15 +173,6 @@ class QemuHypervisor(BasicHypervisor):
         if self._cpu is not None:
             self._cpu.sweep([vm["uuid"] for vm in self._store])
 
-    async def _forgotten(self, uuid: str) -> None:
-        """Wait until libvirt has noticed the end of a VM: until then the name is in use."""
-        connection = await self.connection()
-        async with asyncio.timeout(20):
-            # libvirt has an event for it, but that needs a thread of its own for a few
-            # milliseconds.
-            while await connection.exists(uuid):  # noqa: ASYNC110
-                await asyncio.sleep(_NOTICE_POLL_SECONDS)
-
     # Making
 
     def describe(self, vm: Vm) -> Vm:
@@ -244,7 +233,7 @@ class QemuHypervisor(BasicHypervisor):
             await libvirt.destroy(uuid)
         await self._processes.end(uuid)
         if await libvirt.alive():
-            await self._forgotten(uuid)
+            await name_free(await self.connection(), uuid)
         if self._cpu is not None:
             await self._cpu.remove(uuid)
         self._frozen.forget(uuid)
@@ -294,7 +283,7 @@ class QemuHypervisor(BasicHypervisor):
         self.arrive(vm)
 
     async def _start_domain(self, connection: Libvirt, uuid: str, xml: str) -> None:
-        await self._forgotten(uuid)
+        await name_free(await self.connection(), uuid)
         # A cancelled start continues in its thread, so its end is awaited all the same.
         work = asyncio.ensure_future(connection.start(xml))
         try:
@@ -327,27 +316,15 @@ class QemuHypervisor(BasicHypervisor):
         try:
             # A frozen VM ignores the button.
             if not force and timeout > 0 and self._frozen.reason(uuid) is None:
-                await self._ask_to_stop(uuid, process, timeout)
+                await ask_to_stop(await self.connection(), uuid, process, timeout)
             if process.running:
                 connection = await self.connection()
                 await connection.destroy(uuid)
                 if not await process.wait(10):
                     await self._processes.end(uuid)
-            await self._forgotten(uuid)
+            await name_free(await self.connection(), uuid)
         finally:
             self._stopping.discard(uuid)
-
-    async def _ask_to_stop(self, uuid: str, process: FollowedProcess, timeout: float) -> None:
-        connection = await self.connection()
-        deadline = asyncio.get_running_loop().time() + timeout
-        while (left := deadline - asyncio.get_running_loop().time()) > 0:
-            try:
-                await connection.press_power_button(uuid)
-            except DriverError as error:
-                if process.running:
-                    log.info("power_button_failed", uuid=uuid, error=str(error))
-            if await process.wait(min(_PRESS_SECONDS, left)):
-                return
 
     async def resume(self, uuid: str) -> None:
         """Resume a frozen VM; if its disk is still full, it freezes again at once."""

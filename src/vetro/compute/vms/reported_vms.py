@@ -1,0 +1,52 @@
+"""What servers reported of their VMs, changed before the next status arrives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select, update
+
+from vetro.compute.servers.store import STRAYS
+from vetro.compute.tables import servers
+from vetro.compute.values.records import mapping
+from vetro.storage import Transaction
+
+Body = dict[str, Any]
+
+#: The fields of a VM that a status reports.
+_FIELDS = (
+    "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+    "state", "uuid", "zone_state",
+)  # fmt: skip
+
+
+async def change_reported(tx: Transaction, server_uuid: str, uuid: str, made: Body | None) -> None:
+    """Update what a server's last status says of a VM; ``made`` None: the VM is gone."""
+    query = (
+        select(servers.c.sample, servers.c.extra)
+        .where(servers.c.uuid == server_uuid)
+        .with_for_update()
+    )
+    row = (await tx.execute(query)).first()
+    if row is None:
+        return
+    if made is None and uuid in mapping(row.extra.get(STRAYS)):
+        left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
+        extra: Body = {name: value for name, value in row.extra.items() if name != STRAYS}
+        extra |= {STRAYS: left} if left else {}
+        await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
+    sample = mapping(row.sample)
+    reported = mapping(sample.get("vms"))
+    if made is None:
+        if uuid not in reported:
+            return
+        reported = {k: v for k, v in reported.items() if k != uuid}
+    else:
+        known = mapping(reported.get(uuid))
+        news = {name: made[name] for name in _FIELDS if name in made}
+        reported = {**reported, uuid: {**known, **news}}
+    await tx.execute(
+        update(servers)
+        .where(servers.c.uuid == server_uuid)
+        .values(sample={**sample, "vms": reported})
+    )

@@ -1,0 +1,61 @@
+"""Records of VMs as tasks see them: looked up, refused when half made, shown with their state."""
+
+from __future__ import annotations
+
+from vetro.node.drivers.protocol import Hypervisor
+from vetro.node.errors import DriverError, vm_not_found
+from vetro.node.vm_objects import MachineStore, check_uuid
+from vetro.node.vm_records import Vm
+
+_STATES = {
+    "installed": "stopped",
+    "ready": "ready",
+    "running": "running",
+    "shutting_down": "stopping",
+}
+
+
+class Records:
+    """The records of one node and the states that its hypervisor reports."""
+
+    def __init__(self, hypervisor: Hypervisor, store: MachineStore) -> None:
+        self._hypervisor = hypervisor
+        self._store = store
+
+    def find(self, uuid: str) -> Vm:
+        """A VM's record. Errors: ``VmNotFound``."""
+        vm = self._store.get(check_uuid(uuid))
+        if vm is None:
+            raise vm_not_found(uuid)
+        return vm
+
+    def usable(self, uuid: str) -> Vm:
+        """The record of a whole VM. Errors: ``VmNotFound``, ``VmNotUsable``."""
+        vm = self.find(uuid)
+        if mark := vm.get("mark"):
+            raise DriverError(
+                f"VM {uuid} is {mark}; destroy it and create it again",
+                code="ESTATE",
+                rest_code="VmNotUsable",
+            )
+        return vm
+
+    async def present(self, vm: Vm) -> Vm:
+        """The VM object of a record: with its state, without its mark."""
+        shown = vm.copy()
+        mark = shown.pop("mark", None)
+        if mark:
+            shown["state"] = mark
+            shown["zone_state"] = "incomplete"
+            return shown
+        now = await self._hypervisor.state(vm["uuid"])
+        shown["zone_state"] = now.zone_state
+        shown["state"] = _STATES[now.zone_state]
+        if now.pid is not None:
+            shown["pid"] = now.pid
+        if now.boot_timestamp is not None:
+            shown["boot_timestamp"] = now.boot_timestamp
+        if now.frozen is not None:
+            shown["frozen"] = True
+            shown["frozen_reason"] = now.frozen
+        return shown
