@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parents[2]
 class Parts:
     """Processes of one installation; each has a directory of its own, and its output in it."""
 
-    def __init__(self, directory: Path, database_url: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, directory: Path, database_url: str, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.directory = directory
         self.api = Installation(directory / "api", driver="process")
         self.compute_port = free_port()
@@ -39,7 +41,7 @@ class Parts:
             "VETRO_MAILBOX_URL": f"http://127.0.0.1:{self.compute_port}",
             "VETRO_NODE_COMPUTE_URL": f"http://127.0.0.1:{self.compute_port}",
             "VETRO_NODE_DRIVER": "process",
-            **settings,
+            **(settings or {}),
         }
         self.api.environ.update(self.environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -14,20 +14,10 @@ from typing import Any
 import pytest
 from tests.waiting import until
 
-from vetro import (
-    catalog,
-    compute,
-    engine,
-    environments,
-    identity,
-    messaging,
-    repository,
-    stacks,
-)
+from vetro.server.installation import migration_sets
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (catalog, compute, engine, environments, identity, messaging, repository, stacks)
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
@@ -101,7 +91,7 @@ def test_an_upgrade_finds_containers_running(
         vetro.stop()
         # Nothing of Vetro runs: what it made does.
         assert page(address) == "older\n"
-        sets = [room.MIGRATIONS for room in ROOMS]
+        sets = migration_sets()
         taken = support("tests/server/older_schema.py").take_back(
             vetro.directory / "vetro.db", sets, tmp_path
         )
