@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def import_when_used(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def import_when_used(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
     """The `__getattr__` of a package.
 
     `modules` says which names each module gives, with spaces between them; `new=old` publishes the

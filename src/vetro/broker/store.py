@@ -277,7 +277,7 @@ class Broker:
             query = select(instances).where(instances.c.id == instance_id)
             return (await tx.execute(query)).first()
 
-    async def _set(self, instance_id: str, **values: Any) -> None:
+    async def _set(self, instance_id: str, **values: object) -> None:
         async with self.database.transaction() as tx:
             await tx.execute(update(instances).where(instances.c.id == instance_id).values(values))
 

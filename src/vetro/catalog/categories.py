@@ -33,7 +33,7 @@ class CategoryStore:
             found = await tx.execute(COUNTED.order_by(categories.c.name))
             return [self._category(row) for row in found]
 
-    def _category(self, row: Row[Any]) -> dict[str, Any]:
+    def _category(self, row: Row[Any]) -> dict[str, object]:
         return {
             "id": row.id,
             "name": row.name,

@@ -290,7 +290,7 @@ async def remove_category(call: Call) -> Json:
 SORT_KEYS = ("name", "created", "updated", "package_count", "id")
 
 
-def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, Any]:
+def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, object]:
     unknown = set(given) - {"sort_keys", "sort_dir", "limit", "marker"}
     if unknown:
         raise BadRequest(f"Unknown parameter: {min(unknown)}")

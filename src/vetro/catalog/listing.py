@@ -72,7 +72,7 @@ async def package_views(
 
 async def search_packages(
     database: Database, principal: Principal, query: PackageQuery, signers: Signers
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[dict[str, object]], str | None]:
     """A page of packages and the marker of the next; see `Catalog.search`."""
     columns = [packages.c[ORDER_COLUMNS[name]] for name in query.order_by]
     keys: list[tuple[Any, bool]] = [(one, query.descending) for one in (*columns, packages.c.id)]

@@ -23,7 +23,7 @@ NO_PINS: Pins = {}
 
 
 async def best_archive(
-    database: Database, condition: Any, spec: str, project_id: str | None, pinned: Pins
+    database: Database, condition: object, spec: str, project_id: str | None, pinned: Pins
 ) -> str | None:
     """The archive of the best package among those of a condition that a project may use.
 

@@ -436,7 +436,7 @@ class Catalog:
         """
         return await search_packages(self.database, principal, query, self.signers)
 
-    async def show_category(self, principal: Principal, id_: str) -> dict[str, Any]:
+    async def show_category(self, principal: Principal, id_: str) -> dict[str, object]:
         """A category and those of its packages that the caller may see. Errors: 404."""
         category = await self.categories.get(id_)
         query = PackageQuery(catalog=True, categories=[category["name"]], limit=10_000)
@@ -609,7 +609,7 @@ class Catalog:
         return await self._best(declares, spec, project_id, pinned)
 
     async def _best(
-        self, condition: Any, spec: str, project_id: str | None, pinned: Pins
+        self, condition: object, spec: str, project_id: str | None, pinned: Pins
     ) -> Package | None:
         archive = await best_archive(self.database, condition, spec, project_id, pinned)
         if archive is None:

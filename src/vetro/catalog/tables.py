@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import (
     Boolean,
@@ -141,7 +140,7 @@ index = Table(
 FEW_ROWS = 4
 
 
-async def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+async def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows. Few go one by one: a statement for one row is compiled once, one of several each time."""
     if len(rows) > FEW_ROWS:
         await tx.execute(insert(table).values(rows))

@@ -28,7 +28,7 @@ RESOLVERS = cast("dict[str, list[tuple[str, Any]]]", Resolver.yaml_implicit_reso
 _CONSTRUCTOR = SafeConstructor()
 
 
-def open_events(text: str) -> tuple[Callable[[], Any], Callable[[], None]]:
+def open_events(text: str) -> tuple[Callable[[], object], Callable[[], None]]:
     """A function that returns the next event (None at the end), and one that frees the parser.
 
     Both raise `YAML_ERRORS`.
@@ -37,7 +37,7 @@ def open_events(text: str) -> tuple[Callable[[], Any], Callable[[], None]]:
     return loader.get_event, loader.dispose
 
 
-def scalar_value(kind: str, text: str) -> Any:
+def scalar_value(kind: str, text: str) -> object:
     """The value of a scalar of type bool, int, float or timestamp.
 
     Raises whatever a conversion raises for a text that does not fit: ArithmeticError,

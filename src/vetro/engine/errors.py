@@ -93,12 +93,12 @@ class RouterInfoError(EngineError):
     murano_names = ("murano.common.exceptions.RouterInfoException", "RouterInfoException")
 
 
-def describe(info: dict[str, Any]) -> str:
+def describe(info: dict[str, object]) -> str:
     """An agent's error map as text: the message, then exit code and output of the script."""
     parts = [str(info.get("message") or "The execution plan failed")]
     details = info.get("details")
     if isinstance(details, dict):
-        values: dict[str, Any] = {str(k): v for k, v in details.items()}  # pyright: ignore
+        values: dict[str, object] = {str(k): v for k, v in details.items()}  # pyright: ignore
         if values.get("exitCode") is not None:
             parts.append(f"exit code {values['exitCode']}")
         for stream in ("stderr", "stdout"):

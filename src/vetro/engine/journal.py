@@ -94,7 +94,7 @@ class JournalEffects:
         await self._settle(sequence, {"state": "done", "result": result})
         return result
 
-    async def _settle(self, sequence: int, values: dict[str, Any]) -> None:
+    async def _settle(self, sequence: int, values: dict[str, object]) -> None:
         async with self._database.transaction() as tx:
             await tx.execute(
                 update(journal)

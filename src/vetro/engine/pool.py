@@ -413,7 +413,7 @@ def goes_on(task: EngineTask) -> bool:
     return task.model_kind == "workflow"
 
 
-def _large(body: bytes) -> Any:
+def _large(body: bytes) -> object:
     """Decode a large message in parts; programs may produce numbers that are not valid JSON."""
     try:
         return decode_json(body)
@@ -421,7 +421,7 @@ def _large(body: bytes) -> Any:
         return json.loads(body)
 
 
-async def _say(channel: socket.socket, message: dict[str, Any]) -> bool:
+async def _say(channel: socket.socket, message: dict[str, object]) -> bool:
     """Send a message to a worker; ``False`` when the worker is gone."""
     # A model may be large: encode it in a thread so that the loop stays free.
     body = await asyncio.to_thread(encode_json, message)

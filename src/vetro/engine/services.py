@@ -81,7 +81,7 @@ class WorkflowService(Protocol):
         """Start a workflow; the execution's id."""
         ...
 
-    async def execution(self, id_: str, region: str | None) -> tuple[str, Any]:
+    async def execution(self, id_: str, region: str | None) -> tuple[str, object]:
         """An execution's state (``SUCCESS``, ``ERROR`` or another) and output (JSON text or map)."""
         ...
 

@@ -138,7 +138,7 @@ class EngineSettings:
     log_level: str = "info"
     log_format: str = "console"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The settings as JSON, for another process."""
         return msgspec.to_builtins(self, enc_hook=str)
 
@@ -147,7 +147,7 @@ class EngineSettings:
         """The settings that ``as_json`` wrote."""
         return msgspec.convert(value, cls, dec_hook=lambda kind, text: kind(text))
 
-    def broker(self, region: Mapping[str, Any]) -> BrokerSettings | None:
+    def broker(self, region: Mapping[str, object]) -> BrokerSettings | None:
         """The broker of a region whose ``agentRabbitMq`` is given; ``None`` when it has none.
 
         A region has one when the service has one, or when it names a host of its own.
@@ -203,7 +203,7 @@ class EngineSettings:
     def config(self, group: str, key: str) -> Any:
         """The value that ``config(group, key)`` gives to the core library; ``None`` when unset."""
         broker = self.rabbitmq
-        table: dict[str, dict[str, Any]] = {
+        table: dict[str, dict[str, object]] = {
             "DEFAULT": {
                 "home_region": self.engine.home_region,
                 "file_server": self.engine.file_server or None,

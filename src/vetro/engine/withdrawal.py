@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.engine.services import logger
 
@@ -28,7 +28,7 @@ async def withdraw(
     ``second_format``: whether the plan is of format 2, whose agents know the order to end one.
     """
     # For an agent that knows no such order it is an empty plan.
-    order: dict[str, Any] = {
+    order: dict[str, object] = {
         "FormatVersion": "2.0.0",
         "ID": plan_id,
         "Action": "Cancel",

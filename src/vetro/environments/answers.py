@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vetro.environments import upgrade_answers
 from vetro.http import Reply, listed, maybe, shape
@@ -307,7 +306,7 @@ def _in(key: str, shown: object) -> dict[str, object]:
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
 
-def _page(title: str, key: str, shown: Mapping[str, Any]) -> Mapping[str, Any]:
+def _page(title: str, key: str, shown: Mapping[str, object]) -> Mapping[str, object]:
     """A page of a list: the marker of the next one is there if anything follows."""
     return shape(title, {key: listed(shown), "next_marker": _TEXT}, ["next_marker"])
 

@@ -71,7 +71,7 @@ async def cancel(call: Call) -> Json:
     The answer is the deployment. It has ended when it was only waiting; else its engine ends it
     soon, and the event stream says when. 409: it has ended already.
     """
-    body: Any = await call.json(limit_bytes=MODEL_LIMIT)
+    body: object = await call.json(limit_bytes=MODEL_LIMIT)
     given = cast("dict[str, Any]", body if isinstance(body, dict) else {})
     reason = given.get("reason", "")
     if (body is not None and body is not given) or not isinstance(reason, str) or len(reason) > 500:

@@ -77,7 +77,7 @@ class Call(http.Call[Services]):
         return self._bodies[0]
 
     @functools.cached_property
-    def _bodies(self) -> list[Any]:
+    def _bodies(self) -> list[object]:
         return []
 
     @property

@@ -64,7 +64,7 @@ DROPPING_SECONDS = 0.2
 """How long archives that are not used any more stay, so that many are removed at once."""
 
 
-def _version(request: AnyRequest) -> dict[str, Any]:
+def _version(request: AnyRequest) -> dict[str, object]:
     base = f"{request.url.scheme}://{request.headers.get('host', '')}"
     return {
         "id": "v1.0",

@@ -87,7 +87,7 @@ class TaskHistory:
                 tx, query, order, listing, partial(self._listed, tx), computed="state"
             )
 
-    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
         counts = await self.levels(tx, [row.id for row in rows])
         return [self.view(row, counts.get(row.id, {})) for row in rows]
 

@@ -318,7 +318,7 @@ def find_action(objects: Json, action_id: str) -> tuple[str, dict[str, Json]]:
     raise NotFound(f"There is no action {action_id} in this environment", type_="ActionNotFound")
 
 
-def check_arguments(action: dict[str, Any], given: dict[str, Json]) -> None:
+def check_arguments(action: dict[str, object], given: dict[str, Json]) -> None:
     """Refuse arguments that an action does not take, as far as the model describes them. 400.
 
     Models of an earlier engine do not describe them: the deployment checks the arguments.

@@ -37,8 +37,8 @@ async def _objects(call: Call) -> tuple[Any, str]:
 
 
 async def _change(
-    call: Call, work: Callable[[dict[str, Any]], Any], *, of_model: bool = False
-) -> Any:
+    call: Call, work: Callable[[dict[str, object]], object], *, of_model: bool = False
+) -> object:
     """Change the model, if it is as ``If-Match`` says. ``of_model``: it is read at ``model/``."""
     condition = call.condition
     parts = segments(call.path.get("path", ""))
@@ -77,7 +77,7 @@ async def append(call: Call) -> Json:
     if not parts and any(is_flat(one) for one in given):
         defined = await call.service.service_types(call.principal.project_id)
 
-    def add(objects: dict[str, Any]) -> Any:
+    def add(objects: dict[str, object]) -> Any:
         if not body or not isinstance(body, (dict, list)):
             raise BadRequest("The body must be an application object, or a list of them")
         added = cast("list[Any]", body if isinstance(body, list) else [body])
@@ -101,8 +101,8 @@ async def replace(call: Call) -> Json:
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
 
-    def set_value(objects: dict[str, Any]) -> Any:
-        value: Any = body
+    def set_value(objects: dict[str, object]) -> object:
+        value: object = body
         check_services(value)
         if not parts:
             value = value or []
@@ -121,7 +121,7 @@ async def remove(call: Call) -> Json:
     """Remove all applications, or what is at a path."""
     parts = segments(call.path.get("path", ""))
 
-    def drop(objects: dict[str, Any]) -> None:
+    def drop(objects: dict[str, object]) -> None:
         if parts:
             delete_path(objects.get("services", []), parts)
         else:

@@ -57,7 +57,7 @@ class Networks(msgspec.Struct):
 _NETWORK = "/defaultNetworks/environment"
 
 #: Known parts of the model and the form of their values; other paths take any value.
-FORMS: dict[str, Any] = {
+FORMS: dict[str, object] = {
     "/name": str,
     "/region": str | None,
     "/regions": dict[str, Any],
@@ -86,7 +86,7 @@ NEEDED = ("/?", f"{_NETWORK}/?")
 _TILDE = re.compile(r"~(?![01])")
 
 
-def patch_model(root: dict[str, Any], body: object) -> None:
+def patch_model(root: dict[str, object], body: object) -> None:
     """Apply a patch to a copy of the root object. Errors: 400, 403, 404 in the order of §5.4."""
     if not body:
         raise BadRequest("JSON-PATCH must have at least one operation")
@@ -133,7 +133,7 @@ def _check_path(path: str) -> None:
         raise BadRequest(f"In operation path {path!r}, '~' must be followed by 0 or 1")
 
 
-def _check_value(path: str, value: Any) -> None:
+def _check_value(path: str, value: object) -> None:
     form = FORMS.get(path)
     if form is None:
         return
@@ -145,8 +145,8 @@ def _check_value(path: str, value: Any) -> None:
         ) from error
 
 
-def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None:
-    place: Any = root
+def _change(root: dict[str, object], parts: list[str], op: str, value: object) -> None:
+    place: object = root
     for part in parts[:-1]:
         place = _down(place, part)
     last = parts[-1]
@@ -175,7 +175,7 @@ def _change(root: dict[str, Any], parts: list[str], op: str, value: Any) -> None
         items[list_index(items, last)] = value
 
 
-def _down(place: Any, part: str) -> Any:
+def _down(place: object, part: str) -> object:
     if isinstance(place, dict) and part in place:
         return cast("dict[str, Any]", place)[part]
     if isinstance(place, list):

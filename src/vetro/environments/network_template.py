@@ -12,7 +12,7 @@ class NetworkTemplateError(ValueError):
     """The file cannot be read, or holds no networks."""
 
 
-def read_network_template(file: Path) -> dict[str, Any]:
+def read_network_template(file: Path) -> dict[str, object]:
     """What the file holds, with ``environment`` and ``flat``. Errors: ``NetworkTemplateError``."""
     try:
         value: Any = read_yaml(file.read_bytes(), file.name)

@@ -27,7 +27,7 @@ def changes(base: Json, objects: Json) -> list[dict[str, Any]]:
     """
     before, after = _root(base), _root(objects)
     old, new = _by_id(before.get("services")), _by_id(after.get("services"))
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for id_, service in new.items():
         if id_ not in old:
             found.append({"change": "added", **_subject(service)})
@@ -78,7 +78,7 @@ def _without_services(root: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in root.items() if key != "services"}
 
 
-def _subject(service: Json) -> dict[str, Any]:
+def _subject(service: Json) -> dict[str, object]:
     block = header(service) or {}
     name = block.get("name") or _root(service).get("name")
     return {

@@ -69,7 +69,7 @@ class RequestStatistics:
     async def store(self) -> None:
         """Write this process's row, and remove those of processes that ended."""
         now, counts = self.database.clock.now(), self.counts
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "request_count": counts.requests,
             "error_count": counts.errors,
             "average_response_time": counts.seconds / counts.requests if counts.requests else 0.0,

@@ -107,11 +107,11 @@ class CallStore:
         principal: Principal,
         class_name: str,
         method: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         *,
         package_name: str | None,
         class_version: str,
-    ) -> Any:
+    ) -> object:
         """The result of a static action. Errors: 400, 404, 503, 504 (§5.6)."""
         call = self._call(
             principal, "action", class_name, [method], package_name, class_version, arguments
@@ -138,7 +138,7 @@ class CallStore:
         project_id: str,
         model: Mapping[str, Any],
         plans: Sequence[Mapping[str, Any]],
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """What moves would change in the objects of a model, and whether the model could be loaded.
 
         ``model`` is in the engine's spelling, with the packages of ``project_id``. A plan is an
@@ -158,7 +158,7 @@ class CallStore:
         methods: list[str] | None,
         package_name: str | None,
         class_version: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
     ) -> EngineCall:
         return EngineCall(
             id=new_id(),

@@ -24,7 +24,7 @@ async def newest_reports(tx: Transaction, environment_id: str) -> dict[str, Row[
 
 async def instance_statistics(
     tx: Transaction, environment_id: str, instance_id: str, now: datetime
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """How long the instances of an environment (or the one that is named) have existed."""
     query = select(instances).where(instances.c.environment_id == environment_id)
     if instance_id:

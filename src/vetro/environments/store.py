@@ -241,7 +241,7 @@ class EnvironmentStore:
             "updated": api_time(row.updated),
         }
 
-    async def create_workflow(self, principal: Principal, body: object) -> dict[str, Any]:
+    async def create_workflow(self, principal: Principal, body: object) -> dict[str, object]:
         """Create an environment for flat services (§7). Errors: 400, 403, 409."""
         if not isinstance(body, dict) or "name" not in body:
             raise BadRequest("Environment name is required")
@@ -327,7 +327,7 @@ class EnvironmentStore:
         tx.notify(project_channel(principal.project_id), prepared.id)
         return row
 
-    async def refuse_large(self, objects: Any) -> None:
+    async def refuse_large(self, objects: object) -> None:
         """Refuse objects beyond ``model_limit``. Errors: 413."""
         size = len(await encoded(objects))
         if size > self.settings.model_limit:
@@ -363,7 +363,7 @@ class EnvironmentStore:
         async with self.database.read() as tx:
             return await page(tx, query, order, listing, partial(self._listed, tx))
 
-    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
         found = await tx.execute(
             select(sessions.c.environment_id, sessions.c.state)
             .where(sessions.c.environment_id.in_([row.id for row in rows]))
@@ -415,7 +415,7 @@ class EnvironmentStore:
         body: object,
         condition: Condition = UNCONDITIONAL,
         session_id: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Give an environment another name. Errors: 400, 403, 404, 409, 412.
 
         ``session_id``: whose model the condition is about.
@@ -443,7 +443,7 @@ class EnvironmentStore:
 
     async def _changed(
         self, tx: Transaction, principal: Principal, row: Row[Any], wanted: dict[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The environment after columns of it are changed. Errors: 400, 409."""
         if "name" in wanted and checked_name(wanted["name"]) != row.name:
             await self._refuse_name(tx, wanted["name"], row.tenant_id)

@@ -100,7 +100,7 @@ class TaskEndings:
         )
         return ending
 
-    async def close(self, tx: Transaction, task_id: str, result: dict[str, Any]) -> None:
+    async def close(self, tx: Transaction, task_id: str, result: dict[str, object]) -> None:
         """Store the result and the end of a task."""
         now = self.database.clock.now()
         await tx.execute(
@@ -127,7 +127,7 @@ class TaskEndings:
         self,
         tx: Transaction,
         environment_id: str,
-        model: dict[str, Any],
+        model: dict[str, object],
         now: datetime,
         *,
         deleting: bool,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import delete, func, insert, select, update
 
 from vetro.environments.history import TaskHistory
@@ -48,7 +46,7 @@ class TaskReports:
             tx.notify(task_channel(task_id))
 
     async def keep_trace(
-        self, task_id: str, round_number: int, events: list[dict[str, Any]]
+        self, task_id: str, round_number: int, events: list[dict[str, object]]
     ) -> None:
         """Store what rules did in a round; what a run of it that was cut off had stored is replaced."""
         mine = (traces.c.task_id == task_id, traces.c.round == round_number)

@@ -115,7 +115,7 @@ class TaskStore:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
-            action: dict[str, Any] = {
+            action: dict[str, object] = {
                 "object_id": environment_id,
                 "method": "deploy",
                 "args": {},
@@ -346,7 +346,7 @@ class TaskStore:
             if await self.queue.withdraw(tx, [task_id]):
                 await self.reports.store(tx, task_id, environment_id, "error", text)
                 session = await self.store.session(tx, environment_id, row.session_id)
-                model: dict[str, Any] = dict(session.model)
+                model: dict[str, object] = dict(session.model)
                 if model.get("ObjectsCopy") is None:
                     # As after any failure: a later deletion asks the engine to check for resources.
                     objects = model.get("Objects")

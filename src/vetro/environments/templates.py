@@ -46,7 +46,7 @@ def _body(body: object, what: str = "An environment template") -> dict[str, Any]
     return cast("dict[str, Any]", body)
 
 
-def _flag(given: dict[str, Any]) -> bool:
+def _flag(given: dict[str, object]) -> bool:
     value = given.get("is_public", False)
     if not isinstance(value, bool):
         raise BadRequest("is_public must be true or false")
@@ -60,7 +60,7 @@ def _text(given: dict[str, Any]) -> str:
     return value
 
 
-def checked_components(value: object) -> list[Any]:
+def checked_components(value: object) -> list[object]:
     """The components of a template, with ids. Errors: 400."""
     found = cast("list[Any]", [] if value is None else value)
     check_services(found)
@@ -153,7 +153,7 @@ class TemplateStore:
             query = query.where(templates.c.name == listing.name)
         order = Order((templates.c.created, templates.c.id))
 
-        async def views(rows: Sequence[Row[Any]]) -> list[dict[str, Any]]:
+        async def views(rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
             return [self.view(row) for row in rows]
 
         async with self.database.read() as tx:
@@ -264,17 +264,17 @@ class TemplateStore:
         self,
         principal: Principal,
         id_: str,
-        change: Callable[[list[Any]], Any],
+        change: Callable[[list[object]], object],
         condition: Condition,
         parts: list[str],
-    ) -> tuple[dict[str, Any], Any]:
+    ) -> tuple[dict[str, object], object]:
         """Change the components; all or nothing. The template's object and ``change``'s result.
 
         ``parts``: the path that the condition is about.
         """
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, own=True, lock=True)
-            services: list[Any] = row.services
+            services: list[object] = row.services
             if condition:
                 condition.check(get_path(services, parts))
             result = change(services)
@@ -309,9 +309,9 @@ class TemplateStore:
     ) -> Any:
         """Replace what is at a path; its new value. Errors: 400, 403, 404, 412, 413."""
 
-        def put(services: list[Any]) -> Any:
+        def put(services: list[object]) -> object:
             before = header(get_path(services, parts))
-            value: Any = body
+            value: object = body
             block = header(value)
             if before is not None and block is not None:
                 # It stays the same component: others may refer to it.

@@ -151,9 +151,9 @@ def _exact(text: str | None) -> str | None:
         return None
 
 
-def application_rows(objects: Json, shelf: Shelf) -> list[dict[str, Any]]:
+def application_rows(objects: Json, shelf: Shelf) -> list[dict[str, object]]:
     """The applications of a root object: their versions, and the newer ones available."""
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for service in services_of(objects):
         block = header(service) or {}
         found = shelf.class_of(block)

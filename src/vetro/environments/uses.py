@@ -117,8 +117,8 @@ def _refers(one: _Reference, package: StoredPackage, pinned: set[str] | None) ->
         return False
 
 
-def _references(objects: Any) -> Iterator[_Reference]:
-    waiting: list[Any] = [objects]
+def _references(objects: object) -> Iterator[_Reference]:
+    waiting: list[object] = [objects]
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
@@ -131,15 +131,15 @@ def _references(objects: Any) -> Iterator[_Reference]:
                 yield from _reference(cast("dict[str, Any]", header))
 
 
-def _reference(header: dict[str, Any]) -> Iterator[_Reference]:
+def _reference(header: dict[str, object]) -> Iterator[_Reference]:
     """``type`` is ``name``, or ``name/version@package`` (catalog-api.md §5.3)."""
     given = header.get("type")
     if not isinstance(given, str):
         return
     named, _, package = given.partition("@")
     class_name, _, version = named.partition("/")
-    stated: Any = version or header.get("classVersion") or None
-    whose: Any = package or header.get("package") or None
+    stated: object = version or header.get("classVersion") or None
+    whose: object = package or header.get("package") or None
     yield _Reference(
         class_name,
         whose if isinstance(whose, str) else None,
@@ -167,7 +167,7 @@ class EnvironmentUses:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._known: OrderedDict[_Written, Needs] = OrderedDict()
-        self._shared: WeakValueDictionary[Any, Needs] = WeakValueDictionary()
+        self._shared: WeakValueDictionary[object, Needs] = WeakValueDictionary()
         self._views: OrderedDict[frozenset[str] | None, _View] = OrderedDict()
 
     async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:

@@ -70,7 +70,7 @@ def zoned(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **times}
 
 
-def environment_view(row: dict[str, Any]) -> dict[str, Any]:
+def environment_view(row: dict[str, Any]) -> dict[str, object]:
     """An environment with the states of this dialect."""
     status = row["status"]
     return {**zoned(row), "status": STATUSES.get(status, states.READY), "status_detail": status}

@@ -33,7 +33,7 @@ def _text(given: dict[str, Any], name: str, *, most: int = 255) -> str | None:
     return value
 
 
-def _values(given: dict[str, Any]) -> dict[str, Any]:
+def _values(given: dict[str, object]) -> dict[str, Any]:
     values = given.get("values")
     if not isinstance(values, dict):
         raise BadRequest("values must be an object: names of fields and what was entered")

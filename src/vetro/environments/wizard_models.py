@@ -18,7 +18,7 @@ def carried_over(old: Json, new: Json) -> Json:
     return _renamed(_merged(old, new, renamed), renamed)
 
 
-def _class_of(block: dict[str, Any]) -> str:
+def _class_of(block: dict[str, object]) -> str:
     return str(block.get("type")).partition("/")[0]
 
 

@@ -69,7 +69,7 @@ class WizardOffers:
         As JSON: ``kinds``, ``packages``, ``warnings``.
         """
         asked = sorted(form.kinds())
-        found: Mapping[str, Sequence[Mapping[str, Any]] | None] = {}
+        found: Mapping[str, Sequence[Mapping[str, object]] | None] = {}
         warnings: Sequence[str] = ()
         if asked:
             region = await self._region(principal, environment_id)

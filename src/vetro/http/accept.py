@@ -16,7 +16,7 @@ from vetro.http.faults import NotAcceptable
 from vetro.http.media_types import JSON, quality
 
 OPTION = "vetro_any_accept"
-ANY_ACCEPT: dict[str, Any] = {OPTION: True}
+ANY_ACCEPT: dict[str, object] = {OPTION: True}
 
 
 async def check_accept(request: Request[Any, Any, Any]) -> None:

@@ -105,12 +105,12 @@ async def read_json(
     return value
 
 
-def refuse_nul(value: Any, where: str = "") -> None:
+def refuse_nul(value: object, where: str = "") -> None:
     """Refuse a NUL character in any text of a JSON value: databases do not store it. Errors: 400.
 
     The message names its place.
     """
-    waiting: list[tuple[Any, str]] = [(value, where)]
+    waiting: list[tuple[object, str]] = [(value, where)]
     while waiting:
         one, place = waiting.pop()
         if isinstance(one, str):
@@ -247,7 +247,7 @@ async def receive_multipart(
     malformed form or too many parts, 413 (``PartTooLarge`` for one part), 415 for another content
     type,
     """
-    parsed: Any = cast("Any", multipart).parse_options_header(
+    parsed: object = cast("Any", multipart).parse_options_header(
         request.headers.get("content-type", "")
     )
     kind, options = cast("tuple[str, dict[str, str]]", parsed)

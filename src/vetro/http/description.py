@@ -44,7 +44,7 @@ def schema(form: JsonSchema) -> Schema:
 
 def an_object(properties: Mapping[str, JsonSchema], required: Sequence[str] = ()) -> JsonSchema:
     """The schema of an object with some known members; others are allowed."""
-    form: dict[str, Any] = {"type": "object", "properties": properties}
+    form: dict[str, object] = {"type": "object", "properties": properties}
     if required:
         form["required"] = list(required)
     return form

@@ -16,7 +16,7 @@ from vetro.http.description import JsonSchema
 
 JSON = "application/json"
 OCTETS = "application/octet-stream"
-BYTES: dict[str, Any] = {"type": "string", "format": "binary"}
+BYTES: dict[str, object] = {"type": "string", "format": "binary"}
 Document = dict[str, Any]
 
 
@@ -30,7 +30,7 @@ class Named(dict[str, Any]):
 
 def shape(name: str, properties: Mapping[str, Any], optional: Sequence[str] = ()) -> Named:
     """A named object whose properties are required, except the ``optional`` ones."""
-    form: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    form: dict[str, object] = {"type": "object", "properties": dict(properties)}
     required = [one for one in properties if one not in optional]
     if required:
         form["required"] = required
@@ -42,11 +42,11 @@ def listed(items: JsonSchema) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def maybe(form: JsonSchema) -> dict[str, Any]:
+def maybe(form: JsonSchema) -> dict[str, object]:
     """This schema, or null."""
     if isinstance(form, Named) or "type" not in form:
         return {"anyOf": [form, {"type": "null"}]}
-    kinds: Any = form["type"]
+    kinds: object = form["type"]
     return {**form, "type": [*(kinds if isinstance(kinds, list) else [kinds]), "null"]}
 
 
@@ -71,7 +71,7 @@ class Reply:
 class Security:
     """How a face's callers authenticate: schemes by name, and the calls that need none."""
 
-    schemes: Mapping[str, Mapping[str, Any]]
+    schemes: Mapping[str, Mapping[str, object]]
     public: Callable[[str, str], bool] = lambda method, path: False
 
 
@@ -115,7 +115,7 @@ def finish(
     ``html``, ``text``: errors may also be a page, or plain text. ``conditional``: answers have entity tags.
     ``turns``: a project that floods is refused.
     """
-    shapes: dict[str, Any] = {}
+    shapes: dict[str, object] = {}
     paths: Document = {}
     for path, item in document["paths"].items():
         paths[path] = {}
@@ -157,7 +157,7 @@ def _kinds(html: bool, text: bool) -> tuple[str, ...]:
     return (JSON, *(["text/html"] if html else []), *(["text/plain"] if text else []))
 
 
-def _good(reply: Reply, shapes: dict[str, Any]) -> Document:
+def _good(reply: Reply, shapes: dict[str, object]) -> Document:
     answers: Document = {}
     for status, schema in ((reply.status, reply.schema), *reply.others.items()):
         answers[str(status)] = {"description": HTTPStatus(status).phrase}
@@ -185,7 +185,7 @@ def _errors(operation: Document, path: str, public: bool) -> set[int]:
     return codes
 
 
-def _placed(form: Any, shapes: dict[str, Any]) -> Any:
+def _placed(form: object, shapes: dict[str, object]) -> object:
     """A schema with references in place of named schemas, which are added to ``shapes``."""
     if isinstance(form, Named):
         if form.name not in shapes:

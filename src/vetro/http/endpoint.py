@@ -115,7 +115,7 @@ def serving(
     return around
 
 
-def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Response[Any]:
+def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Response[Any]:
     """The response for an endpoint's result: an `Answer`, a response, or any JSON value."""
     status, headers = endpoint.status, {}
     if isinstance(result, Answer):
@@ -139,7 +139,9 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: Any) -> Respon
     return Response(content, status_code=status, headers=headers, media_type=media_type)
 
 
-def as_asked(request: AnyRequest, extras: Extras | None, shown: dict[str, Any]) -> dict[str, Any]:
+def as_asked(
+    request: AnyRequest, extras: Extras | None, shown: dict[str, object]
+) -> dict[str, object]:
     """A value without what its caller did not ask for; it is changed in place."""
     if extras is not None and request.headers.get(FIELDS_HEADER, "").strip().lower() != "all":
         extras.drop_from(shown)
@@ -172,7 +174,7 @@ def _route(
     )(handle)
 
 
-def _operation_id(endpoint: Endpoint[Any]) -> Callable[[Any, Any, Any], str]:
+def _operation_id(endpoint: Endpoint[Any]) -> Callable[[object, object, object], str]:
     first = endpoint.verbs.split()[0]
 
     def name(_handler: Any, method: Any, _path: Any) -> str:

@@ -236,7 +236,7 @@ class Envelope:
         path: str,
         headers: Headers,
         context: RequestContext,
-        scope: dict[str, Any],
+        scope: dict[str, object],
     ) -> None:
         if self.authenticator is None:
             return

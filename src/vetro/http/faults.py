@@ -209,7 +209,7 @@ class FaultStyle:
         return msgspec.json.encode(self.body(fault, request_id)), "application/json"
 
 
-def _catalog_body(fault: Fault, request_id: str) -> Any:
+def _catalog_body(fault: Fault, request_id: str) -> object:
     return {
         "error": {
             "code": fault.status,
@@ -222,12 +222,12 @@ def _catalog_body(fault: Fault, request_id: str) -> Any:
     }
 
 
-def _compute_body(fault: Fault, _request_id: str) -> Any:
+def _compute_body(fault: Fault, _request_id: str) -> object:
     code = COMPUTE_CODES.get(fault.type, fault.type)
     return {"code": code, "message": fault.message, **fault.extra}
 
 
-def _repository_body(fault: Fault, _request_id: str) -> Any:
+def _repository_body(fault: Fault, _request_id: str) -> object:
     return {"error": {"code": fault.status, "message": fault.message}}
 
 

@@ -86,11 +86,11 @@ class _Parser:
         return _check(self.words[self.at - 1])
 
 
-def _always(*_given: Any) -> bool:
+def _always(*_given: object) -> bool:
     return True
 
 
-def _never(*_given: Any) -> bool:
+def _never(*_given: object) -> bool:
     return False
 
 

@@ -52,7 +52,7 @@ class Unread:
                 return message
         return {"type": "http.disconnect"}
 
-    async def _next(self) -> dict[str, Any]:
+    async def _next(self) -> dict[str, object]:
         self._invited = True
         message = cast("dict[str, Any]", await self._receive())
         if message["type"] == "http.request":

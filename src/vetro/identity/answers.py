@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vetro.http import TOKEN, Named, Reply, Security, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -13,7 +11,7 @@ _LIST_LINKS = shape(
     "ListLinks", {"self": _TEXT, "next": maybe(_TEXT), "previous": maybe(_TEXT)}, ["previous"]
 )
 _NAMED = shape("NameAndId", {"id": _TEXT, "name": _TEXT})
-_COMMON: dict[str, Any] = {
+_COMMON: dict[str, object] = {
     "id": _TEXT,
     "name": _TEXT,
     "links": _LINKS,
@@ -129,11 +127,11 @@ VERSION = shape(
 _U = "/v3/users/{user_id}"
 
 
-def _in(key: str, shown: Any) -> dict[str, Any]:
+def _in(key: str, shown: object) -> dict[str, object]:
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
 
-def _page(key: str, shown: Named) -> dict[str, Any]:
+def _page(key: str, shown: Named) -> dict[str, object]:
     return {
         "type": "object",
         "properties": {key: listed(shown), "links": _LIST_LINKS},

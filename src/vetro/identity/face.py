@@ -42,7 +42,7 @@ _LOGIN = an_object(
 )
 
 
-def _fault_body(fault: Fault, _request_id: str) -> Any:
+def _fault_body(fault: Fault, _request_id: str) -> object:
     return {
         "error": {
             "code": fault.status,
@@ -56,7 +56,7 @@ def _fault_body(fault: Fault, _request_id: str) -> Any:
 IDENTITY_FAULTS = FaultStyle(_fault_body)
 
 
-def _version(call: Call) -> dict[str, Any]:
+def _version(call: Call) -> dict[str, object]:
     """The version document; its link has the address at which the client reached the service."""
     return {
         "id": "v3.14",

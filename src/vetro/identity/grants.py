@@ -12,7 +12,7 @@ from vetro.identity.calls import Call, Endpoint
 from vetro.identity.tables import GRANTS
 
 
-async def assignments(call: Call) -> dict[str, Any]:
+async def assignments(call: Call) -> dict[str, object]:
     """Role assignments, filtered; with `include_names` also the names."""
     await call.admin()
     given = call.request.query_params
@@ -20,7 +20,7 @@ async def assignments(call: Call) -> dict[str, Any]:
         "0",
         "false",
     )
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     async with call.database.read() as tx:
         names = await store.names_of_all(tx) if with_names else {}
         for scope in GRANTS:

@@ -182,7 +182,7 @@ class Login:
         row = await store.find_by_name(tx, "domain", name)
         return str(row.id) if row else ""
 
-    async def _token(self, part: dict[str, Any], _address: str) -> Identified:
+    async def _token(self, part: dict[str, object], _address: str) -> Identified:
         data = await self.tokens.get(text(part.get("id"), "/auth/identity/token/id"))
         if data is None or data.application_credential_id:
             raise Unauthorized("The request you have made requires authentication.")
@@ -299,7 +299,7 @@ class Login:
     def body(self, data: TokenData, *, catalog: bool = True) -> dict[str, Any]:
         """The token body of Keystone v3."""
         domain = {"id": data.user_domain_id, "name": data.user_domain_name}
-        value: dict[str, Any] = {
+        value: dict[str, object] = {
             "methods": data.methods,
             "user": {
                 "id": data.user_id,

@@ -202,19 +202,19 @@ async def listing(plural: str, call: Call) -> dict[str, Any]:
     return {plural: [view(call, kind, row) for row in rows], "links": call.links}
 
 
-async def _scopes_of(plural: str, call: Call, user_id: str) -> dict[str, Any]:
+async def _scopes_of(plural: str, call: Call, user_id: str) -> dict[str, object]:
     kind = PLURALS[plural]
     async with call.database.read() as tx:
         rows = await store.scopes_of(tx, user_id, kind)
     return {plural: [view(call, kind, row) for row in rows], "links": call.links}
 
 
-async def own_scopes(plural: str, call: Call) -> dict[str, Any]:
+async def own_scopes(plural: str, call: Call) -> dict[str, object]:
     """Those in which the caller has a role."""
     return await _scopes_of(plural, call, (await call.caller()).user_id)
 
 
-async def projects_of_user(call: Call) -> dict[str, Any]:
+async def projects_of_user(call: Call) -> dict[str, object]:
     """The projects in which a user has a role; for the user and for administrators."""
     if (await call.caller()).user_id != call.path["user_id"]:
         await call.admin()

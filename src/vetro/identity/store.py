@@ -186,10 +186,12 @@ async def grants_of(
     return [(user, place, role) for user, place, role in rows]
 
 
-async def names_of_all(tx: Transaction) -> dict[str, dict[str, Any]]:
+async def names_of_all(tx: Transaction) -> dict[str, dict[str, object]]:
     """The names of users, projects, domains and roles by id, with the domain of users and projects."""
     domain_names = {row.id: row.name for row in await tx.execute(select(domains))}
-    names: dict[str, dict[str, Any]] = {id_: {"name": name} for id_, name in domain_names.items()}
+    names: dict[str, dict[str, object]] = {
+        id_: {"name": name} for id_, name in domain_names.items()
+    }
     for table in (users, projects):
         for row in await tx.execute(select(table)):
             domain = {"id": row.domain_id, "name": domain_names.get(row.domain_id, "")}

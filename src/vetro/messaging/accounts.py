@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import Any
 from urllib.parse import quote
 
 from vetro.messaging.broker import BrokerSettings
@@ -38,7 +37,7 @@ class GuestAccounts:
         """Remove the guest's user, which closes its connections. Idempotent."""
         await self._call("DELETE", f"/api/users/{quote(queue, safe='')}", None)
 
-    async def _call(self, method: str, path: str, document: Any) -> None:
+    async def _call(self, method: str, path: str, document: object) -> None:
         from vetro.http.client import HttpClient, TransportError  # guests on HTTP do not need it
 
         settings = self.settings

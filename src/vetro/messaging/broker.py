@@ -83,7 +83,7 @@ class BrokerSettings:
 
     def queue_arguments(self) -> dict[str, Any]:
         """The arguments with which queues are declared."""
-        arguments: dict[str, Any] = {}
+        arguments: dict[str, object] = {}
         if self.queue_expires:
             arguments["x-expires"] = int(self.queue_expires * 1000)
         if self.quorum_queues:

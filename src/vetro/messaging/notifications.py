@@ -13,7 +13,6 @@ import uuid
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 import structlog
 
@@ -38,7 +37,7 @@ class Notifications:
         self._waiting: deque[bytes] = deque()
         self._some = asyncio.Event()
 
-    def notify(self, event_type: str, payload: Mapping[str, Any]) -> None:
+    def notify(self, event_type: str, payload: Mapping[str, object]) -> None:
         """Take a notification; it is sent by `run`."""
         message = {
             "message_id": str(uuid.uuid4()),

@@ -72,7 +72,7 @@ class Results:
         await self._refuse(queue, source, "too large", body, failure)
 
     async def _refuse(
-        self, queue: str, source: str | None, reason: str, body: bytes, failure: dict[str, Any]
+        self, queue: str, source: str | None, reason: str, body: bytes, failure: dict[str, object]
     ) -> None:
         await self._bury(queue, source, reason, body)
         if source:
@@ -144,7 +144,7 @@ def _read(body: bytes) -> _Envelope:
 
 def _failure(
     source: str | None, message: str, code: int = 1, additional: object = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """An error result as an agent would have sent it."""
     return {
         "FormatVersion": "2.0.0",
@@ -158,7 +158,7 @@ def _failure(
 
 def _too_large(
     body: bytes, message_id: str | None, limit: int
-) -> tuple[str | None, dict[str, Any]]:
+) -> tuple[str | None, dict[str, object]]:
     """The id of the plan of a large result, and the error result in its place.
 
     It keeps the error code, the message, the exit code and the ends of the outputs.
@@ -173,7 +173,7 @@ def _too_large(
     source = envelope.SourceID or message_id
     code = envelope.ErrorCode if isinstance(envelope.ErrorCode, int) else 1
     try:
-        content: Any = read_json(bytes(envelope.Body))
+        content: object = read_json(bytes(envelope.Body))
     except DocumentError:
         return source, _failure(source, text, code or 1)
     if not isinstance(content, dict):
@@ -181,11 +181,11 @@ def _too_large(
     values = cast("dict[str, Any]", content)
     if code and values.get("Message"):
         text = f"{_end(str(values['Message']))} ({text})"
-    outcome: Any = values.get("AdditionalInfo") if code else values
+    outcome: object = values.get("AdditionalInfo") if code else values
     return source, _failure(source, text, code or 1, _ends(outcome))
 
 
-def _ends(outcome: Any) -> dict[str, Any] | None:
+def _ends(outcome: object) -> dict[str, object] | None:
     """Exit code and ends of the outputs of a script's outcome; None for anything else."""
     if not isinstance(outcome, dict) or "exitCode" not in outcome:
         return None

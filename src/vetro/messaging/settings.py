@@ -53,7 +53,7 @@ class RabbitmqSection:
     guests share `login`.
     """
 
-    def reached(self, said: Mapping[str, Any] | None = None) -> BrokerSettings:
+    def reached(self, said: Mapping[str, object] | None = None) -> BrokerSettings:
         """How the broker is reached; ``said``: what a region has of its own."""
         own: dict[str, Any] = asdict(self)
         given = {key: one for key, one in (said or {}).items() if one is not None}

@@ -343,7 +343,7 @@ class NodeAgent:
 
         return HypervisorByBrand(store, hypervisors), images
 
-    def _vm_facts(self) -> dict[str, Any]:
+    def _vm_facts(self) -> dict[str, object]:
         return {
             "server_uuid": self.server_uuid,
             "datacenter_name": self.settings.datacenter_name,

@@ -178,7 +178,7 @@ def check_disks(disks: Sequence[Mapping[str, object]]) -> list[Disk]:
 
 def _changed_list(
     vm: Mapping[str, object], changes: Mapping[str, object], field: str, key: str
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """``vm[field]`` after its ``add_``, ``update_``, ``remove_``; ``key`` identifies elements."""
     present = cast("list[dict[str, Any]]", vm.get(field) or [])
     entries = {str(entry.get(key)): dict(entry) for entry in present}
@@ -292,7 +292,7 @@ def _check_resolvers(value: object, field: str = "resolvers") -> list[str]:
     return resolvers
 
 
-def updated(vm: Vm, changes: Mapping[str, Any]) -> Vm:
+def updated(vm: Vm, changes: Mapping[str, object]) -> Vm:
     """``vm`` after ``changes`` (§7.2).
 
     Everything is checked before anything changes. Errors: ``DriverError`` ``InvalidPayload``.

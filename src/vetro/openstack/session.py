@@ -172,7 +172,7 @@ class Session:
         """
         types = (service,) if isinstance(service, str) else service
         base = self.url if types == ("identity",) else await self.endpoint(*types)
-        options: dict[str, Any] = {"json": json, "params": params}
+        options: dict[str, object] = {"json": json, "params": params}
         response = await self._signed(types[0], method, base + path, options, headers)
         target = response.headers.get("location", "")
         # The token goes nowhere else. Heat leads from a stack's name to its id.

@@ -60,7 +60,7 @@ class _FormCheck:
         self.findings = findings
         self.pages: dict[str, Any] = {}
 
-    def check(self, root: Any) -> bool:
+    def check(self, root: object) -> bool:
         """Check everything; returns whether the form is of version 2."""
         add = self.findings.add
         version = get(root, "Version")
@@ -92,7 +92,7 @@ class _FormCheck:
 
     # -- pages and fields ----------------------------------------------------------------------
 
-    def _forms(self, node: Any) -> None:
+    def _forms(self, node: object) -> None:
         add = self.findings.add
         if node is None or is_null(node):
             return
@@ -116,20 +116,20 @@ class _FormCheck:
             unknown_keys(body, _PAGE_KEYS, f"page {name}", self.findings)
             self._fields(name, get(body, "fields"))
 
-    def _fields(self, page: str, node: Any) -> None:
+    def _fields(self, page: str, node: object) -> None:
         if node is None or is_null(node):
             return
         if not is_list(node):
             self.findings.add("E004", f"the fields of {page} are a list", node)
             return
-        seen: dict[str, Any] = {}
+        seen: dict[str, object] = {}
         for item in items(node):
             if not is_map(item):
                 self.findings.add("E004", f"a field of {page} is a map", item)
                 continue
             self._field(page, item, seen)
 
-    def _field(self, page: str, node: Any, seen: dict[str, Any]) -> None:
+    def _field(self, page: str, node: object, seen: dict[str, Any]) -> None:
         add = self.findings.add
         values = {_snake(name): (key, value) for name, key, value in entries(node)}
         for name in ("name", "type"):
@@ -158,7 +158,7 @@ class _FormCheck:
             elif name == "type":
                 self._type(what, value)
 
-    def _type(self, what: str, node: Any) -> None:
+    def _type(self, what: str, node: object) -> None:
         for item in items(node) if is_list(node) else [node]:
             text = text_of(item)
             if text is None or not is_text(item):
@@ -173,7 +173,7 @@ class _FormCheck:
 
     # -- the application and its names ---------------------------------------------------------
 
-    def _application(self, node: Any, root: Any) -> None:
+    def _application(self, node: object, root: object) -> None:
         if node is None:
             self.findings.add("E020", "Application section is required", root)
             return
@@ -184,7 +184,7 @@ class _FormCheck:
             if name != "?" and not name.isidentifier() and expression_of(key) is None:
                 self.findings.add("E083", f"{name!r} is no property of an application", key)
 
-    def _names(self, root: Any) -> None:
+    def _names(self, root: object) -> None:
         templates = self._table(root, "Templates")
         parameters = self._table(root, "Parameters")
         known = {*templates, *parameters, *_KNOWN_VARIABLES}
@@ -218,7 +218,7 @@ class _FormCheck:
         for section in ("Application", "Templates"):
             self._pages_named(get(root, section))
 
-    def _table(self, root: Any, name: str) -> dict[str, Any]:
+    def _table(self, root: object, name: str) -> dict[str, object]:
         node = get(root, name)
         if node is None or is_null(node):
             return {}
@@ -227,7 +227,7 @@ class _FormCheck:
             return {}
         return {text: key for text, key, _ in entries(node)}
 
-    def _pages_named(self, section: Any) -> None:
+    def _pages_named(self, section: object) -> None:
         if section is None or not self.pages:
             return
         for item in walk(section):
@@ -237,7 +237,7 @@ class _FormCheck:
                     hint = suggestion(page, self.pages)
                     self.findings.add("E086", f"there is no page {page}{hint}", item)
 
-    def _scalar(self, node: Any) -> None:
+    def _scalar(self, node: object) -> None:
         if not is_scalar(node):
             return
         tree = expression_of(node)

@@ -63,7 +63,7 @@ def check_template(members: Members) -> Findings:
     return findings
 
 
-def _environment(members: Members, file: str, template: Any) -> list[Any]:
+def _environment(members: Members, file: str, template: object) -> list[Any]:
     findings = Findings(file)
     try:
         content = members.read(file)
@@ -89,11 +89,11 @@ def _environment(members: Members, file: str, template: Any) -> list[Any]:
     return findings.found
 
 
-def _names(section: Any) -> list[str]:
+def _names(section: object) -> list[str]:
     return [name for name, _, _ in entries(section)] if is_map(section) else []
 
 
-def _outside_loops(section: Any) -> Iterator[Any]:
+def _outside_loops(section: object) -> Iterator[object]:
     """Every node, but for what `repeat` makes copies of: names in it are made of the loop's values."""
     loops = {
         id(node)
@@ -121,7 +121,7 @@ class _Check:
         elif not is_null(outputs):
             findings.add("E004", "outputs is a map", outputs)
 
-    def _resource(self, name: str, key: Any, body: Any) -> None:
+    def _resource(self, name: str, key: object, body: object) -> None:
         if not is_map(body):
             self.findings.add("E004", f"the resource {name} is a map", body)
             return
@@ -138,7 +138,7 @@ class _Check:
                 self._known(node, "resource", self.resources)
         self._references(get(body, "properties"))
 
-    def _references(self, section: Any) -> None:
+    def _references(self, section: object) -> None:
         if section is None:
             return
         for node in _outside_loops(section):
@@ -156,13 +156,13 @@ class _Check:
             elif function == "get_param" and not (text_of(value) or "").startswith(_PSEUDO):
                 self._known(value, "parameter", self.parameters)
 
-    def _known(self, node: Any, what: str, names: list[str]) -> None:
+    def _known(self, node: object, what: str, names: list[str]) -> None:
         name = text_of(node) or ""
         if name not in names:
             hint = suggestion(name, names)
             self.findings.add("E093", f"there is no {what} {name}{hint}", node)
 
-    def _file(self, name: str, node: Any) -> None:
+    def _file(self, name: str, node: object) -> None:
         if "://" in name and not name.startswith("file:"):
             return
         if name.removeprefix("file:///").removeprefix("./") not in self.files:

@@ -53,7 +53,7 @@ class Findings:
         self,
         code: str,
         message: str,
-        node: Any = None,
+        node: object = None,
         *,
         level: Literal["error", "warning"] | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class Findings:
             )
         )
 
-    def refuse(self, code: str, message: str, node: Any = None) -> None:
+    def refuse(self, code: str, message: str, node: object = None) -> None:
         """Add a finding with which a package cannot be opened."""
         self.add(code, message, node)
         self.refusals.append(self.found[-1])
@@ -172,37 +172,37 @@ def get(node: Any, name: str) -> Any:
     return None
 
 
-def is_map(node: Any) -> bool:
+def is_map(node: object) -> bool:
     """Whether the node is a map."""
     return isinstance(node, MappingNode)
 
 
-def is_list(node: Any) -> bool:
+def is_list(node: object) -> bool:
     """Whether the node is a list."""
     return isinstance(node, SequenceNode)
 
 
-def is_scalar(node: Any) -> bool:
+def is_scalar(node: object) -> bool:
     """Whether the node is a scalar."""
     return isinstance(node, ScalarNode)
 
 
-def is_null(node: Any) -> bool:
+def is_null(node: object) -> bool:
     """Whether the node is empty or null."""
     return node is None or (isinstance(node, ScalarNode) and node.tag == _NULL)
 
 
-def is_text(node: Any) -> bool:
+def is_text(node: object) -> bool:
     """Whether the node is text (an expression is text, too)."""
     return isinstance(node, ScalarNode) and node.tag in (_STR, "!yaql", "!")
 
 
-def is_boolean(node: Any) -> bool:
+def is_boolean(node: object) -> bool:
     """Whether the node is true or false."""
     return isinstance(node, ScalarNode) and node.tag.endswith(":bool")
 
 
-def is_integer(node: Any) -> bool:
+def is_integer(node: object) -> bool:
     """Whether the node is a whole number."""
     return isinstance(node, ScalarNode) and node.tag.endswith(":int")
 
@@ -248,7 +248,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_keys(
-    node: Any, known: Iterable[str], what: str, findings: Findings, code: str = "E021"
+    node: object, known: Iterable[str], what: str, findings: Findings, code: str = "E021"
 ) -> None:
     """Add a finding for each unknown key of a map."""
     allowed = list(known)

@@ -7,7 +7,6 @@ functions) is checked where these are at hand: by ``vetro check``, and when an e
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from vetro.packages.check import NotAPackage, check
 from vetro.packages.check_codes import LOADS
@@ -24,7 +23,7 @@ AROUND = 2
 LINE_CHARACTERS = 200
 
 
-def examine(archive: Path) -> list[dict[str, Any]]:
+def examine(archive: Path) -> list[dict[str, object]]:
     """The findings of an archive: level, code, message, place and ``excerpt`` (``[[line, text], …]``).
 
     Errors come first, at most 200 findings. Takes seconds for a large package: do not call it in an
@@ -92,7 +91,7 @@ class _Lines:
         self._archive = archive
         self._known: dict[str, list[str]] = {}
 
-    def around(self, file: str | None, line: int | None) -> list[list[Any]]:
+    def around(self, file: str | None, line: int | None) -> list[list[object]]:
         """The lines around a place; empty where there is none."""
         if not file or not line:
             return []

@@ -79,7 +79,7 @@ class Manifest:
     ui: str = "ui.yaml"
     logo: str = "logo.png"
     supplier_logo: str = "supplier_logo.png"
-    supplier: dict[str, Any] = field(default_factory=dict[str, Any])
+    supplier: dict[str, object] = field(default_factory=dict[str, Any])
     meta: Any = None
     isolation: str = "required"
     """`optional`: its plans are safe on a machine that others share (driver `process`)."""
@@ -345,7 +345,7 @@ class _Reader:
                 self.findings.refuse("E023", f"Require {name}: {error}", value)
         return requirements
 
-    def supplier(self) -> dict[str, Any]:
+    def supplier(self) -> dict[str, object]:
         if not self.map("Supplier", "E077"):
             return {}
         unknown_keys(self.nodes["Supplier"], _SUPPLIER, "Supplier", self.findings)

@@ -124,7 +124,7 @@ def _list(value: list[Json], schema: Mapping[str, Json], where: str, strict: boo
         yield f"{where} must have at least {schema['minItems']} elements"
     if "maxItems" in schema and len(value) > schema["maxItems"]:
         yield f"{where} must have at most {schema['maxItems']} elements"
-    items: Any = schema.get("items", {})
+    items: object = schema.get("items", {})
     fixed = cast("list[Any]", items) if isinstance(items, list) else []
     rest = cast("Any", schema.get("additionalItems", {}) if fixed else items)
     for number, item in enumerate(value):
@@ -136,7 +136,7 @@ def _map(
     value: dict[str, Json], schema: Mapping[str, Json], where: str, strict: bool
 ) -> Iterator[str]:
     fixed: dict[str, Any] = schema.get("properties", {})
-    others: Any = schema.get("additionalProperties", True)
+    others: object = schema.get("additionalProperties", True)
     for key, item in value.items():
         if key in fixed:
             yield from value_problems(item, fixed[key], f"{where}.{key}", strict=strict)

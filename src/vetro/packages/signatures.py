@@ -18,7 +18,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vetro.packages.errors import PackageFormatError, PackageLoadError
 
@@ -125,7 +124,7 @@ class Signers:
             names[key.public_bytes_raw()] = path.stem
         return cls(names)
 
-    def describe(self, text: str | None) -> dict[str, Any] | None:
+    def describe(self, text: str | None) -> dict[str, object] | None:
         """A stored signature as the catalog shows it; ``signer`` is null for a key that nobody knows."""
         if not text:
             return None

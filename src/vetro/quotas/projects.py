@@ -28,7 +28,7 @@ class ProjectQuotas:
         async with self.database.read() as tx:
             return await self._shown(tx, project_id)
 
-    async def show_any(self, project_id: str) -> dict[str, Any]:
+    async def show_any(self, project_id: str) -> dict[str, object]:
         """The same of a project that somebody names. Errors: 404."""
         await self._need(project_id)
         return await self.show(project_id)

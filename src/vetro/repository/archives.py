@@ -12,7 +12,6 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from vetro.documents import MappingNode, compose_yaml, write_yaml_node
 from vetro.documents import ScalarNode as YamlScalar
@@ -91,14 +90,14 @@ def client_archive(
 
 def _form(content: bytes, service: Service) -> bytes:
     """A form with the service's description, type and name; its tags and its order stay."""
-    node: Any = compose_yaml(content, LIMITS)[0]
+    node: object = compose_yaml(content, LIMITS)[0]
     assert isinstance(node, MappingNode)
     given = {
         "description": service.manifest.values.get("description", ""),
         "type": service.name,
         "name": service.manifest.display_name,
     }
-    kept: list[tuple[Any, Any]] = [pair for pair in node.value if pair[0].value not in given]
+    kept: list[tuple[object, object]] = [pair for pair in node.value if pair[0].value not in given]
     said = [(_text(key), _text(str(value))) for key, value in given.items()]
     return write_yaml_node(MappingNode(node.tag, [*said, *kept], flow_style=False)).encode()
 

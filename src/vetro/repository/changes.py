@@ -152,7 +152,9 @@ async def _visible(repository: Repository, editor: Editor, name: str) -> None:
     service_named(await repository.judge(editor.tx, editor.files), name)
 
 
-async def put_service(repository: Repository, project_id: str, name: str, body: Any) -> list[str]:
+async def put_service(
+    repository: Repository, project_id: str, name: str, body: object
+) -> list[str]:
     """Create or replace a manifest (§8.5); what is wrong with the service then. Errors: 400."""
     try:
         content = write_manifest(manifest_of_request(name, body))
@@ -268,5 +270,5 @@ def _listed(kind: str, services: Iterable[Any]) -> set[str]:
     return {path for service in services for path in service.manifest.sections[kind]}
 
 
-def _log(event: str, project_id: str, **facts: Any) -> None:
+def _log(event: str, project_id: str, **facts: object) -> None:
     log.info(event, project=project_id, **facts)

@@ -17,7 +17,7 @@ LIMITS = DocumentLimits(depth=50, aliases=1000, nodes=100_000)
 #: Computed for every answer; never stored.
 COMPUTED = ("valid", "errors", "warnings")
 #: What a manifest that is created with PUT gets where nothing is given (§3).
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: Mapping[str, object] = {
     "description": "",
     "author": "",
     "version": 0.1,
@@ -64,7 +64,7 @@ def manifest_file(name: str) -> str:
     return f"{name}{SUFFIX}"
 
 
-def read_mapping(content: bytes) -> dict[str, Any]:
+def read_mapping(content: bytes) -> dict[str, object]:
     """The keys and values of a manifest. Errors: ``ManifestError``."""
     try:
         document = read_yaml(content, LIMITS)
@@ -88,7 +88,7 @@ def read_manifest(file: str, content: bytes) -> Manifest:
         raise ManifestError(f"{file}: full_service_name is {name!r}, the file is named {wanted!r}")
     problems: list[str] = []
     sections: dict[str, tuple[str, ...]] = {}
-    listed: dict[str, tuple[Any, ...]] = {}
+    listed: dict[str, tuple[object, ...]] = {}
     for kind in FILE_KINDS:
         safe, stored = _section(kind, values, problems)
         sections[kind], listed[kind] = tuple(dict.fromkeys(safe)), tuple(stored)
@@ -105,10 +105,10 @@ def _is_section(key: str) -> bool:
 
 
 def _section(
-    kind: str, values: Mapping[str, Any], problems: list[str]
-) -> tuple[list[str], list[Any]]:
+    kind: str, values: Mapping[str, object], problems: list[str]
+) -> tuple[list[str], list[object]]:
     safe: list[str] = []
-    stored: list[Any] = []
+    stored: list[object] = []
     for key, value in values.items():
         if kind_named(key) != kind or value is None:
             continue
@@ -143,7 +143,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def manifest_of_request(name: str, body: Any) -> dict[str, Any]:
+def manifest_of_request(name: str, body: object) -> dict[str, object]:
     """The manifest that ``PUT /admin/services/NAME`` stores (§8.5). Errors: ``ManifestError``."""
     if not isinstance(body, dict):
         raise ManifestError("The body must be a JSON object: the service's manifest")
@@ -177,6 +177,6 @@ def manifest_of_request(name: str, body: Any) -> dict[str, Any]:
     return result
 
 
-def write_manifest(values: Mapping[str, Any]) -> bytes:
+def write_manifest(values: Mapping[str, object]) -> bytes:
     """A manifest's file: block style, UTF-8, keys in their order (§3)."""
     return write_yaml(dict(values), ordered=True).encode()

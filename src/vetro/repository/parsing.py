@@ -94,7 +94,7 @@ def check_upload(kind: str, path: str, content: bytes) -> tuple[Finding, ...]:
         return (Finding(error.message, error.place.line if error.place else 0),)
 
 
-def _mapping(value: Any, what: str) -> Parsed:
+def _mapping(value: object, what: str) -> Parsed:
     if isinstance(value, dict):
         return Parsed()
     return Parsed((Finding(f"{what} must be an object of keys and values"),))
@@ -155,7 +155,7 @@ def _agent_template(path: str, content: bytes) -> Parsed:
     return Parsed(tuple(findings), tuple(dict.fromkeys(references)))
 
 
-def _scripts(plan: Mapping[Any, Any]) -> Iterator[str]:
+def _scripts(plan: Mapping[object, object]) -> Iterator[str]:
     """The script files that a plan names: of format 1 a list, of format 2 entry points and files."""
     scripts = plan.get("Scripts")
     if isinstance(scripts, list):

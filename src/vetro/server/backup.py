@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from sqlalchemy import make_url
@@ -228,7 +228,7 @@ def _write(target: Path, files: dict[str, Path]) -> Contents:
         with tarfile.open(fileobj=opened, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name, path in files.items():
                 with path.open("rb") as file:
-                    reading: Any = _Digest(file)
+                    reading: object = _Digest(file)
                     info = archive.gettarinfo(arcname=name, fileobj=file)
                     info.uid = info.gid = 0
                     info.uname = info.gname = ""

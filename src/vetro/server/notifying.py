@@ -92,7 +92,7 @@ class Notifying:
             self.notifications.notify("murano.environment.exists", payload)
 
 
-def ending_payload(ending: Ending, now: datetime) -> dict[str, Any]:
+def ending_payload(ending: Ending, now: datetime) -> dict[str, object]:
     """The content of a notification about a task that ended ``now``."""
     identity = ending.identity
     started = now - timedelta(seconds=ending.seconds)
@@ -114,7 +114,7 @@ def ending_payload(ending: Ending, now: datetime) -> dict[str, Any]:
     }
 
 
-def existing_payload(found: Existing, now: datetime) -> dict[str, Any]:
+def existing_payload(found: Existing, now: datetime) -> dict[str, object]:
     """The content of a notification about an environment that exists ``now``."""
     return {
         "id": found.deployment,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
@@ -27,7 +27,7 @@ def policy_of(settings: Settings, read: Callable[[Path | None], Policy]) -> Poli
         ) from error
 
 
-def networks_of(settings: Settings) -> dict[str, Any] | None:
+def networks_of(settings: Settings) -> dict[str, object] | None:
     """The networks of ``api.network_config_file``; ``None`` without one. Errors: ``StartError``."""
     from vetro.environments import NetworkTemplateError, read_network_template
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import time
 from importlib.metadata import version
-from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -24,7 +23,7 @@ class RunLog:
         self.reason = ""
         self._since = time.monotonic()
 
-    def started(self, **known: Any) -> None:
+    def started(self, **known: object) -> None:
         """Log that the service runs; ``known``: where it listens and what it uses."""
         log.info(
             f"{self.part}_started",

@@ -307,7 +307,7 @@ def _unknown(name: str, known: list[str], where: str) -> SettingsError:
     return SettingsError(f"{where}: there is no setting {name}{hint}")
 
 
-def _from_file(values: dict[str, dict[str, Any]], path: Path) -> None:
+def _from_file(values: dict[str, dict[str, object]], path: Path) -> None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -342,7 +342,7 @@ def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-def _check_blobs(given: Mapping[str, Any]) -> None:
+def _check_blobs(given: Mapping[str, object]) -> None:
     """Check what a bucket needs. Errors: ``SettingsError``."""
     if given["store"] == "s3" and not given["bucket"]:
         raise SettingsError(

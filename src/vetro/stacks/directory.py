@@ -57,13 +57,13 @@ class NetworkDirectory(Protocol):
 
     async def list_routers(self, project_id: str) -> list[dict[str, Any]]: ...
 
-    async def list_networks(self, project_id: str) -> list[dict[str, Any]]: ...
+    async def list_networks(self, project_id: str) -> list[dict[str, object]]: ...
 
-    async def list_subnetworks(self, project_id: str) -> list[dict[str, Any]]: ...
+    async def list_subnetworks(self, project_id: str) -> list[dict[str, object]]: ...
 
-    async def list_ports(self, project_id: str) -> list[dict[str, Any]]: ...
+    async def list_ports(self, project_id: str) -> list[dict[str, object]]: ...
 
-    async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]: ...
+    async def list_neutron_extensions(self, project_id: str) -> list[dict[str, object]]: ...
 
 
 _ROUTER_SPACE = uuid.UUID("6a1c4d0e-52a0-4f0f-9a3a-0d6f6c1f5b60")
@@ -159,7 +159,7 @@ class ComputeNetworkDirectory:
             if one.project_id == project_id
         ]
 
-    async def list_networks(self, project_id: str) -> list[dict[str, Any]]:
+    async def list_networks(self, project_id: str) -> list[dict[str, object]]:
         """The project's networks and the external ones."""
         return [
             {
@@ -172,7 +172,7 @@ class ComputeNetworkDirectory:
             for one in await self._compute.all(NETWORKS, project_id)
         ]
 
-    async def list_subnetworks(self, project_id: str) -> list[dict[str, Any]]:
+    async def list_subnetworks(self, project_id: str) -> list[dict[str, object]]:
         """The project's subnets."""
         return [
             {
@@ -188,11 +188,11 @@ class ComputeNetworkDirectory:
             for one in await self._compute.all(SUBNETS, project_id)
         ]
 
-    async def list_ports(self, project_id: str) -> list[dict[str, Any]]:
+    async def list_ports(self, project_id: str) -> list[dict[str, object]]:
         """The project's ports."""
         return [describe_port(one) for one in await self._compute.all(PORTS, project_id)]
 
-    async def list_neutron_extensions(self, project_id: str) -> list[dict[str, Any]]:
+    async def list_neutron_extensions(self, project_id: str) -> list[dict[str, object]]:
         """What the network service can do; packages ask for security groups."""
         return [{"alias": alias} for alias in ("security-group", "router", "external-net")]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select, text, tuple_
 from sqlalchemy.exc import DBAPIError
@@ -137,7 +136,7 @@ async def _copy_table(
     page = select(*columns).order_by(*keys).limit(BATCH)
     count, query = 0, page
     while rows := (await reading.execute(query)).all():
-        values: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
+        values: list[dict[str, object]] = [dict(zip(names, row, strict=True)) for row in rows]
         try:
             await tx.execute(insert(new), values)
         except (DBAPIError, ValueError) as error:

@@ -138,7 +138,7 @@ class Database:
         self.name = make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
         self._writer = asyncio.Lock()
-        self._writing: set[asyncio.Task[Any]] = set()
+        self._writing: set[asyncio.Task[object]] = set()
         self._units = 0
         self._closed = False
         self._no_units = asyncio.Event()

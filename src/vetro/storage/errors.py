@@ -23,7 +23,6 @@ import errno
 import os
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -130,7 +129,7 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     """
     if isinstance(error, PoolTimeout):
         return DatabaseBusy(f"{where}: no connection became free: too many transactions are open")
-    original: Any = error.orig if isinstance(error, DBAPIError) else error
+    original: object = error.orig if isinstance(error, DBAPIError) else error
     if reading and (
         getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
         or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY

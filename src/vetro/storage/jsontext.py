@@ -42,7 +42,7 @@ def decode(text: bytes | str) -> Any:
             gc.enable()
 
 
-def _decoded(text: bytes | msgspec.Raw) -> Any:
+def _decoded(text: bytes | msgspec.Raw) -> object:
     view = memoryview(text)
     if view.nbytes >= LARGE:
         first = bytes(view[:1])
@@ -53,10 +53,10 @@ def _decoded(text: bytes | msgspec.Raw) -> Any:
     return msgspec.json.decode(text)
 
 
-def is_large(value: Any) -> bool:
+def is_large(value: object) -> bool:
     """Whether JSON of a value surely has more than ``LARGE`` characters. Stops at that number."""
     left = LARGE
-    pending: list[Any] = [value]
+    pending: list[object] = [value]
     while pending:
         one = pending.pop()
         if isinstance(one, str):

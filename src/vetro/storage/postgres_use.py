@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -31,7 +31,7 @@ class PostgresUse:
 
 def open_pool(driver_url: str, application: str, use: PostgresUse) -> AsyncEngine:
     """The pool of connections, which are opened when they are needed."""
-    arguments: dict[str, Any] = {"application_name": application}
+    arguments: dict[str, object] = {"application_name": application}
     if use.listen_url:
         arguments["prepare_threshold"] = None  # the next transaction may be on another connection
     return create_async_engine(

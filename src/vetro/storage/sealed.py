@@ -47,7 +47,7 @@ class SealedText(TypeDecorator[str]):
             return value
         return keyring.seal(value.encode())
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+    def process_result_value(self, value: object, dialect: Dialect) -> str | None:
         """Database to Python."""
         if isinstance(value, str) and value.startswith(PREFIX):
             return _opened(value, dialect).decode()
@@ -60,7 +60,7 @@ class SealedJson(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Python to database."""
         if value is None:
             return None
@@ -72,7 +72,7 @@ class SealedJson(TypeDecorator[Any]):
 
         return beside_the_loop(written) if is_large(value) else written()
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: Dialect) -> object:
         """Database to Python."""
         if value is None:
             return None

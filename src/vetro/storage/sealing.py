@@ -201,7 +201,7 @@ def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[Any]]]:
     ]
 
 
-def _raw(column: Column[Any]) -> ColumnElement[Any]:
+def _raw(column: Column[Any]) -> ColumnElement[object]:
     """The column without decryption, as the stored text or bytes."""
     return type_coerce(column, _seal_of(column))
 

@@ -53,7 +53,7 @@ class ReadingCompiler(SQLiteCompiler):
     SQLite has no such locks, so its ordinary compiler leaves ``FOR UPDATE`` out without a word.
     """
 
-    def for_update_clause(self, select: Any, **_options: Any) -> NoReturn:
+    def for_update_clause(self, select: object, **_options: object) -> NoReturn:
         """Refuse. Errors: ``StorageError``."""
         raise StorageError(CANNOT_WRITE)
 
@@ -144,25 +144,25 @@ class LoopCursor:
         finally:
             cursor.close()
 
-    def fetchall(self) -> Sequence[Any]:
+    def fetchall(self) -> Sequence[object]:
         """The rows that are left."""
         rows = self._rows[self._next :] if self._next else self._rows
         self._next = len(self._rows)
         return rows
 
-    def fetchmany(self, size: int | None = None) -> Sequence[Any]:
+    def fetchmany(self, size: int | None = None) -> Sequence[object]:
         """The next rows."""
         start, self._next = self._next, min(len(self._rows), self._next + (size or self.arraysize))
         return self._rows[start : self._next]
 
-    def fetchone(self) -> Any:
+    def fetchone(self) -> object:
         """The next row; ``None`` after the last one."""
         if self._next >= len(self._rows):
             return None
         self._next += 1
         return self._rows[self._next - 1]
 
-    def setinputsizes(self, *_given: Any) -> None:
+    def setinputsizes(self, *_given: object) -> None:
         """Do nothing: SQLite needs no sizes."""
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class SqliteConnection:
         self.dialect = engine.dialect
         self.driver = cast("LoopConnection", self.sync.connection.driver_connection)
 
-    async def run_sync(self, work: Callable[..., T], *given: Any) -> T:
+    async def run_sync(self, work: Callable[..., T], *given: object) -> T:
         """``work(connection, *given)``, which may run statements."""
         return await greenlet_spawn(work, self.sync, *given)
 
@@ -191,7 +191,7 @@ class SqliteConnection:
         """Run a statement."""
         return await self.run_sync(Connection.execute, statement, parameters)
 
-    async def exec_driver_sql(self, statement: str) -> Any:
+    async def exec_driver_sql(self, statement: str) -> object:
         """Run a statement as it is."""
         return await self.run_sync(Connection.exec_driver_sql, statement)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
@@ -12,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from vetro.storage.database import Transaction
 
 
-async def insert_if_new(tx: Transaction, table: Table, values: Mapping[str, Any]) -> bool:
+async def insert_if_new(tx: Transaction, table: Table, values: Mapping[str, object]) -> bool:
     """Insert a row unless one with its key is there; True if it was inserted."""
     key = list(table.primary_key.columns)
     if tx.connection.dialect.name == "postgresql":

@@ -45,7 +45,7 @@ class Json(TypeDecorator[Any]):
     impl = Text
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+    def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Python to database."""
         if value is None:
             return None
@@ -53,7 +53,7 @@ class Json(TypeDecorator[Any]):
             return beside_the_loop(lambda: encode(value).decode())
         return encode(value).decode()
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: Dialect) -> object:
         """Database to Python."""
         if value is None:
             return None

@@ -32,7 +32,7 @@ def call_by_name(
     """
     library = rt.library
     method = receiver is not None
-    values: list[Any] = list(arguments)
+    values: list[object] = list(arguments)
     offset = 1 if method else 0
     for index, value in enumerate(values):
         if library.laziness(name, method, index + offset) is not None:
@@ -66,19 +66,19 @@ def _built_in(library: Library, name: str, shape: tuple[str, ...]) -> Site | Non
     return _FORMS.get(name)
 
 
-def _not(_rt: Evaluation, value: Any) -> bool:
+def _not(_rt: Evaluation, value: object) -> bool:
     return not value
 
 
-def _and(_rt: Evaluation, left: Any, right: Any) -> Any:
+def _and(_rt: Evaluation, left: object, right: object) -> object:
     return left and right
 
 
-def _or(_rt: Evaluation, left: Any, right: Any) -> Any:
+def _or(_rt: Evaluation, left: object, right: object) -> object:
     return left or right
 
 
-def _index(rt: Evaluation, target: Any, key: Any) -> Any:
+def _index(rt: Evaluation, target: object, key: object) -> Any:
     if rt.library.is_legacy:
         return operators.legacy_index(rt, target, None, _constant(key))
     return operators.index(rt, target, key)
@@ -112,7 +112,7 @@ _OPERATORS: dict[tuple[str, int], Site] = {
 """Name and number of operands."""
 
 
-def _list(rt: Evaluation, *items: Any) -> list[Any]:
+def _list(rt: Evaluation, *items: object) -> list[Any]:
     rt.check_items(len(items))
     return list(items)
 
@@ -124,11 +124,11 @@ def _define(rt: Evaluation, *arguments: Any) -> Any:
     return runtime.define_function(rt, runtime.make_context({}), name, _constant(value))
 
 
-def _switch(rt: Evaluation, *arguments: Any) -> Any:
+def _switch(rt: Evaluation, *arguments: object) -> object:
     return runtime.no_evaluation(rt, "switch") if arguments else None
 
 
-def _of_values(form: Callable[..., Any]) -> Site:
+def _of_values(form: Callable[..., object]) -> Site:
     def call(_rt: Evaluation, *values: Any) -> Any:
         return form(*map(_constant, values))
 

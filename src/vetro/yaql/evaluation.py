@@ -188,12 +188,12 @@ class Evaluation:
         """The source of `random()`."""
         return _random_source()
 
-    def host_variable(self, name: str) -> Any:
+    def host_variable(self, name: str) -> object:
         """A variable that the expression itself does not bind; `name` as in `Variable.name`."""
         variables = self.variables
         return None if variables is None else variables.get(name)
 
-    def host_property(self, receiver: Any, name: str) -> Any:
+    def host_property(self, receiver: object, name: str) -> object:
         """`receiver.name` for a receiver that is not a value of the language."""
         exposed = self.library.exposed_member(receiver.__class__, name)
         if exposed is not None and not exposed.is_method:
@@ -205,7 +205,7 @@ class Evaluation:
 
     def host_method(
         self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    ) -> object:
         """`receiver.name(…)` for a receiver that is not a value of the language, if the library has
         no such method for it."""
         exposed = self.library.exposed_member(receiver.__class__, name)
@@ -219,15 +219,15 @@ class Evaluation:
         """Whether `host_function` may know the name; if not, a call fails before its arguments run."""
         return type(self).host_function is not Evaluation.host_function
 
-    def host_function(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def host_function(self, name: str, args: Sequence[object], kwargs: dict[str, object]) -> object:
         """`name(…)` where the library has no such function."""
         raise NoFunctionRegisteredException(f'Unknown function "{name}"')
 
-    def host_text(self, value: Any) -> str:
+    def host_text(self, value: object) -> str:
         """The text of a host value in `str` and `format`; opaque unless overridden."""
         return f"<{type(value).__name__}>"
 
-    def legacy_lookup(self, key: Any) -> bool:
+    def legacy_lookup(self, key: object) -> bool:
         """Whether `$d[key]` of the legacy flavour looks up a key that the mapping has.
 
         False makes it a filter of the keys, as older programs expect. Called at each such access,
@@ -235,7 +235,7 @@ class Evaluation:
         """
         return False
 
-    def is_host_method_receiver(self, receiver: Any) -> bool:
+    def is_host_method_receiver(self, receiver: object) -> bool:
         """Whether methods of `receiver` are looked up by `host_method` before the library."""
         return False
 

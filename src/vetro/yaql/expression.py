@@ -36,7 +36,7 @@ class Expression:
         self._source = ""
         self._slots: list[Any] = []
 
-    def _compile_on_first_use(self, rt: Evaluation, d: Any) -> Any:
+    def _compile_on_first_use(self, rt: Evaluation, d: object) -> object:
         emitter = Emitter()
         text = ExpressionCodegen(emitter, self.library).expression(self.tree).text
         if self.library.is_overridden("#finalize", False):
@@ -87,7 +87,7 @@ class Expression:
                 raise
             raise failure from None
 
-    def run_raw(self, rt: Evaluation, data: Any = None) -> Any:
+    def run_raw(self, rt: Evaluation, data: object = None) -> object:
         """The value in the form of the language: sequences may be lazy."""
         try:
             return self._function(rt, data)

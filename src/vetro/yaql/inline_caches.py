@@ -110,28 +110,30 @@ def method_site(
 
     # One function for each number of arguments: building the key is the main cost.
 
-    def call_none(rt: Evaluation, receiver: Any, outer: Any) -> Any:
+    def call_none(rt: Evaluation, receiver: object, outer: object) -> object:
         chosen = known(type(receiver))
         if chosen is not None:
             return chosen(rt, receiver)
         return choose(rt, type(receiver), receiver, outer)
 
-    def call_one(rt: Evaluation, receiver: Any, outer: Any, one: Any) -> Any:
-        key: Any = (type(receiver), type(one))
+    def call_one(rt: Evaluation, receiver: object, outer: object, one: object) -> object:
+        key: object = (type(receiver), type(one))
         chosen = known(key)
         if chosen is not None:
             return chosen(rt, receiver, one)
         return choose(rt, key, receiver, outer, one)
 
-    def call_two(rt: Evaluation, receiver: Any, outer: Any, one: Any, two: Any) -> Any:
-        key: Any = (type(receiver), type(one), type(two))
+    def call_two(
+        rt: Evaluation, receiver: object, outer: object, one: object, two: object
+    ) -> object:
+        key: object = (type(receiver), type(one), type(two))
         chosen = known(key)
         if chosen is not None:
             return chosen(rt, receiver, one, two)
         return choose(rt, key, receiver, outer, one, two)
 
-    def call_many(rt: Evaluation, receiver: Any, outer: Any, *arguments: Any) -> Any:
-        key: Any = (type(receiver), *map(type, arguments))
+    def call_many(rt: Evaluation, receiver: object, outer: object, *arguments: object) -> object:
+        key: object = (type(receiver), *map(type, arguments))
         chosen = known(key)
         if chosen is not None:
             return chosen(rt, receiver, *arguments)
@@ -178,8 +180,8 @@ def _explain(error: ResolutionError, hint: str | None, position: int) -> None:
 
 def by_shape(shape: Shape, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments of a call."""
-    positional: list[Any] = []
-    keywords: dict[str, Any] = {}
+    positional: list[object] = []
+    keywords: dict[str, object] = {}
     values = iter(arguments)
     for item in shape:
         if item == "-":
@@ -191,13 +193,13 @@ def by_shape(shape: Shape, arguments: Sequence[Any]) -> tuple[list[Any], dict[st
     return positional, keywords
 
 
-def _caching(choose: Callable[[tuple[Any, ...]], Site], count: int) -> Site:
-    cache: dict[Any, Site] = {}
+def _caching(choose: Callable[[tuple[object, ...]], Site], count: int) -> Site:
+    cache: dict[object, Site] = {}
     known = cache.get
 
     if count == 1:
 
-        def call_one(rt: Evaluation, one: Any) -> Any:
+        def call_one(rt: Evaluation, one: object) -> object:
             chosen = known(type(one))
             if chosen is None:
                 chosen = cache[type(one)] = choose((one,))
@@ -206,7 +208,7 @@ def _caching(choose: Callable[[tuple[Any, ...]], Site], count: int) -> Site:
         return call_one
     if count == 2:
 
-        def call_two(rt: Evaluation, one: Any, two: Any) -> Any:
+        def call_two(rt: Evaluation, one: object, two: object) -> object:
             chosen = known((type(one), type(two)))
             if chosen is None:
                 chosen = cache[type(one), type(two)] = choose((one, two))
@@ -214,7 +216,7 @@ def _caching(choose: Callable[[tuple[Any, ...]], Site], count: int) -> Site:
 
         return call_two
 
-    def call_many(rt: Evaluation, *arguments: Any) -> Any:
+    def call_many(rt: Evaluation, *arguments: object) -> object:
         key = (*map(type, arguments),)
         chosen = known(key)
         if chosen is None:
@@ -229,7 +231,7 @@ def _choose(
     name: str,
     method: bool,
     shape: Shape,
-    arguments: tuple[Any, ...],
+    arguments: tuple[object, ...],
     position: int,
 ) -> Site:
     """The function that the arguments select; raises a `ResolutionError` when there is none."""
@@ -331,7 +333,7 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
         return _without_evaluation(implementation, len(shape))
     # Omitted arguments get their defaults; keywords come after all positional arguments.
     positional = [parameter for parameter in overload.parameters if not parameter.keyword_only]
-    gaps: list[tuple[int, Any]] = []
+    gaps: list[tuple[int, object]] = []
     keyword_names: list[str] = []
     count = 0
     for index, item in enumerate(shape):
@@ -359,13 +361,13 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
 
 
 def _without_evaluation(implementation: Site, count: int) -> Site:
-    def call_one(rt: Evaluation, one: Any) -> Any:
+    def call_one(rt: Evaluation, one: object) -> object:
         return implementation(one)
 
-    def call_two(rt: Evaluation, one: Any, two: Any) -> Any:
+    def call_two(rt: Evaluation, one: object, two: object) -> object:
         return implementation(one, two)
 
-    def call_many(rt: Evaluation, *arguments: Any) -> Any:
+    def call_many(rt: Evaluation, *arguments: object) -> object:
         return implementation(*arguments)
 
     return call_one if count == 1 else call_two if count == 2 else call_many
@@ -376,7 +378,7 @@ def _no_match(
     name: str,
     method: bool,
     shape: Shape,
-    arguments: tuple[Any, ...],
+    arguments: tuple[object, ...],
     position: int,
 ) -> ResolutionError:
     reasons: list[str] = []

@@ -78,7 +78,7 @@ class Library:
 
     def register(
         self,
-        implementation: Callable[..., Any],
+        implementation: Callable[..., object],
         name: str | None = None,
         *,
         function: bool = True,

@@ -64,7 +64,7 @@ def registered_name(library: Library, symbol: str) -> str:
     return f"#operator_{symbol}"
 
 
-def _registered(rt: Evaluation, name: str, *operands: Any) -> Any:
+def _registered(rt: Evaluation, name: str, *operands: object) -> object:
     """Apply the operator's meaning that a host registered, or raise the error for a missing one."""
     if rt.library.has(name, False):
         site = function_site(rt.library, name, ("",) * len(operands), 0)
@@ -130,7 +130,7 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
     return _registered(rt, "#operator_+", left, right)
 
 
-def subtract(rt: Evaluation, left: Any, right: Any) -> Any:
+def subtract(rt: Evaluation, left: Any, right: Any) -> object:
     """`-`"""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
@@ -144,7 +144,7 @@ def subtract(rt: Evaluation, left: Any, right: Any) -> Any:
     return _registered(rt, "#operator_-", left, right)
 
 
-def multiply(rt: Evaluation, left: Any, right: Any) -> Any:
+def multiply(rt: Evaluation, left: Any, right: Any) -> object:
     """`*`"""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
@@ -167,7 +167,7 @@ def multiply(rt: Evaluation, left: Any, right: Any) -> Any:
     return _registered(rt, "#operator_*", left, right)
 
 
-def divide(rt: Evaluation, left: Any, right: Any) -> Any:
+def divide(rt: Evaluation, left: Any, right: Any) -> object:
     """`/`: of two integers the floor of the quotient."""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind == INTEGER and right_kind == INTEGER:
@@ -179,7 +179,7 @@ def divide(rt: Evaluation, left: Any, right: Any) -> Any:
     return _registered(rt, "#operator_/", left, right)
 
 
-def modulo(rt: Evaluation, left: Any, right: Any) -> Any:
+def modulo(rt: Evaluation, left: Any, right: Any) -> object:
     """`mod`, with the sign of the divisor."""
     if kind_of[type(left)] & NUMBER and kind_of[type(right)] & NUMBER:
         return left % right
@@ -193,7 +193,7 @@ def negate(rt: Evaluation, value: Any) -> Any:
     return _registered(rt, "#unary_operator_-", value)
 
 
-def plus(rt: Evaluation, value: Any) -> Any:
+def plus(rt: Evaluation, value: object) -> object:
     """Prefix `+`."""
     if kind_of[type(value)] & (NUMBER | TIMESPAN):
         return value
@@ -227,17 +227,17 @@ greater = _ordering(">", operator.gt)
 greater_or_equal = _ordering(">=", operator.ge)
 
 
-def equals(rt: Evaluation, left: Any, right: Any) -> Any:
+def equals(rt: Evaluation, left: object, right: object) -> object:
     """`=`"""
     return equal(left, right, rt)
 
 
-def not_equals(rt: Evaluation, left: Any, right: Any) -> Any:
+def not_equals(rt: Evaluation, left: object, right: object) -> object:
     """`!=`"""
     return not equal(left, right, rt)
 
 
-def contains(rt: Evaluation, left: Any, right: Any) -> Any:
+def contains(rt: Evaluation, left: Any, right: Any) -> object:
     """`in`"""
     right_kind = kind_of[type(right)]
     if right_kind == STRING and kind_of[type(left)] == STRING:
@@ -335,7 +335,7 @@ def index(rt: Evaluation, target: Any, key: Any) -> Any:
     return _registered(rt, "#indexer", target, key)
 
 
-def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> Any:
+def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> object:
     """`target[key, default]` of a mapping."""
     if kind_of[type(target)] == MAPPING:
         return target.get(hashable(key, rt), default)
@@ -345,10 +345,10 @@ def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> Any
 def legacy_index(
     rt: Evaluation,
     target: Any,
-    outer: Any,
+    outer: object,
     each: Callable[[Any], Any],
-    plain_key: Callable[[Any], Any] | None = None,
-) -> Any:
+    plain_key: Callable[[object], object] | None = None,
+) -> object:
     """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
 
     `each` evaluates the expression for a `$`; `outer` is the `$` around the index. `plain_key` is
@@ -383,7 +383,7 @@ def legacy_index(
     return _registered(rt, "#indexer", target, each(outer))
 
 
-def property_of(rt: Evaluation, target: Any, name: str, position: int | None = None) -> Any:
+def property_of(rt: Evaluation, target: Any, name: str, position: int | None = None) -> object:
     """`target.name`; `position` is its place in the text."""
     kind = kind_of[type(target)]
     if kind == MAPPING:
@@ -415,7 +415,7 @@ def _property_of_each(
         raise
 
 
-def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
+def special_property(rt: Evaluation, target: object, name: str, kind: int) -> object:
     """Properties of dates, times and host values."""
     full = f"#property#{name}"
     if (
@@ -430,7 +430,7 @@ def special_property(rt: Evaluation, target: Any, name: str, kind: int) -> Any:
     )
 
 
-def key_of(rt: Evaluation, key: Any) -> Any:
+def key_of(rt: Evaluation, key: object) -> object:
     """A computed key of a mapping literal."""
     return finalize(key, rt)
 

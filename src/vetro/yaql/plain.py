@@ -11,7 +11,7 @@ from .kinds import CONTEXT, ITERABLE, LIST, MAPPING, SET
 from .values import MAPPING_TYPES, MAX_DEPTH, collect, kind_of, no_value, too_deep
 
 
-def to_plain(value: Any, evaluation: Evaluation) -> Any:
+def to_plain(value: object, evaluation: Evaluation) -> object:
     """`value` as plain, mutable Python data for a host (yaql.md section 3, output conversion).
 
     Sequences and sets become lists, mappings dicts; keys stay hashable. Host values pass as they
@@ -25,7 +25,7 @@ def to_plain(value: Any, evaluation: Evaluation) -> Any:
 _PLAIN = frozenset([type(None), bool, int, float, str])
 
 
-def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> Any:
+def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> object:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in _PLAIN:
         if cls is str:

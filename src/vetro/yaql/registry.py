@@ -17,7 +17,7 @@ class Definition(NamedTuple):
     """A function whose signature has not been read yet."""
 
     name: str
-    implementation: Callable[..., Any]
+    implementation: Callable[..., object]
     function: bool
     method: bool
     flavours: Iterable[str]

@@ -144,7 +144,7 @@ def unresolved_type(rt: Evaluation, name: str) -> NoReturn:
     raise YaqlException(f"type {name} has no meaning outside of a class")
 
 
-def apply_rules(*rules: tuple[Callable[[], Any], Callable[[], Any]]) -> Any:
+def apply_rules(*rules: tuple[Callable[[], object], Callable[[], object]]) -> object:
     """`switch` with many rules."""
     for condition, value in rules:
         if condition():
@@ -152,7 +152,7 @@ def apply_rules(*rules: tuple[Callable[[], Any], Callable[[], Any]]) -> Any:
     return None
 
 
-def first_value(*candidates: Callable[[], Any]) -> Any:
+def first_value(*candidates: Callable[[], object]) -> object:
     """`coalesce` of many values."""
     for candidate in candidates:
         value = candidate()
@@ -161,7 +161,7 @@ def first_value(*candidates: Callable[[], Any]) -> Any:
     return None
 
 
-def first_true_case(*cases: Callable[[], Any]) -> int:
+def first_true_case(*cases: Callable[[], object]) -> int:
     """`selectCase`: index of the first true condition, or their number."""
     for number, case in enumerate(cases):
         if case():
@@ -169,20 +169,20 @@ def first_true_case(*cases: Callable[[], Any]) -> int:
     return len(cases)
 
 
-def true_cases(*cases: Callable[[], Any]) -> Iterator[int]:
+def true_cases(*cases: Callable[[], object]) -> Iterator[int]:
     """`selectAllCases`."""
     for number, case in enumerate(cases):
         if case():
             yield number
 
 
-def examine_cases(*cases: Callable[[], Any]) -> Iterator[bool]:
+def examine_cases(*cases: Callable[[], object]) -> Iterator[bool]:
     """`examine`."""
     for case in cases:
         yield bool(case())
 
 
-def case_at(number: Any, *cases: Callable[[], Any]) -> Any:
+def case_at(number: object, *cases: Callable[[], object]) -> object:
     """`switchCase`: the case of a number; the last one if out of range; null without cases."""
     if not cases:
         return None

@@ -83,7 +83,7 @@ Moment: TypeAlias = Annotated[datetime.datetime, DATETIME]
 Timespan: TypeAlias = Annotated[datetime.timedelta, TIMESPAN]
 Scope: TypeAlias = Annotated[Context, CONTEXT]
 
-_KINDS: dict[Any, Kind] = {
+_KINDS: dict[object, Kind] = {
     Any: ANY,
     object: ANY,
     inspect.Parameter.empty: ANY,
@@ -127,7 +127,7 @@ class Parameter:
     positional_only: bool = False
     """True if the name as a keyword goes to `keywords`: `format('{template}', template => 1)`."""
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Whether it accepts a value; lazy parameters accept callables."""
         kind = kind_of[type(value)]
         if kind == HOST and self.classes:
@@ -150,7 +150,7 @@ class Overload:
     """One implementation registered under a name."""
 
     name: str
-    implementation: Callable[..., Any]
+    implementation: Callable[..., object]
     parameters: tuple[Parameter, ...]
     rest: Parameter | None = None
     """`*args`"""
@@ -196,7 +196,7 @@ def camel_case(name: str) -> str:
 
 
 def read_signature(
-    implementation: Callable[..., Any],
+    implementation: Callable[..., object],
     name: str | None = None,
     *,
     function: bool = True,
@@ -250,7 +250,7 @@ def read_signature(
     )
 
 
-def _is_evaluation(annotation: Any) -> bool:
+def _is_evaluation(annotation: object) -> bool:
     if isinstance(annotation, str):
         return annotation.rpartition(".")[2] == "Evaluation"
     return isinstance(annotation, type) and issubclass(annotation, Evaluation)
@@ -259,12 +259,12 @@ def _is_evaluation(annotation: Any) -> bool:
 _Member: TypeAlias = tuple[str, Any, str, bool, Any]
 
 
-def _members(function: Callable[..., Any]) -> Iterable[_Member]:
+def _members(function: Callable[..., object]) -> Iterable[_Member]:
     """Name, annotation, sort, whether required, and default of each parameter."""
     if isinstance(function, types.FunctionType) and not hasattr(function, "__wrapped__"):
         yield from _members_of_code(function)
         return
-    hints: dict[str, Any] = {}
+    hints: dict[str, object] = {}
     if not isinstance(function, type):
         hints = typing.get_type_hints(function, include_extras=True)
     sorts = {
@@ -285,15 +285,15 @@ def _members(function: Callable[..., Any]) -> Iterable[_Member]:
 
 def _members_of_code(function: types.FunctionType) -> Iterable[_Member]:
     # Done by hand: inspect.signature takes twenty times as long, and there are 300 functions.
-    annotations: dict[str, Any] = function.__annotations__
+    annotations: dict[str, object] = function.__annotations__
     if any(isinstance(value, str) for value in annotations.values()):
         annotations = typing.get_type_hints(function, include_extras=True)
     code = function.__code__
     names = code.co_varnames
     count, keyword_count = code.co_argcount, code.co_kwonlyargcount
-    defaults: tuple[Any, ...] = function.__defaults__ or ()
+    defaults: tuple[object, ...] = function.__defaults__ or ()
     first_default = count - len(defaults)
-    keyword_defaults: dict[str, Any] = function.__kwdefaults__ or {}
+    keyword_defaults: dict[str, object] = function.__kwdefaults__ or {}
     for number in range(count):
         name = names[number]
         required = number < first_default
@@ -312,7 +312,7 @@ def _members_of_code(function: types.FunctionType) -> Iterable[_Member]:
 
 
 def _read_annotation(
-    annotation: Any, name: str, function: Callable[..., Any]
+    annotation: object, name: str, function: Callable[..., object]
 ) -> tuple[Kind, tuple[type, ...], Lazy | None]:
     kinds = _KINDS.get(annotation) if isinstance(annotation, collections.abc.Hashable) else None
     if kinds is not None:

@@ -33,7 +33,7 @@ from .values import (
     hashable,
 )
 
-PRELUDE: dict[str, Any] = {
+PRELUDE: dict[str, object] = {
     "type": type,
     "int": int,
     "str": str,
@@ -118,12 +118,12 @@ def bind_slot(slot: Slot, library: Library) -> Any:
 
 def bind_slots(
     slots: Sequence[Slot], library: Library, prefix: str = "s", binders: Any = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The globals for generated code: `prefix` + number to object.
 
     `binders`: a mapping from further kinds to `Callable[[Slot], object]`.
     """
-    bound: dict[str, Any] = {}
+    bound: dict[str, object] = {}
     for number, slot in enumerate(slots):
         binder = binders.get(slot.kind) if binders is not None else None
         bound[f"{prefix}{number}"] = (

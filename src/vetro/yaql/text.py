@@ -191,7 +191,7 @@ def read_template(template: str) -> tuple[Placeholder, ...]:
 
 
 def format_template(
-    rt: Evaluation, template: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    rt: Evaluation, template: str, args: Sequence[object], kwargs: Mapping[str, object]
 ) -> str:
     """`format(template, …)`: placeholders `{}`, `{0}`, `{name}`, each with an optional `:spec`.
 
@@ -223,7 +223,7 @@ def format_template(
     return "".join(parts)
 
 
-def _positional(args: Sequence[Any], index: int) -> Any:
+def _positional(args: Sequence[object], index: int) -> object:
     if index >= len(args):
         raise IndexError(f"the template uses value {index}, but there are only {len(args)}")
     return args[index]

@@ -73,13 +73,13 @@ class FrozenDict(dict[Any, Any]):
             known = self._hash = hash(frozenset(self.items()))
         return known
 
-    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def _refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError("the mapping is immutable")
 
     __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
     update = setdefault = pop = popitem = clear = _refuse  # type: ignore[assignment]
 
-    def __missing__(self, key: Any) -> NoReturn:
+    def __missing__(self, key: object) -> NoReturn:
         raise missing_key(self, key)
 
     def copy(self) -> FrozenDict:
@@ -91,7 +91,7 @@ class FrozenDict(dict[Any, Any]):
     def __deepcopy__(self, memo: object) -> FrozenDict:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return FrozenDict, (dict(self),)
 
 
@@ -104,7 +104,7 @@ class Memorized:
         self.depth: int = getattr(source, "depth", 1) + 1
         """How many lazy sequences are nested in it (`sequences`)."""
         self._source = iter(source)
-        self._seen: list[Any] = []
+        self._seen: list[object] = []
 
     def __iter__(self) -> Iterator[Any]:
         at = 0
@@ -147,7 +147,7 @@ class _Kinds(dict[type, Kind]):
         return kind
 
 
-_BASES: tuple[tuple[type[Any], Kind], ...] = (
+_BASES: tuple[tuple[type[object], Kind], ...] = (
     (bool, BOOLEAN),
     (int, INTEGER),
     (float, FLOAT),
@@ -301,7 +301,7 @@ def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) 
     return value
 
 
-def no_value(context: Any) -> NoMatchingFunctionException:
+def no_value(context: object) -> NoMatchingFunctionException:
     """The error for a context that is used as a value."""
     return NoMatchingFunctionException(
         f"{preview(context)} is no value: it cannot be kept, passed on or returned",
@@ -430,7 +430,7 @@ def missing_key(mapping: Mapping[Any, Any], key: Any) -> NoSuchKey:
     return NoSuchKey(f"{preview(key)}: {what}", suggest=lambda: _suggest_key(mapping, key))
 
 
-def _suggest_key(mapping: Mapping[Any, Any], key: Any) -> str | None:
+def _suggest_key(mapping: Mapping[object, object], key: object) -> str | None:
     words = [other for other in islice(mapping, 200) if type(other) is str]
     if type(key) is str and len(key) < 100:
         from difflib import get_close_matches
@@ -448,7 +448,7 @@ def _suggest_key(mapping: Mapping[Any, Any], key: Any) -> str | None:
     return f"it has {known}{', …' if len(mapping) > 8 else ''}"
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """`integer 5`, `list [1, 2]`, `null`: kind and preview, for messages about types."""
     kind = kind_of[type(value)]
     if kind & (NULL | FUNCTION):
@@ -458,10 +458,10 @@ def describe(value: Any) -> str:
 
 #: Functions that show values of host classes in messages, where the host declares this harmless;
 #: for other values messages show the name of the class.
-host_previews: dict[type, Callable[[Any], str]] = {}
+host_previews: dict[type, Callable[[object], str]] = {}
 
 
-def preview(value: Any, width: int = 60) -> str:
+def preview(value: object, width: int = 60) -> str:
     """A short text of a value for messages; never runs host code, never consumes a sequence."""
     text = _preview(value, 0)
     return text if len(text) <= width else text[: width - 1] + "…"

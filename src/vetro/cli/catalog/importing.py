@@ -104,7 +104,7 @@ def action_for(name: str, version: str, chosen: str) -> str:
 
 def import_archive(
     connection: Connection, path: Path, exists_action: str, public: bool, categories: Sequence[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Upload an archive or a directory; the catalog's package, or the one that stays."""
     content = read_archive(path)
     metadata: dict[str, Any] = {"is_public": public, "categories": list(categories)}

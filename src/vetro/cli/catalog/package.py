@@ -83,7 +83,7 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     from vetro.packages import PackageError, build_archive, open_package
 
     output.mkdir(parents=True, exist_ok=True)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for directory in directories:
         try:
             if directory.is_dir() and not (directory / "manifest.yaml").is_file():
@@ -113,7 +113,7 @@ def sign(archives: tuple[Path, ...], key: Path) -> None:
     """
     from vetro.packages import SIGNATURE_SUFFIX, PackageError, open_package, sign_archive
 
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for path in archives:
         try:
             if path.is_dir():
@@ -180,7 +180,7 @@ def import_(
         )
         return
     refuse_bad_manifests(paths)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     with Connection() as connection:
         packages = CatalogPackages(connection)
         for path in paths:

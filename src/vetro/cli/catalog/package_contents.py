@@ -33,7 +33,7 @@ def contents_of(
     return {"fields": form_fields(package), "actions": actions_of(package, catalog)}
 
 
-def form_fields(package: Package) -> list[dict[str, Any]]:
+def form_fields(package: Package) -> list[dict[str, object]]:
     """The fields that `vetro env add --set` takes."""
     from vetro.packages import FormError, load_form
 
@@ -47,7 +47,7 @@ def form_fields(package: Package) -> list[dict[str, Any]]:
     return form.summary()
 
 
-def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, Any]]:
+def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, object]]:
     """The actions of every class of the package, with what they take."""
     from vetro.cli.offline.checking import FirstOf
     from vetro.cli.offline.world import SearchPath, library_directory
@@ -60,7 +60,7 @@ def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, Any
     enable_testing(runtime)
     if package.full_name != "io.murano":
         runtime.add_package(open_package(library_directory() / "io.murano"))
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     try:
         made = runtime.add_package(package)
         for name in made.class_files:

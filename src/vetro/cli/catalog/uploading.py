@@ -79,7 +79,7 @@ def upload_archive(
 
 def replace_package(
     connection: Connection, existing: dict[str, Any], name: str, content: bytes, **metadata: Any
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Upload an archive in the place of a package; the old one comes back when that fails."""
     path = f"/v1/catalog/packages/{segment(existing['id'])}"
     old = connection.request("GET", f"{path}/download").content

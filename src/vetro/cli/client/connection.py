@@ -175,7 +175,7 @@ class Connection:
         """The JSON body of a GET of the identity service."""
         return self.ask_identity("GET", path, headers=headers).json()
 
-    def try_identity(self, path: str) -> Any:
+    def try_identity(self, path: str) -> object:
         """The JSON body of a GET of the identity service; ``None`` when it refuses."""
         headers = {"X-Auth-Token": self.token}
         response = self._send("GET", self.identity_url + path, headers=headers)
@@ -187,7 +187,7 @@ class Connection:
         path: str,
         *,
         headers: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         hint: str | None = None,
     ) -> SyncResponse:
         """Send a request to the identity service; a refusal ends the command with its message."""
@@ -206,7 +206,7 @@ class Connection:
         if id_ and secret:
             who = f"the application credential {id_}"
             given = {"id": id_, "secret": secret}
-            methods: dict[str, Any] = {"application_credential": given}
+            methods: dict[str, object] = {"application_credential": given}
         elif user and password:
             who = user
             own = {"name": user, "domain": self._domain("USER"), "password": password}
@@ -217,7 +217,7 @@ class Connection:
                 "Start 'vetro up' on this machine, or set OS_USERNAME, OS_PASSWORD, OS_AUTH_URL"
                 " (an openrc file), or VETRO_TOKEN.",
             )
-        auth: dict[str, Any] = {"identity": {"methods": list(methods), **methods}}
+        auth: dict[str, object] = {"identity": {"methods": list(methods), **methods}}
         if not id_:
             project = {"id": known["OS_PROJECT_ID"]} if known.get("OS_PROJECT_ID") else {
                 "name": known.get("OS_PROJECT_NAME", "admin"), "domain": self._domain("PROJECT")

@@ -144,7 +144,7 @@ def outcome(name: str, state: str, reason: str) -> tuple[str, str | None]:
 
 def _watch(
     connection: Connection,
-    environment: dict[str, Any],
+    environment: dict[str, object],
     deployment_id: str,
     show: Callable[[dict[str, Any]], None],
     seconds: float | None = None,

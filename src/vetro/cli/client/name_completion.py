@@ -59,7 +59,7 @@ class NameOfVm(NameOf):
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """The VMs of all nodes."""
         nodes: list[dict[str, Any]] = answer
-        found: list[dict[str, Any]] = []
+        found: list[dict[str, object]] = []
         for node in nodes:
             held: dict[str, dict[str, Any]] = node.get("vms") or {}
             found += held.values()

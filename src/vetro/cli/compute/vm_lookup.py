@@ -90,7 +90,7 @@ def _instances(connection: Connection, environment: str) -> set[str]:
     return {str(node.get("openstackId")) for _, node in objects_of(services)}
 
 
-def _environments(connection: Connection) -> list[dict[str, Any]]:
+def _environments(connection: Connection) -> list[dict[str, object]]:
     """Those of every project, for whoever may see them; else of one's own."""
     answer = connection.answer("GET", "/v1/environments", params={"all_tenants": "true"})
     if answer.status == 403:

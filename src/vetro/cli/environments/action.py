@@ -38,7 +38,7 @@ def action() -> None:
 
 def all_actions(value: object) -> list[dict[str, Any]]:
     """Every action below a model value, with the object it belongs to."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     if isinstance(value, dict):
         node = cast("dict[str, Any]", value)
         header = node.get("?")
@@ -173,7 +173,7 @@ def static(
 
     It needs no environment: METHOD is public and static, CLASS_NAME in a package of the catalog.
     """
-    body: dict[str, Any] = {
+    body: dict[str, object] = {
         "className": class_name,
         "methodName": method,
         "parameters": parse_settings(arguments, "--arg"),

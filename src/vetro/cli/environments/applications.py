@@ -30,13 +30,13 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+\Z")
 SHOWN = 100
 
 
-def header_of(service: Mapping[str, Any]) -> Mapping[str, Any]:
+def header_of(service: Mapping[str, object]) -> Mapping[str, object]:
     """The header of an application; a flat service of version 0.3 has its parts beside the rest."""
     return cast("Mapping[str, Any]", service.get("?", service))
 
 
 def application_row(
-    service: Mapping[str, Any], pending: str = "", versions: Mapping[str, Row] | None = None
+    service: Mapping[str, object], pending: str = "", versions: Mapping[str, Row] | None = None
 ) -> Row:
     """One application as a table row.
 

@@ -82,7 +82,7 @@ def list_(environment: str | None, named: str | None) -> None:
     emit_rows([history_row(one, names) for one in rows], COLUMNS)
 
 
-def history_row(one: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+def history_row(one: dict[str, object], names: dict[str, str]) -> dict[str, Any]:
     """A deployment in a table. ``names``: those of environments, by their ids."""
     home = str(one["environment_id"])
     return {
@@ -168,7 +168,7 @@ def trace(environment: str, deployment_id: str | None) -> None:
         say("No rules ran: this deployment has no XML workflows")
 
 
-def event_line(event: dict[str, Any]) -> str:
+def event_line(event: dict[str, object]) -> str:
     """An event of a trace: its kind, subject, place and details."""
     details = json.dumps(event["details"], ensure_ascii=False) if event["details"] else ""
     return f"  {event['kind']:8} {event['subject']}  {event['at']}  {details}".rstrip()

@@ -15,7 +15,7 @@ from vetro.cli.terminal.output import fail
 
 def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
     """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for pair in pairs:
         path, equals, text = pair.partition("=")
         if not equals or not path:
@@ -24,7 +24,7 @@ def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, A
     return values
 
 
-def find_application(services: list[dict[str, Any]], wanted: str) -> int:
+def find_application(services: list[dict[str, object]], wanted: str) -> int:
     """Position of the application with this id or name; an id goes before names."""
     rows = [application_row(service) for service in services]
     by_name = [

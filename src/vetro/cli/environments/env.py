@@ -83,7 +83,7 @@ for command in (upgrade, export, import_, patch, session, destroy):
 @json_option
 def create(name: str, region: str | None, network: str | None, subnet: str | None) -> None:
     """Create an empty environment NAME."""
-    body: dict[str, Any] = {"name": name}
+    body: dict[str, object] = {"name": name}
     if region:
         body["region"] = region
     if subnet and not network:
@@ -215,10 +215,10 @@ def add(
 
 def add_by_form(
     connection: Connection,
-    row: dict[str, Any],
+    row: dict[str, object],
     package: str,
     name: str | None,
-    settings: dict[str, Any],
+    settings: dict[str, object],
 ) -> None:
     """Fill in the form of a package and add what it makes."""
     found = find_package(connection, package)
@@ -232,15 +232,15 @@ def add_by_form(
 
 
 def model_by_form(
-    connection: Connection, package: str, name: str | None, settings: dict[str, Any]
-) -> dict[str, Any]:
+    connection: Connection, package: str, name: str | None, settings: dict[str, object]
+) -> dict[str, object]:
     """The application object that the form of a package makes, added nowhere."""
     with Wizard(connection, find_package(connection, package), None, None) as wizard:
         wizard.fill(wizard.place(settings, name))
         return wizard.build()
 
 
-def show_added(stored: Any) -> None:
+def show_added(stored: object) -> None:
     """What was added, as JSON or as a table."""
     rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
     if wants_json():

@@ -40,7 +40,7 @@ class Checker:
         self._left_out: dict[str, set[str]] = {}
         """What templates do without (`excludeProperties`), by the path before their properties."""
 
-    def refuse_wrong(self, service: dict[str, Any], others: Iterable[dict[str, Any]]) -> None:
+    def refuse_wrong(self, service: dict[str, object], others: Iterable[dict[str, object]]) -> None:
         """End the command when an application that is to be added cannot be what is meant."""
         others = list(others)
         wrong = [*self._same_name(service, others)]
@@ -50,7 +50,7 @@ class Checker:
         self._end(service, wrong)
 
     def refuse_wrong_change(
-        self, service: dict[str, Any], paths: Iterable[str], others: Iterable[dict[str, Any]]
+        self, service: dict[str, object], paths: Iterable[str], others: Iterable[dict[str, object]]
     ) -> None:
         """End the command when one of the changed properties cannot be what is meant.
 
@@ -75,7 +75,7 @@ class Checker:
         schema = self._schema(node)
         return None if schema is None else frozenset(schema["properties"])
 
-    def _end(self, service: dict[str, Any], wrong: list[str]) -> None:
+    def _end(self, service: dict[str, object], wrong: list[str]) -> None:
         if wrong:
             header = cast("dict[str, Any]", service.get("?") or {})
             kind = str(header.get("type", "")).partition("/")[0]
@@ -85,7 +85,7 @@ class Checker:
             )
 
     def _same_name(
-        self, service: dict[str, Any], others: Iterable[dict[str, Any]]
+        self, service: dict[str, object], others: Iterable[dict[str, object]]
     ) -> Iterator[str]:
         name = application_name(service)
         if name is not None and name in (application_name(one) for one in others):
@@ -158,7 +158,7 @@ class Checker:
         return f"There is {there}: {write}."
 
     def _wrong_names(
-        self, node: dict[str, Any], where: str, names: set[str], others: list[dict[str, Any]]
+        self, node: dict[str, object], where: str, names: set[str], others: list[dict[str, object]]
     ) -> Iterator[str]:
         """What a machine names that is not there, and a host name that is taken."""
         if not is_machine(node):
@@ -204,12 +204,12 @@ class Checker:
         return self._names[path]
 
 
-def is_machine(node: dict[str, Any]) -> bool:
+def is_machine(node: dict[str, object]) -> bool:
     """Whether an object is an instance: it has a size, and an image or the place of one."""
     return isinstance(node.get("flavor"), str) and "name" in node
 
 
-def _excluded(schema: Any) -> Iterator[str]:
+def _excluded(schema: object) -> Iterator[str]:
     """The properties that templates in a value of this schema do without."""
     if isinstance(schema, dict):
         for key, item in cast("dict[str, Any]", schema).items():
@@ -222,7 +222,7 @@ def _excluded(schema: Any) -> Iterator[str]:
             yield from _excluded(item)
 
 
-def objects_of(value: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def objects_of(value: object, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object in a value, itself too, with the path before its properties."""
     if isinstance(value, dict):
         node = cast("dict[str, Any]", value)
@@ -236,7 +236,7 @@ def objects_of(value: Any, where: str = "") -> Iterator[tuple[str, dict[str, Any
             yield from objects_of(item, f"{where}{number}.")
 
 
-def nearest_object(service: dict[str, Any], path: str) -> tuple[dict[str, Any], str, str]:
+def nearest_object(service: dict[str, object], path: str) -> tuple[dict[str, object], str, str]:
     """The innermost object on the way to ``a.b.c``: it, the path before it, and its property."""
     found, where, name = service, "", path.split(".")[0]
     place: Any = service
@@ -258,10 +258,10 @@ def below(place: Any, part: str) -> Any:
     return cast("dict[str, Any]", place).get(part) if isinstance(place, dict) else None
 
 
-def set_path(target: dict[str, Any], path: str, value: Any) -> None:
+def set_path(target: dict[str, object], path: str, value: object) -> None:
     """Set ``a.b.c`` below ``target``, making maps on the way; a number is a place in a list."""
     *parents, last = path.split(".")
-    place: Any = target
+    place: object = target
     for name in parents:
         found = below(place, name)
         if found is None and isinstance(place, dict):

@@ -80,11 +80,11 @@ def session(environment: str) -> None:
         click.echo(found)
 
 
-def with_ids(steps: list[Any]) -> list[Any]:
+def with_ids(steps: list[object]) -> list[object]:
     """The operations with a new id for each ``===idN===``, the same one for the same number."""
     new: dict[str, str] = {}
 
-    def replaced(value: Any) -> Any:
+    def replaced(value: object) -> Any:
         if isinstance(value, str):
             return _PLACE.sub(lambda found: new.setdefault(found[1], uuid.uuid4().hex), value)
         if isinstance(value, dict):
@@ -97,7 +97,7 @@ def with_ids(steps: list[Any]) -> list[Any]:
     return [replaced(step) for step in steps]
 
 
-def _patched(services: list[dict[str, Any]], steps: list[Any], name: str) -> list[Any]:
+def _patched(services: list[dict[str, Any]], steps: list[Any], name: str) -> list[object]:
     """The applications after the operations; the command ends when one cannot be done."""
     from jsonpath import JSONPatch
     from jsonpath.exceptions import JSONPatchError, JSONPointerError

@@ -91,7 +91,7 @@ def post_unless_pending(
     user has agreed already, with ``option``.
     """
     answer = connection.answer("POST", path, json=json, params={"pending": "refuse"})
-    overtaken: list[dict[str, Any]] = []
+    overtaken: list[dict[str, object]] = []
     if answer.status == 409 and '"PendingChanges"' in answer.text:
         error = cast("dict[str, Any]", answer.json()["error"])
         overtaken = error["pending"]

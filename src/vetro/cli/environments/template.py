@@ -40,7 +40,7 @@ def template() -> None:
     """Templates that environments are made of."""
 
 
-def find_template(connection: Connection, wanted: str) -> dict[str, Any]:
+def find_template(connection: Connection, wanted: str) -> dict[str, object]:
     """The template with this id or name; one's own before a public one of another project."""
     rows: list[dict[str, Any]] = connection.get("/v1/templates")["templates"]
     by_id = [row for row in rows if row["id"] == wanted]
@@ -226,7 +226,7 @@ def remove(name_or_id: str, application: str) -> None:
 @json_option
 def create_env(name_or_id: str, name: str, region: str | None) -> None:
     """Create an environment NAME, with a session that holds the template's applications."""
-    body: dict[str, Any] = {"name": name, **({"region": region} if region else {})}
+    body: dict[str, object] = {"name": name, **({"region": region} if region else {})}
     with Connection() as connection:
         row = find_template(connection, name_or_id)
         made = connection.request("POST", f"{address_of(row)}/create-environment", json=body).json()

@@ -115,7 +115,7 @@ def import_(file: Any, name: str | None) -> None:
     )
 
 
-def _keep_inputs(checker: Checker, node: dict[str, Any]) -> None:
+def _keep_inputs(checker: Checker, node: dict[str, object]) -> None:
     header = cast("dict[str, Any]", node["?"])
     for key in _MADE:
         header.pop(key, None)
@@ -131,7 +131,7 @@ def _read(file: Any) -> dict[str, Any]:
     except NotADocument as error:
         fail(f"{file.name}: not JSON: {error}", "'vetro env export' writes such files.")
     document = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    services: Any = document.get("services")
+    services: object = document.get("services")
     wrong = next(_wrong(document, services), None)
     if wrong is not None:
         fail(f"{file.name}: {wrong}", "'vetro env export' writes such files.")
@@ -149,7 +149,7 @@ def _wrong(document: dict[str, Any], services: Any) -> Iterator[str]:
         yield "'services' is not a list"
         return
     for number, one in enumerate(cast("list[Any]", services)):
-        node: Any = cast("dict[str, Any]", one).get("?") if isinstance(one, dict) else None
+        node: object = cast("dict[str, Any]", one).get("?") if isinstance(one, dict) else None
         if not isinstance(node, dict) or not isinstance(cast("Any", node).get("type"), str):
             yield f"services, number {number}: not an object with a type"
 

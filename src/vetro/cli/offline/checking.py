@@ -76,7 +76,7 @@ def text_line(row: Mapping[str, object]) -> str:
     return f"{place}: {click.style(row['code'], fg=colour)} {row['message']}"
 
 
-def row_of(path: Path, finding: Finding) -> dict[str, Any]:
+def row_of(path: Path, finding: Finding) -> dict[str, object]:
     """A finding as JSON; `path` is where the file can be opened."""
     inside = finding.file
     real = str(path / inside) if inside and path.is_dir() else f"{path}{'!' if inside else ''}"
@@ -151,7 +151,7 @@ def check(
     from vetro.packages import NotAPackage
 
     refuse_unknown_codes((*_codes(select), *_codes(ignore)))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     chosen = list(discover(packages)) if search else list(packages)
     if not chosen:
         fail(
@@ -268,7 +268,7 @@ SHOWN = 20
 """Findings that an upload lists."""
 
 
-def findings_of_upload(path: Path, catalog: PackageResolver) -> list[dict[str, Any]]:
+def findings_of_upload(path: Path, catalog: PackageResolver) -> list[dict[str, object]]:
     """What the check finds in a package that was uploaded; said on standard error, if not as JSON."""
     rows = [row_of(path, item) for item in find(path, (), catalog)]
     if rows and not wants_json():

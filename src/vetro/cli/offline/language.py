@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from vetro.muranopl import MuranoObject, Session
 
 
-def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, Any]:
+def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, object]:
     """``name=JSON`` pairs; text that is not JSON is taken as text."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
@@ -128,7 +128,7 @@ def bare_object(session: Session, class_name: str) -> MuranoObject | None:
         fail(error.format(), error.hint or "Give its properties in a model: --model FILE.")
 
 
-def read_model(text: str, name: str) -> dict[str, Any]:
+def read_model(text: str, name: str) -> dict[str, object]:
     """A model from JSON or YAML: the whole of it, or its root object alone."""
     try:
         value = read_yaml(text)

@@ -143,7 +143,7 @@ def facts_of_template(file: Path) -> Facts:
     words = [word for word in re.split(r"[^A-Za-z0-9]+", file.stem) if word]
     title = "".join(word[0].upper() + word[1:] for word in words) or "Template"
     title = title if title[0].isalpha() else f"_{title}"
-    text: Any = found.get("description")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    text: object = found.get("description")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return Facts(
         file.stem,
         f"{GENERATED}.{title}",

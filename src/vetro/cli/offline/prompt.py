@@ -47,7 +47,7 @@ class Mistake(Exception):
     """A command was given wrongly."""
 
 
-def render(value: Any) -> str:
+def render(value: object) -> str:
     """A value as people read it: JSON, with objects and classes named."""
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str)
     if len(text) <= 100:
@@ -367,7 +367,7 @@ class Prompt:
         return [f"{name}(" for name in self.runtime.library_for(self.package).names(True)]
 
 
-_UNSET: Any = object()
+_UNSET: object = object()
 
 
 def _paths(start: str) -> list[str]:

@@ -76,7 +76,7 @@ def _prepare(setting: Setting) -> None:
     _worker = Worker(setting)
 
 
-def _run_in_worker(test: MuranoTest) -> tuple[MuranoTestResult, int, Any]:
+def _run_in_worker(test: MuranoTest) -> tuple[MuranoTestResult, int, object]:
     assert _worker is not None
     result = _worker.run(test)
     coverage = _worker.coverage
@@ -181,7 +181,7 @@ def _percent(files: Sequence[FileCoverage]) -> float:
     return 100.0 * covered / statements if statements else 100.0
 
 
-def coverage_json(files: Sequence[FileCoverage]) -> dict[str, Any]:
+def coverage_json(files: Sequence[FileCoverage]) -> dict[str, object]:
     """The figures of files as JSON, with their total."""
     return {
         "files": {file.file: file.as_json() for file in files},
@@ -377,7 +377,7 @@ def _finish(
 ) -> None:
     passed = sum(item.outcome == "passed" for item in results)
     if wants_json():
-        document: dict[str, Any] = {
+        document: dict[str, object] = {
             "tests": [item.as_json() for item in results],
             "passed": passed,
             "failed": sum(item.outcome == "failed" for item in results),

@@ -29,7 +29,7 @@ def read_yaml(text: str) -> Any:
         return documents.read_yaml(text, LIMITS)
 
 
-def json_or_text(text: str) -> Any:
+def json_or_text(text: str) -> object:
     """The value of a JSON text; any other text as it is."""
     try:
         return read_json(text)

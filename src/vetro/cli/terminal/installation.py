@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vetro.server.settings import Settings
 
 
-def installation_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def installation_options(command: Callable[..., object]) -> Callable[..., object]:
     """Give a command the options --data-dir and --config."""
     for option in (
         click.option("--config", type=click.Path(path_type=Path), help="A vetro.toml."),

@@ -73,7 +73,7 @@ def _servers(case: Mapping[str, object]) -> list[Json]:
     if "servers" not in case:
         raise InvalidRequest("servers", "servers must be a list")
     servers = _objects(case, "servers")
-    seen: set[Any] = set()
+    seen: set[object] = set()
     for position, server in enumerate(servers):
         uuid = server.get("uuid")
         if not isinstance(uuid, str):
@@ -88,7 +88,7 @@ def _tickets(case: Mapping[str, object]) -> dict[str, tuple[Ticket, ...]]:
     return open_tickets(_objects(case, "tickets"))
 
 
-def _allocator(case: Mapping[str, Any]) -> Allocator:
+def _allocator(case: Mapping[str, object]) -> Allocator:
     defaults: Any = case.get("defaults")
     settings: Any = case.get("settings")
     defaults = {} if defaults is None else defaults
@@ -104,7 +104,7 @@ def _allocator(case: Mapping[str, Any]) -> Allocator:
         read = read_defaults({**defaults, **chosen}, profile=str(settings.get("profile") or "seed"))
     except DefaultsError as error:
         raise InvalidRequest(field, str(error)) from error
-    description: Any = case.get("description")
+    description: object = case.get("description")
     if isinstance(description, str):
         description = None  # a title
     if description is not None and not isinstance(description, list):

@@ -122,7 +122,7 @@ def _owner_filters(key: str, value: object) -> Mapping[str, str]:
     return {owner.lower(): text for owner, text in given.items()}
 
 
-def _one_of(*choices: str) -> Callable[[str, Any], str]:
+def _one_of(*choices: str) -> Callable[[str, object], str]:
     def read(key: str, value: Any) -> str:
         if value not in choices:
             raise DefaultsError(key, f"Defaults {key} is not one of {', '.join(choices)}")
@@ -206,7 +206,7 @@ METADATA: dict[str, str] = {
 }
 
 #: Where the later service differs from the original one.
-UPSTREAM_PROFILE: dict[str, Any] = {"filter_flexible_disk_min_platform": "20181206T190647Z"}
+UPSTREAM_PROFILE: dict[str, object] = {"filter_flexible_disk_min_platform": "20181206T190647Z"}
 assert {one.name for one in fields(Defaults)} == set(KEYS), "a default without a reader"
 
 
@@ -221,7 +221,7 @@ def read_defaults(
     ``change_defaults`` may also use the metadata names. Unknown keys are ignored (they belong to
     others or to later versions). Errors: ``DefaultsError`` names the key as given.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     if profile == "upstream":
         values.update(UPSTREAM_PROFILE)
     for source in (change_defaults or {}, metadata or {}):

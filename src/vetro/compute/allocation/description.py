@@ -62,7 +62,7 @@ def parse_description(value: Any, known: Container[str], depth: int = 1) -> Expr
     return Expression(cast("Command", command), tuple(elements))
 
 
-def default_description(*, min_disk: bool) -> list[Any]:
+def default_description(*, min_disk: bool) -> list[object]:
     """The production pipeline; ``min_disk`` is the switch ALLOC_FILTER_MIN_DISK."""
     return [
         "pipe",
@@ -108,7 +108,7 @@ def default_description(*, min_disk: bool) -> list[Any]:
 
 
 #: The fixed pipeline of POST /capacity and of the extras of server listings (§1.2).
-CAPACITY_DESCRIPTION: list[Any] = [
+CAPACITY_DESCRIPTION: list[object] = [
     "pipe",
     "hard-filter-setup",
     "hard-filter-running",

@@ -48,11 +48,11 @@ class _Undefined:
 
 
 UNDEFINED: Final = _Undefined()
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
+_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
 
 
 @lru_cache(maxsize=512)
-def compile_expression(text: str) -> Callable[[Mapping[str, Any]], bool]:
+def compile_expression(text: str) -> Callable[[Mapping[str, object]], bool]:
     """A predicate over server records. Errors: ``ExpressionError`` with the position."""
     if len(text) > LENGTH_LIMIT:
         raise ExpressionError(f"the expression is longer than {LENGTH_LIMIT} characters")

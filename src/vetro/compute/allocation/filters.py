@@ -24,7 +24,7 @@ def identity(_run: Run) -> Reasons | None:
     return None
 
 
-def _wanted(value: bool) -> Callable[[Any], str | None]:
+def _wanted(value: bool) -> Callable[[object], str | None]:
     return lambda flag: None if flag is value else ""
 
 
@@ -53,7 +53,7 @@ def headnode(run: Run) -> Reasons | None:
 def running(run: Run) -> Reasons | None:
     """Keep running servers."""
 
-    def verdict(status: Any) -> str | None:
+    def verdict(status: object) -> str | None:
         return None if status == "running" else f"Server has status: {status}"
 
     return run.judge("status", "running", verdict)
@@ -116,7 +116,7 @@ def zpool_encryption(run: Run) -> Reasons | None:
     """Encrypted VMs go to encrypted servers, others to unencrypted ones."""
     wanted = truthy(run.metadata.get("encrypted"))
 
-    def verdict(encrypted: Any) -> str | None:
+    def verdict(encrypted: object) -> str | None:
         if encrypted is wanted:
             return None
         return "Server is not Zpool Encrypted" if wanted else "Server is Zpool Encrypted"
@@ -196,7 +196,7 @@ def platform_fits(limits: Mapping[str, str], version: str, stamp: str, *, least:
 Limit = tuple[str, Mapping[str, str], bool, bool]
 
 
-def _platform_verdict(limits: Sequence[Limit]) -> Callable[[Any], str | None]:
+def _platform_verdict(limits: Sequence[Limit]) -> Callable[[object], str | None]:
     def verdict(facet: Any) -> str | None:
         version, stamp, linux = facet
         for who, entries, least, exempt in limits:
@@ -276,7 +276,7 @@ def feature_min_platform(run: Run) -> Reasons | None:
 def traits(run: Run) -> Reasons | None:
     """Keep servers whose traits are exactly the requested ones."""
     package: Mapping[str, Any] = run.package or {}
-    wanted: dict[str, Any] = {
+    wanted: dict[str, object] = {
         **(run.vm.get("traits") or package.get("traits") or {}),
         **(run.image.get("traits") or {}),
     }

@@ -265,7 +265,7 @@ class TicketedFleet(Fleet):
 
         below = self.below
         position = below.position
-        held: dict[int, tuple[Sequence[Mapping[str, Any]], Record]] = {}
+        held: dict[int, tuple[Sequence[Mapping[str, object]], Record]] = {}
         same = self._signature == (below.version, len(self._held))
         for uuid, listed in tickets.items():
             at = position.get(uuid)

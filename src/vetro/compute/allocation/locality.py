@@ -7,7 +7,7 @@ every VM of a hint.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from vetro.compute.allocation.run import Plugin, Run
 from vetro.compute.allocation.steps import Dropped, Reasons, Texts, for_all, skip
@@ -45,7 +45,7 @@ def _first_listed(run: Run, listed: Sequence[str]) -> dict[int, str]:
 
 def hard_locality(run: Run) -> Reasons | None:
     """Obey strict hints."""
-    locality: Mapping[str, Any] = run.vm.get("locality") or {}
+    locality: Mapping[str, object] = run.vm.get("locality") or {}
     if not truthy(locality.get("strict")):
         return skip("No strict locality requested")
     near, far = hints(locality, "near"), hints(locality, "far")
@@ -75,7 +75,7 @@ def hard_locality(run: Run) -> Reasons | None:
 
 def soft_locality(run: Run) -> Reasons | None:
     """Follow hints as long as servers remain; without hints, spread the owner's VMs."""
-    locality: Mapping[str, Any] = run.vm.get("locality") or {}
+    locality: Mapping[str, object] = run.vm.get("locality") or {}
     near, far = hints(locality, "near"), hints(locality, "far")
     if truthy(locality.get("strict")) and (near or far):
         if run.soft_locality is None:

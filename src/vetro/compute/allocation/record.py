@@ -115,7 +115,7 @@ class Record:
         reboot, boot = server.get("next_reboot"), server.get("last_boot")
         self.next_reboot = iso_time(reboot if isinstance(reboot, str) else None)
         self.last_boot = iso_time(boot if isinstance(boot, str) else None)
-        self._claims: dict[str, Any] = {}
+        self._claims: dict[str, object] = {}
         self._summarise_vms()
 
     def _summarise_vms(self) -> None:
@@ -144,7 +144,7 @@ class Record:
         """The node's sysinfo."""
         return mapping(self.server.get("sysinfo"))
 
-    def claimed(self, expression: str, predicate: Callable[[Mapping[str, Any]], bool]) -> Any:
+    def claimed(self, expression: str, predicate: Callable[[Mapping[str, object]], bool]) -> object:
         """The result of an owner filter's expression, or its ``ExpressionError``; cached."""
         from vetro.compute.allocation.errors import ExpressionError
 
@@ -171,7 +171,7 @@ def _flag(name: str) -> Facet:
     return lambda server, _sysinfo: truthy(server.get(name))
 
 
-def _status(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+def _status(server: Mapping[str, object], _sysinfo: Mapping[str, object]) -> Hashable:
     value = server.get("status")
     return "undefined" if value is None else str(value)
 
@@ -222,7 +222,7 @@ def _platform(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> H
     )
 
 
-def _traits(server: Mapping[str, Any], _sysinfo: Mapping[str, Any]) -> Hashable:
+def _traits(server: Mapping[str, object], _sysinfo: Mapping[str, object]) -> Hashable:
     """The traits as JSON; empty text when there are none."""
     traits = server.get("traits")
     return json_text(traits) if isinstance(traits, dict) else ""

@@ -77,7 +77,7 @@ def ticketed_record(
             "state": "running",
         }
     server = record.server
-    changed: dict[str, Any] = {**server, "vms": vms}
+    changed: dict[str, object] = {**server, "vms": vms}
     if quota_bytes:
         changed["disk_zone_quota_bytes"] = number(server.get("disk_zone_quota_bytes")) + quota_bytes
     if zvol_bytes:

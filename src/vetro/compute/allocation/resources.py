@@ -72,7 +72,7 @@ def load_server_vms(run: Run) -> Reasons | None:
     if source is None:
         return skip("getServerVms not set; assuming server.vms is already populated")
     reasons: dict[str, str] = {}
-    changed: list[Mapping[str, Any]] = []
+    changed: list[Mapping[str, object]] = []
     failed: list[int] = []
     for at in run.positions():
         record = run.fleet.records[at]
@@ -114,7 +114,7 @@ def capness(run: Run) -> Reasons | None:
     """VMs with a CPU cap and VMs without one do not share a server."""
     if not run.defaults.filter_capness:
         return skip("Do not filter out cpu_cap disparities")
-    package: Mapping[str, Any] = run.package or {}
+    package: Mapping[str, object] = run.package or {}
     wanted = truthy(run.vm.get("cpu_cap")) or truthy(package.get("cpu_cap"))
     fleet = run.fleet
     records = fleet.records
@@ -265,7 +265,7 @@ def min_disk(run: Run) -> Reasons | None:
     """Keep servers with enough disk left for the VM, its image's files and a margin."""
     if not run.defaults.filter_min_resources:
         return skip("Do not filter out based on unreserved disk")
-    package: Mapping[str, Any] = run.package or {}
+    package: Mapping[str, object] = run.package or {}
     own, general = number(run.vm.get("quota")), number(package.get("quota"))
     if not own and not general:
         return skip("Vm and pkg have no quota")

@@ -202,7 +202,7 @@ class Run:
             return dict(zip(uuids[left].tolist(), scores.tolist(), strict=True))
 
         def properties() -> dict[str, Any]:
-            found: dict[str, Any] = {"score": float(scores[best])}
+            found: dict[str, object] = {"score": float(scores[best])}
             if room is not None:
                 found["unreserved_cpu"] = int(room.cpu[at])
                 found["unreserved_ram"] = int(room.ram[at])

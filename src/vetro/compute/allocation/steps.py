@@ -151,9 +151,9 @@ class Step:
         quick = self.reasons.as_bytes(self.names) if isinstance(self.reasons, Increases) else None
         return msgspec.json.encode(self.texts()) if quick is None else quick
 
-    def as_json(self, remaining: list[str] | None = None) -> dict[str, Any]:
+    def as_json(self, remaining: list[str] | None = None) -> dict[str, object]:
         """The step as in the API and ``vetro allocate``; ``remaining`` when it is known."""
-        value: dict[str, Any] = {
+        value: dict[str, object] = {
             "step": self.title,
             "remaining": self.remaining() if remaining is None else remaining,
         }
@@ -181,9 +181,9 @@ class Outcome:
         """The scores of the remaining servers."""
         return self._scores()
 
-    def steps_json(self) -> list[dict[str, Any]]:
+    def steps_json(self) -> list[dict[str, object]]:
         """All steps rendered. Steps that changed nothing share the previous list."""
-        rendered: list[dict[str, Any]] = []
+        rendered: list[dict[str, object]] = []
         last: Step | None = None
         remaining: list[str] = []
         for step in self.steps:

@@ -31,7 +31,7 @@ _NUMBER = {"type": "number"}
 _WHOLE = {"type": "integer"}
 _FLAG = {"type": "boolean"}
 _OBJECT = {"type": "object"}
-_ANYTHING: dict[str, Any] = {}
+_ANYTHING: dict[str, object] = {}
 _TEXTS = listed(_TEXT)
 _BYTES = {"type": "string", "format": "binary"}
 _FAULT = Named("Fault", COMPUTE_FAULTS.schema or {})
@@ -45,7 +45,7 @@ def of_struct(type_: type[msgspec.Struct], *, name: str = "") -> Named:
     return shape(name or type_.__name__, forms, optional)
 
 
-def _form(type_: object) -> dict[str, Any]:
+def _form(type_: object) -> dict[str, object]:
     """The schema of a field's type, as far as the structs of the wire need it."""
     origin, inner = get_origin(type_), get_args(type_)
     if origin is UnionType or origin is Union:

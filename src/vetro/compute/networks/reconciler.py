@@ -34,7 +34,7 @@ from vetro.storage import Database, Transaction
 log = structlog.get_logger(__name__)
 
 
-def _uplink_of(network: Row[Any]) -> dict[str, Any]:
+def _uplink_of(network: Row[Any]) -> dict[str, object]:
     """Added only where there is an uplink, to keep the state short."""
     return {"uplink": network.uplink} if network.uplink else {}
 
@@ -223,7 +223,7 @@ def given_up(used: set[str], ranges: Mapping[str, Row[object]]) -> set[str]:
     }
 
 
-def complete_rule(rule: dict[str, Any], group: str) -> dict[str, Any]:
+def complete_rule(rule: dict[str, object], group: str) -> dict[str, object]:
     """A rule in which a remote "this group" is replaced by the group."""
     if rule.get("remote_mode") == "remote_group_id" and not rule.get("remote_group_id"):
         return {**rule, "remote_group_id": group}

@@ -221,7 +221,7 @@ async def pause_agent(run: Run) -> Json:
     return None
 
 
-async def _agent_call(run: Run, method: str, path: str) -> Any:
+async def _agent_call(run: Run, method: str, path: str) -> object:
     try:
         return await run.service.work.agents.call(await agent_of(run), method, path)
     except NodeTaskError as error:

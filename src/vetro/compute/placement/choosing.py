@@ -91,7 +91,7 @@ class Chooser:
         #: One refresh at a time: the index changes across several awaits.
         self.turn = asyncio.Lock()
 
-    def _make(self, metadata: Mapping[str, Any]) -> Allocator:
+    def _make(self, metadata: Mapping[str, object]) -> Allocator:
         defaults = read_defaults(
             self.settings.change_defaults, metadata, profile=self.settings.profile
         )

@@ -42,7 +42,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def take(self, uuid: str, sample: dict[str, Any], *, only_vms: bool = False) -> None:
+    async def take(self, uuid: str, sample: dict[str, object], *, only_vms: bool = False) -> None:
         """Queue a sample; returns when it is written, or after a second if that takes longer."""
         before = self._waiting.get(uuid)
         if before is not None:
@@ -109,7 +109,7 @@ def joined(first: Waiting, second: Waiting) -> Waiting:
     if not only_vms:
         return second
     # Of the older one only the VMs have changed, or some of them.
-    merged: dict[str, Any] = {**older, "partial": False, "vms": {}, **newer}
+    merged: dict[str, object] = {**older, "partial": False, "vms": {}, **newer}
     if newer.get("partial") is True:
         merged["vms"] = {**mapping(older.get("vms")), **mapping(newer.get("vms"))}
         merged["partial"] = older.get("partial") is True

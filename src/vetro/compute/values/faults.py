@@ -98,7 +98,7 @@ TASK_CODES = {
 
 def task_failed(message: str, details: Any = None, *, codes: Sequence[str] = ()) -> Fault:
     """A synchronous task's failure; the restCodes in ``codes`` get the status they stand for."""
-    code: Any = details.get("restCode") if isinstance(details, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    code: object = details.get("restCode") if isinstance(details, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     if isinstance(code, str) and code in codes and code in TASK_CODES:
         status, type_ = TASK_CODES[code]
         return Fault(message, status=status, type_=type_, extra={"details": details})

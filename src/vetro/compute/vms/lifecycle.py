@@ -442,7 +442,7 @@ async def _life_fence(tx: Transaction, uuid: str) -> Body:
     return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
 
 
-def _listed(value: object) -> list[Any]:
+def _listed(value: object) -> list[object]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 

@@ -7,7 +7,6 @@ count it while the node works; what the node refused is given back when the task
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import select, update
 
@@ -25,7 +24,7 @@ def as_column(number: int) -> int:
     return max(0, min(number, _LARGEST))
 
 
-def size_of(said: Mapping[str, Any]) -> dict[str, int]:
+def size_of(said: Mapping[str, object]) -> dict[str, int]:
     """The columns of a VM's size that a payload names: MiB, GiB, percent of a core."""
     given = {
         "memory_mib": whole(said.get("max_physical_memory")) or whole(said.get("ram")),
@@ -36,7 +35,7 @@ def size_of(said: Mapping[str, Any]) -> dict[str, int]:
 
 
 async def hold_growth(
-    quotas: Quotas, tx: Transaction, server_uuid: str, uuid: str, wanted: Mapping[str, Any]
+    quotas: Quotas, tx: Transaction, server_uuid: str, uuid: str, wanted: Mapping[str, object]
 ) -> None:
     """Let a VM hold what it is to grow to (`wanted`: the parameters of its update).
 
@@ -58,7 +57,7 @@ async def hold_growth(
 
 
 async def size_held(
-    tx: Transaction, uuid: str, vm: Mapping[str, Any], ended: str
+    tx: Transaction, uuid: str, vm: Mapping[str, object], ended: str
 ) -> dict[str, int]:
     """The size of a VM that is as `vm` says after the task `ended`; other updates may still let it grow."""
     size = size_of(vm)

@@ -130,7 +130,7 @@ def _result(status: int, content: bytes, text: str, json: Any) -> Record:
     return outcome_of(status, value)
 
 
-def outcome_of(status: int, value: Any) -> Record:
+def outcome_of(status: int, value: object) -> Record:
     """A task's result from its answer. Errors: ``NodeTaskError``."""
     if 200 <= status < 300:
         if isinstance(value, dict):

@@ -19,7 +19,7 @@ class WrongChange(Exception):
 def change(objects: Model, text: str) -> None:
     """Make the changes of an action: YAML ``{name: {parameters}}``. Errors: ``WrongChange``."""
     try:
-        read: Any = read_yaml(text)
+        read: object = read_yaml(text)
     except DocumentError as error:
         raise WrongChange(f"cannot be read: {error}") from error
     if not isinstance(read, dict) or not read:
@@ -61,7 +61,7 @@ def _remove_object(objects: Model, object_id: object) -> None:
     _drop_cleared(objects)
 
 
-def _set_property(objects: Model, object_id: object, prop_name: object, value: Any) -> None:
+def _set_property(objects: Model, object_id: object, prop_name: object, value: object) -> None:
     node = _find(objects, object_id)
     *way, last = str(prop_name).split(".")
     for step in way:
@@ -85,7 +85,7 @@ def _add_object(
     owner_id: object,
     owner_relation: object,
     type: object,  # noqa: A002 - rules call it so
-    init_args: Any = None,
+    init_args: object = None,
 ) -> None:
     if not isinstance(init_args or {}, dict):
         raise WrongChange("init_args must be a map")
@@ -98,7 +98,7 @@ def _add_relation(objects: Model, source_id: object, relation: object, target_id
     _relate(objects, source_id, relation, id_of(_find(objects, target_id)))
 
 
-def _relate(objects: Model, source_id: object, relation: object, target: Any) -> None:
+def _relate(objects: Model, source_id: object, relation: object, target: object) -> None:
     """Append to a list, else set."""
     node = _find(objects, source_id)
     name = _name(objects, node, relation)
@@ -114,11 +114,11 @@ def _relate(objects: Model, source_id: object, relation: object, target: Any) ->
 _CLEARED = object()
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any, Any]]:
+def _places(value: object) -> Iterator[tuple[object, object, object]]:
     """Every value with what holds it and where; headers are left out."""
     waiting: list[Any] = [value]
     while waiting:
-        one: Any = waiting.pop()
+        one: object = waiting.pop()
         header = "?" if is_object(one) else None
         if isinstance(one, dict):
             pairs = list(cast("dict[Any, Any]", one).items())
@@ -137,7 +137,7 @@ def _clear(holder: Any, key: Any) -> None:
     holder[key] = None if is_object(holder) else _CLEARED
 
 
-def _drop_cleared(value: Any) -> None:
+def _drop_cleared(value: object) -> None:
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -37,8 +36,8 @@ def read_rules(file: Path) -> Rules:
 
 
 def enforce(
-    file: Path, objects: dict[str, Any], project_id: str, ancestors: Ancestors
-) -> dict[str, Any]:
+    file: Path, objects: dict[str, object], project_id: str, ancestors: Ancestors
+) -> dict[str, object]:
     """The root object with what the rules change. Errors: ``ModelRefused``.
 
     ``objects``: in the engine's form, not changed itself. Rules that cannot be read or finished
@@ -63,7 +62,7 @@ def enforce(
 
 
 def _rows(
-    rules: Rules, objects: dict[str, Any], project_id: str, ancestors: Ancestors, table: str
+    rules: Rules, objects: dict[str, object], project_id: str, ancestors: Ancestors, table: str
 ) -> list[str]:
     """The texts of a table's rows about this environment, each once, in a fixed order."""
     facts = facts_of(objects, project_id, ancestors)

@@ -77,7 +77,7 @@ def nodes_of(value: object) -> Iterator[dict[str, Any]]:
             waiting.extend(item for key, item in node.items() if key != "?")
 
 
-def _values(node: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+def _values(node: Mapping[str, object], before: str) -> Iterator[tuple[str, Any]]:
     """Scalars and objects among an object's properties, by their dotted paths; no nulls."""
     for key, value in node.items():
         if key != "?":

@@ -366,7 +366,7 @@ class AgentListener:
         self._started = False
         self._subscribed.clear()
 
-    def subscribe(self, ctx: CallContext, message_id: str, event: Any = None) -> None:
+    def subscribe(self, ctx: CallContext, message_id: str, event: object = None) -> None:
         """Expect the result of a message. Errors: agents are switched off."""
         self._need()
         self.start(ctx)

@@ -73,7 +73,7 @@ class NetworkExplorer:
         services.chosen_ranges[net_id] = found
         return found if ip_version == 4 else mapped(found)
 
-    def get_default_dns(self, ctx: CallContext, ip_version: int = 4) -> Any:
+    def get_default_dns(self, ctx: CallContext, ip_version: int = 4) -> object:
         """Name servers of this IP version; the first alone for packages of the first formats."""
         found: list[str] = []
         for text in services_of(ctx).settings.network.default_dns:
@@ -117,19 +117,19 @@ class NetworkExplorer:
 
         return ctx.effect(f"network.{what}", {}, find)
 
-    def list_networks(self, ctx: CallContext) -> Any:
+    def list_networks(self, ctx: CallContext) -> object:
         """Networks with Neutron's keys."""
         return self._list(ctx, "list_networks")
 
-    def list_subnetworks(self, ctx: CallContext) -> Any:
+    def list_subnetworks(self, ctx: CallContext) -> object:
         """Subnets with Neutron's keys."""
         return self._list(ctx, "list_subnetworks")
 
-    def list_ports(self, ctx: CallContext) -> Any:
+    def list_ports(self, ctx: CallContext) -> object:
         """Ports with Neutron's keys."""
         return self._list(ctx, "list_ports")
 
-    def list_neutron_extensions(self, ctx: CallContext) -> Any:
+    def list_neutron_extensions(self, ctx: CallContext) -> object:
         """What the network service can do."""
         return self._list(ctx, "list_neutron_extensions")
 

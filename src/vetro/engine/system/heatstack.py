@@ -305,7 +305,7 @@ class HeatStack:
 
     def _push_revision(self, ctx: CallContext, template: dict[str, Json]) -> None:
         services = services_of(ctx)
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "parameters": dict(self._parameters),
             "files": dict(self._files),
             "environment": self._environment,
@@ -338,7 +338,7 @@ class HeatStack:
         if stack.status.value == status:
             return
         failure = stack.failure
-        extra: dict[str, Any] = {}
+        extra: dict[str, object] = {}
         if failure is not None:
             extra = {"resource": failure.resource, "kind": failure.kind}
             if failure.kind == PlacementFailure.__name__:

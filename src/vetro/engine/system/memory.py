@@ -237,7 +237,7 @@ class MemoryCloud:
 
         An option of a section has a dotted name, as in the settings: ``network.default_dns``.
         """
-        own: dict[str, Any] = {}
+        own: dict[str, object] = {}
         sections: dict[str, dict[str, Any]] = {"engine": {}, "network": {}, "rabbitmq": {}}
         for option, value in self.options.items():
             section, _, name = option.rpartition(".")

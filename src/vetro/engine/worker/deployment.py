@@ -251,7 +251,7 @@ def is_deployment(task: EngineTask) -> bool:
     return not task.is_delete and task.action is not None and task.action["method"] == "deploy"
 
 
-def is_flat(model: dict[str, Any]) -> bool:
+def is_flat(model: dict[str, object]) -> bool:
     """Whether a model has the flat services of the v0.3 API, which XML workflows deploy: objects of
     MuranoPL have a header ``?``."""
     objects = model.get("Objects")
@@ -304,7 +304,7 @@ def limit_result(reply: TaskReply, limit_bytes: int) -> None:
         reply.message = f"The result has {said}; engine.action_result_limit is {limit_bytes}"
 
 
-def too_large(value: Any, limit_bytes: int) -> str:
+def too_large(value: object, limit_bytes: int) -> str:
     """The size of a value as JSON when it is above the limit, else an empty text."""
     if exceeds(value, limit_bytes):
         return f"more than {limit_bytes} bytes"
@@ -318,7 +318,7 @@ def limit_model(model: dict[str, Any], limit_bytes: int) -> None:
     said = too_large(objects, limit_bytes)
     if said:
         largest = ""
-        services: Any = objects.get("applications") or []
+        services: object = objects.get("applications") or []
         for one in cast("list[dict[str, Any]]", services):
             if exceeds(one, limit_bytes // 2):
                 header = one.get("?", {})
@@ -341,7 +341,7 @@ def to_result(task: EngineTask, reply: TaskReply, cover: Cover) -> TaskResult:
     return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
 
 
-def stored_model(reply: TaskReply, given: dict[str, Any]) -> dict[str, Any]:
+def stored_model(reply: TaskReply, given: dict[str, object]) -> dict[str, object]:
     """The model to store: ``ObjectsCopy`` is the model after this run (catalog-api.md §8).
 
     The next run compares with the copy: it finds the objects that a user has removed and the

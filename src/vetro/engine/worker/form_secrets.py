@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from vetro.environments import FormSecrets
 from vetro.muranopl import MuranoError, wait
@@ -11,13 +10,13 @@ from vetro.muranopl import MuranoError, wait
 
 def reading(
     secrets: FormSecrets, project_id: str, learn: Callable[[str], None]
-) -> Callable[[Any], str]:
+) -> Callable[[object], str]:
     """The function for ``Runtime.session(secrets=…)``; ``learn`` is told each secret that is read.
 
     A read is no effect: the journal would keep the secret, and a replay can repeat it.
     """
 
-    def decrypt(reference: Any) -> str:
+    def decrypt(reference: object) -> str:
         found = None
         if isinstance(reference, str):
             found = wait(secrets.read(project_id, reference))

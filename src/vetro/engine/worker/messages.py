@@ -9,7 +9,7 @@ from typing import Any
 LENGTH = 8
 
 
-def send_message(channel: socket.socket, value: Any) -> None:
+def send_message(channel: socket.socket, value: object) -> None:
     """Send one JSON value with its length before it."""
     body = json.dumps(value).encode()
     channel.sendall(len(body).to_bytes(LENGTH, "big") + body)

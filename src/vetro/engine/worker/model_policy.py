@@ -14,8 +14,12 @@ from vetro.muranopl import DirectEffects, Runtime, SessionInfo
 
 
 async def judged(
-    settings: EngineSettings, runtime: Runtime, info: SessionInfo, services: Any, task: EngineTask
-) -> tuple[dict[str, Any], str]:
+    settings: EngineSettings,
+    runtime: Runtime,
+    info: SessionInfo,
+    services: object,
+    task: EngineTask,
+) -> tuple[dict[str, object], str]:
     """The objects to deploy, changed by the rules, and why they must not be; else an empty text.
 
     Only classes are loaded for it, in a session of its own: nothing of the model runs.
@@ -24,7 +28,7 @@ async def judged(
     session = runtime.session(effects=effects, info=info, services=services)
     objects: dict[str, Any] = task.model["Objects"]
 
-    def ancestors(item: Mapping[str, Any]) -> list[str]:
+    def ancestors(item: Mapping[str, object]) -> list[str]:
         """The classes of an object; none of one whose class is not found: loading says that."""
         type_ = session.class_of(item)
         return [] if type_ is None else [one.name for one in type_.ancestors]

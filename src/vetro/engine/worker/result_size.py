@@ -13,10 +13,10 @@ from typing import Any, cast
 MEBIBYTE = 2**20
 
 
-def exceeds(value: Any, limit_bytes: int) -> bool:
+def exceeds(value: object, limit_bytes: int) -> bool:
     """Whether the JSON of a value surely has more than so many bytes. Stops at the limit."""
     left = limit_bytes
-    pending: list[Any] = [value]
+    pending: list[object] = [value]
     while pending:
         one = pending.pop()
         if isinstance(one, str):

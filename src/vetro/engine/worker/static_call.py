@@ -121,7 +121,7 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
     return CallAnswer(value)
 
 
-async def _act(session: Session, call: EngineCall) -> Any:
+async def _act(session: Session, call: EngineCall) -> object:
     assert call.methods is not None
     return await session.call_static_action_async(
         call.class_name,

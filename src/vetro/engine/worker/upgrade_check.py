@@ -51,7 +51,7 @@ class RefusedEffects(DirectEffects):
         raise MuranoError(f"a preview cannot have effects, but this is one: {kind}")
 
 
-async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, object]:
     """The answer of ``CallStore.compare``."""
     model: dict[str, Any] = arguments["model"]
     plans: list[dict[str, Any]] = arguments["plans"]
@@ -97,7 +97,7 @@ async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> di
     return {"applications": found, "problems": [cover(text) for text in general]}
 
 
-def _moved(model: Mapping[str, Any], plans: list[dict[str, Any]]) -> dict[str, Any]:
+def _moved(model: Mapping[str, object], plans: list[dict[str, Any]]) -> dict[str, object]:
     """A copy of a model with the moves of some applications applied."""
     objects = copy.deepcopy(model.get("Objects"))
     properties = {plan["id"]: plan["properties"] for plan in plans if plan["properties"]}
@@ -105,9 +105,9 @@ def _moved(model: Mapping[str, Any], plans: list[dict[str, Any]]) -> dict[str, A
     return {**model, "Objects": objects}
 
 
-def _objects_of(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    waiting: list[Any] = [model["Objects"]]
+def _objects_of(model: Mapping[str, object]) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    waiting: list[object] = [model["Objects"]]
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
@@ -121,7 +121,7 @@ def _objects_of(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-async def _load(make_session: MakeSession, model: dict[str, Any]) -> tuple[str, str]:
+async def _load(make_session: MakeSession, model: dict[str, object]) -> tuple[str, str]:
     """Why a model cannot be loaded, and what could not be checked; empty texts when all is well."""
     effects = RefusedEffects()
     session = make_session(effects)
@@ -142,7 +142,7 @@ async def _load(make_session: MakeSession, model: dict[str, Any]) -> tuple[str, 
 
 
 def _compared(
-    session: Session, move: Mapping[str, Any], node: Mapping[str, Any]
+    session: Session, move: Mapping[str, object], node: Mapping[str, object]
 ) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """The differences between the class versions of an object, the problems with the object's
     values, and notes on what could not be compared."""
@@ -176,20 +176,20 @@ def _compared(
     return _differences(before, after), wrong, []
 
 
-def _type(session: Session, move: Mapping[str, Any], version: str) -> MuranoType:
+def _type(session: Session, move: Mapping[str, object], version: str) -> MuranoType:
     return session.runtime.classes.type_from_model(
         str(move["class"]), f"=={version}", str(move["package"]), None, session.info.project_id
     )
 
 
-def _properties(type_: MuranoType) -> dict[str, dict[str, Any]]:
+def _properties(type_: MuranoType) -> dict[str, dict[str, object]]:
     """The stored properties of a class as they are written."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for name in type_.property_names():
         declaration = type_.property_declarations(name)[0]
         if not declaration.is_stored:
             continue
-        one: dict[str, Any] = {
+        one: dict[str, object] = {
             "usage": declaration.usage,
             "contract": written(declaration.contract),
         }
@@ -200,12 +200,12 @@ def _properties(type_: MuranoType) -> dict[str, dict[str, Any]]:
 
 
 def _differences(
-    before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]
-) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+    before: dict[str, dict[str, object]], after: dict[str, dict[str, object]]
+) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
     for name in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(name), after.get(name)
-        row: dict[str, Any] = {"property": name, "aspects": [], "from": old, "to": new}
+        row: dict[str, object] = {"property": name, "aspects": [], "from": old, "to": new}
         if old is None:
             rows.append({**row, "change": "added"})
         elif new is None:

@@ -79,7 +79,7 @@ class WorkflowPort:
         self.used: set[str] = set()
         """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
-        self._effect: asyncio.Task[Any] | None = None
+        self._effect: asyncio.Task[object] | None = None
 
     def begin_round(self, finished: int) -> None:
         """What follows belongs to the round after this one."""

@@ -38,7 +38,7 @@ _CHUNK = 65536
 _LINE = 1 << 20
 #: A login shell: bash where there is one.
 _SHELL = "command -v bash >/dev/null 2>&1 && exec bash -l; exec sh -l"
-_COMMANDS: dict[str, dict[str, Any]] = {
+_COMMANDS: dict[str, dict[str, object]] = {
     "terminal": {
         "Cmd": ["/bin/sh", "-c", _SHELL],
         "Tty": True,
@@ -153,7 +153,7 @@ class _Socket:
     async def close(self, code: int) -> None:
         await self._give({"type": "websocket.close", "code": code})
 
-    async def _give(self, message: dict[str, Any]) -> None:
+    async def _give(self, message: dict[str, object]) -> None:
         if self._gone:
             return
         try:
@@ -165,7 +165,7 @@ class _Socket:
 
 async def _where(
     faces: Sequence[Face], wanted: Wanted, session: Session, scope: Scope
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Where a node serves the stream. Errors: ``_Failed`` with the compute service's reason."""
     asked = {**cast("dict[str, Any]", scope), "scheme": "http"}
     headers = {"X-Auth-Token": session.token}
@@ -177,7 +177,7 @@ async def _where(
         answer = await ask(faces, asked, "POST", path, headers=headers, json=command)
     if answer.status >= 400:
         raise _Failed(_reason(answer))
-    where: Any = answer.json()
+    where: object = answer.json()
     if not isinstance(where, dict) or not where.get("host"):  # pyright: ignore[reportUnknownMemberType]
         raise _Failed("This machine has no screen: it was made with vnc_port -1")
     return cast("dict[str, Any]", where)
@@ -189,7 +189,7 @@ def _reason(answer: Answered) -> str:
     return str(message or f"The compute service answered {answer.status}")
 
 
-def _interactive(wanted: Wanted, where: dict[str, Any]) -> bool:
+def _interactive(wanted: Wanted, where: dict[str, object]) -> bool:
     return wanted.kind == "terminal" or bool(where.get("interactive"))
 
 
@@ -214,7 +214,7 @@ async def _connected(
         writer.transport.abort()
 
 
-async def _first_of(work: Sequence[Awaitable[None]], ending: asyncio.Task[Any]) -> None:
+async def _first_of(work: Sequence[Awaitable[None]], ending: asyncio.Task[object]) -> None:
     """Run until the first of them has ended. Errors: its own."""
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
@@ -242,7 +242,7 @@ async def _copy_out(reader: asyncio.StreamReader, socket: _Socket) -> None:
 async def _typed(socket: _Socket, writer: asyncio.StreamWriter) -> None:
     while (given := await socket.next()) is not None:
         if isinstance(given, bytes):
-            line: Any = {"type": "stdin", "data": base64.b64encode(given).decode()}
+            line: object = {"type": "stdin", "data": base64.b64encode(given).decode()}
         else:
             try:
                 line = msgspec.json.decode(given, type=_Resize)

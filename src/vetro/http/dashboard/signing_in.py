@@ -53,7 +53,7 @@ async def sign_in(call: Call) -> Answer:
         raise BadRequest("Give user and password, or link")
     domain = {"id": given.get("domain") or "default"}
     user = {"name": given["user"], "domain": domain, "password": given.get("password", "")}
-    auth: dict[str, Any] = {"identity": {"methods": ["password"], "password": {"user": user}}}
+    auth: dict[str, object] = {"identity": {"methods": ["password"], "password": {"user": user}}}
     if given.get("project"):
         auth["scope"] = {"project": {"name": given["project"], "domain": domain}}
     answer = await _ask(call, "POST", TOKENS, json={"auth": auth})
@@ -84,7 +84,7 @@ async def sign_out(call: Call) -> Answer:
     return Answer(204, headers={"Set-Cookie": cookie("", expires=0, secure=_secure(call))})
 
 
-async def make_link(call: Call) -> dict[str, Any]:
+async def make_link(call: Call) -> dict[str, object]:
     """A link that signs its first user in, without a password, as whoever made it; for ten minutes."""
     token = call.header("x-auth-token")
     session = Session(token, time() + LINK_SECONDS) if token else _session(call)
@@ -99,7 +99,7 @@ async def make_link(call: Call) -> dict[str, Any]:
     return {"url": f"{base_url(call.request)}/dashboard/sign-in#{code}", "seconds": LINK_SECONDS}
 
 
-async def health(call: Call) -> dict[str, Any]:
+async def health(call: Call) -> dict[str, object]:
     """How each part of the service is; for whoever is signed in."""
     await _known(call, _session(call).token)
     found = await call.service.parts()
@@ -207,7 +207,7 @@ async def _ask(
 ) -> Answered:
     given = {"X-Auth-Token": token, "X-Subject-Token": subject}
     headers = {name: value for name, value in given.items() if value}
-    scope: Any = call.request.scope
+    scope: object = call.request.scope
     return await ask(call.service.faces, scope, method, path, headers=headers, json=json)
 
 
@@ -217,7 +217,7 @@ async def _texts(call: Call, *names: str) -> dict[str, str]:
         raise BadRequest(f"The body must be an object with some of {', '.join(names)}")
     found: dict[str, str] = {}
     for name in names:
-        value: Any = body.get(name)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        value: object = body.get(name)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if value is None:
             continue
         if not isinstance(value, str) or len(value) > 8192:

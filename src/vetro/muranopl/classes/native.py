@@ -83,7 +83,7 @@ def native(
     names = (name,) if isinstance(name, str) else tuple(name or ())
 
     def decorate(function: F) -> F:
-        target: Any = getattr(function, "__func__", function)
+        target: object = getattr(function, "__func__", function)
         setattr(target, MARK, NativeMark(names, static, extends, hidden, lock))
         return function
 
@@ -221,8 +221,8 @@ class NativeProperty:
     """A Python property of a native class."""
 
     name: str
-    getter: Callable[[Any], Any]
-    setter: Callable[[Any, Any], None] | None
+    getter: Callable[[object], object]
+    setter: Callable[[object, object], None] | None
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ class NativeClass:
     constructor: NativeMethod | None
 
 
-def inspect_class(python_class: type[Any]) -> NativeClass:
+def inspect_class(python_class: type[object]) -> NativeClass:
     """Look at a Python class once (members of `object` and hidden ones left out)."""
     methods: dict[str, NativeMethod] = {}
     properties: dict[str, NativeProperty] = {}
@@ -262,12 +262,12 @@ def inspect_class(python_class: type[Any]) -> NativeClass:
     return NativeClass(python_class, methods, properties, constructor)
 
 
-def inspect_function(name: str, function: Callable[..., Any]) -> NativeMethod:
+def inspect_function(name: str, function: Callable[..., object]) -> NativeMethod:
     """Look at a host function that is not a member of a class."""
     return _inspect_function(name, function, "static", NativeMark((name,)))
 
 
-def _inspect_member(key: str, member: Any) -> NativeMethod | None:
+def _inspect_member(key: str, member: object) -> NativeMethod | None:
     kind = "instance"
     function = member
     if isinstance(member, staticmethod):
@@ -283,7 +283,7 @@ def _inspect_member(key: str, member: Any) -> NativeMethod | None:
 
 
 def _inspect_function(
-    key: str, function: Callable[..., Any], kind: str, mark: NativeMark
+    key: str, function: Callable[..., object], kind: str, mark: NativeMark
 ) -> NativeMethod:
     parameters = list(inspect.signature(function).parameters.values())
     if kind != "static":

@@ -143,7 +143,7 @@ class MuranoObject:
             return self._copy(self.run.static_value(found))
         return self._copy(read_slot(self, "p_" + name))
 
-    def _copy(self, value: Any) -> Any:
+    def _copy(self, value: object) -> object:
         """A program's value as plain data; native code within a run pays for each part of it."""
         if self.run.threads.current is not None:
             afford(value, self.run)
@@ -203,14 +203,14 @@ class MuranoObject:
             owner = owner.owner
         return False
 
-    def native_part(self, type_: MuranoType) -> Any:
+    def native_part(self, type_: MuranoType) -> object:
         """The Python instance of a native class within the object."""
         instance = (self.natives or {}).get(type_)
         if instance is None:
             raise MuranoError(f"{type_.name} of {self!r} is not constructed yet")
         return instance
 
-    def native(self, python_class: type[Any] | None = None) -> Any:
+    def native(self, python_class: type[object] | None = None) -> Any:
         """The Python instance behind a native part of the object.
 
         Raises LookupError when there is none (or several, and no class was named).
@@ -257,7 +257,7 @@ class DestroyedObject(MuranoObject):
     def destroyed(self) -> bool:
         return True
 
-    def __getattr__(self, attribute: str) -> Any:
+    def __getattr__(self, attribute: str) -> object:
         if attribute.startswith(("m_", "w_")):
             raise ObjectDestroyedError(f"Object {self.id} is already destroyed")
         raise AttributeError(attribute, name=attribute, obj=self)
@@ -302,7 +302,7 @@ def _home_of(target: MuranoObject, kind: str, name: str) -> str:
     return target.type.name
 
 
-def unwrap(value: Any) -> Any:
+def unwrap(value: object) -> object:
     """The object behind a cast view; other values as they are."""
     return value.target if isinstance(value, CastView) else value
 

@@ -261,7 +261,7 @@ class MuranoType:
         self._property_choice: dict[str, list[Property]] = {}
         self._method_choice: dict[str, list[Method]] = {}
         self._code: ClassCode | None = None
-        self._config: Mapping[str, Any] | None = None
+        self._config: Mapping[str, object] | None = None
 
     def add_native(self, native: NativeClass) -> None:
         """Merge a Python class: its members are added and replace those of the same name."""
@@ -313,7 +313,7 @@ class MuranoType:
         return self.assembly.python_class
 
     @property
-    def native_parts(self) -> list[tuple[MuranoType, type[Any]]]:
+    def native_parts(self) -> list[tuple[MuranoType, type[object]]]:
         """The classes of the ancestry that are, at least in part, Python classes."""
         if self._native_parts is None:
             self._native_parts = [
@@ -330,7 +330,7 @@ class MuranoType:
             self._imports = [self.find_type(name) for name in self.declaration.imports]
         return self._imports
 
-    def class_config(self) -> Mapping[str, Any]:
+    def class_config(self) -> Mapping[str, object]:
         """The class config values (section 6)."""
         if self._config is None:
             self._config = self.runtime.class_config(self)

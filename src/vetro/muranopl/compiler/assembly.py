@@ -54,14 +54,14 @@ class Assembly:
     """The module of `fill`."""
     construction_steps: list[Step]
     destruction_methods: list[Method]
-    action_headers: dict[str, dict[str, Any]]
+    action_headers: dict[str, dict[str, object]]
 
 
 def assemble(type_: MuranoType) -> Assembly:
     """Make the Python class of a type and the data that loading and saving need."""
     for item in reversed(type_.ancestors):
         item.own_code()
-    attributes: dict[str, Any] = {"type": type_, "__module__": "vetro.muranopl.classes.objects"}
+    attributes: dict[str, object] = {"type": type_, "__module__": "vetro.muranopl.classes.objects"}
     for name in type_.method_names():
         attributes["m_" + name] = _method_attribute(type_, name)
     for alias, name in (("initialize", ".init"), ("destroy", ".destroy")):
@@ -109,7 +109,7 @@ def _writer(type_: MuranoType, name: str, chain: Chain) -> Callable[..., None]:
     return PropertyWriter(name, chain, type_.all_declarations(name)).function
 
 
-def _method_attribute(type_: MuranoType, name: str) -> Any:
+def _method_attribute(type_: MuranoType, name: str) -> object:
     found = type_.method_declarations(name)
     if len(found) > 1:
         return staticmethod(functools.partial(_ambiguous, type_, name))
@@ -128,7 +128,7 @@ def _nothing(_this: MuranoObject, _run: ModelRun) -> None:
     """`initialize` and `destroy` of `io.murano.Object`, which overrides call through `super`."""
 
 
-def _ambiguous(type_: MuranoType, name: str, *_args: Any, **_named: Any) -> Any:
+def _ambiguous(type_: MuranoType, name: str, *_args: object, **_named: object) -> object:
     try:
         type_.find_method(name)
     except AmbiguousMethodName as error:
@@ -224,7 +224,7 @@ def _native_constructor(part: MuranoType) -> Step:
     names = [] if native.constructor is None else list(native.constructor.parameters)
 
     def construct(
-        made: MuranoObject, run: ModelRun, given: Mapping[str, Any], transaction: Transaction
+        made: MuranoObject, run: ModelRun, given: Mapping[str, object], transaction: Transaction
     ) -> None:
         if made.natives is None:
             made.natives = {}
@@ -232,11 +232,11 @@ def _native_constructor(part: MuranoType) -> Step:
             if isinstance(known, python_class):
                 made.natives[part] = known
                 return
-        instance: Any = object.__new__(python_class)
+        instance: object = object.__new__(python_class)
         made.natives[part] = instance
         if call is None:
             return
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for name in names:
             slot = "p_" + name
             if slot in settle_properties(made):
@@ -257,7 +257,7 @@ def _init_step(part: MuranoType, init: Method) -> Step:
     keywords = any(item.usage == "KwArgs" for item in init.arguments or [])
 
     def initialise(
-        made: MuranoObject, run: ModelRun, given: Mapping[str, Any], transaction: Transaction
+        made: MuranoObject, run: ModelRun, given: Mapping[str, object], transaction: Transaction
     ) -> None:
         function = cast("Callable[..., Any]", init.function)
         if not names and not keywords:

@@ -64,7 +64,7 @@ class ClassCode:
         """Contracts of the properties."""
         self.defaults: dict[str, Callable[[Any, ContractRun], Any] | None] = {}
         """Functions that make the defaults of the properties, where these are not constant."""
-        self.constant_defaults: dict[str, Any] = {}
+        self.constant_defaults: dict[str, object] = {}
         for item in type_.properties.values():
             if item.native is None:
                 self._property(item)
@@ -286,8 +286,8 @@ class ClassCode:
             fallback = scope.constant(KeywordFallback(contract, place, item))
             lines.line(f"{name} = {fallback}(this, S, {name})")
             return
-        make: Callable[[Any, ContractRun], Any] | None = None
-        constant: Any = None
+        make: Callable[[object, ContractRun], object] | None = None
+        constant: object = None
         if default is not None:
             if structures.is_constant(default):
                 constant = structures.constant_value(default)
@@ -337,4 +337,4 @@ def _argument_kinds(
     return found
 
 
-_SCALAR_KINDS: dict[type[Any] | None, Kind] = {int: INTEGER, str: STRING, bool: BOOLEAN}
+_SCALAR_KINDS: dict[type[object] | None, Kind] = {int: INTEGER, str: STRING, bool: BOOLEAN}

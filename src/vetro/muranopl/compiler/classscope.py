@@ -75,7 +75,7 @@ class ClassScope:
         self.namespace: dict[str, Any] = {}
         self.lenient_lists = bool(type_.class_config().get("contracts.lenient_lists", False))
         self._names: dict[int, str] = {}
-        self._kept: list[Any] = []
+        self._kept: list[object] = []
         self._fresh = 0
         self._functions: set[str] = set()
         self._sections: list[Section] = []
@@ -92,7 +92,7 @@ class ClassScope:
 
     # -- names ---------------------------------------------------------------------------------
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         """The name of the module global that holds the object."""
         known = self._names.get(id(value))
         if known is not None:
@@ -144,7 +144,7 @@ class ClassScope:
     def _place(self) -> Any:
         return self._current
 
-    _current: Any = None
+    _current: object = None
 
     def function(self, node: ast.Expression, scalar: Scalar) -> Deferred:
         """An expression over `$` = value as `(this, run, value)`."""
@@ -160,7 +160,7 @@ class ClassScope:
         writer = FunctionWriter(self, dollar="v", contract=True, scalar=scalar, static=self.static)
         return self._define("p", "this, S, v, T", lambda: writer.codegen.final(node).text)
 
-    def structure_function(self, node: Node, title: str) -> Callable[[Any, ContractRun], Any]:
+    def structure_function(self, node: Node, title: str) -> Callable[[object, ContractRun], object]:
         """A structure as `(this, run)`."""
         self._current = (node.position, title)
         writer = FunctionWriter(self, static=self.static)
@@ -278,7 +278,7 @@ class ClassScope:
             text = "\n" * first + "\n".join(self.unit.lines[first:]) + "\n"
         self._run(text)
 
-    def _compile_section(self, section: Section) -> Callable[..., Any]:
+    def _compile_section(self, section: Section) -> Callable[..., object]:
         if section.compiled:
             pass
         elif self.type.runtime.code_cache is None:

@@ -186,7 +186,7 @@ class MuranoCodegen(ExpressionCodegen):
             items = right.arguments
         elif isinstance(right, ast.ListLiteral):
             items = right.items
-        values: list[Any] = []
+        values: list[object] = []
         for item in items:
             if isinstance(item, ast.Keyword):
                 values.append(item.name)

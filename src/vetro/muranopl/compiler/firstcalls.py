@@ -50,7 +50,7 @@ class Section:
         return DEEP in "\n".join(section) or max(map(len, section), default=0) > LONG
 
     def defer(
-        self, namespace: dict[str, Any], compile_: Callable[[Section], Callable[..., Any]]
+        self, namespace: dict[str, object], compile_: Callable[[Section], Callable[..., object]]
     ) -> None:
         """Make the stub, which calls `compile_` on its first call."""
         made = FunctionType(_first_call.__code__, namespace, self.name)
@@ -70,11 +70,11 @@ class Section:
 
 
 def _first_call(
-    *args: Any,
+    *args: object,
     y_section: Section,
-    y_compile: Callable[[Section], Callable[..., Any]],
-    **named: Any,
-) -> Any:
+    y_compile: Callable[[Section], Callable[..., object]],
+    **named: object,
+) -> object:
     return y_compile(y_section)(*args, **named)
 
 

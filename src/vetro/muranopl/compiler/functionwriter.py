@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.inplace.assigning import assign_into, assign_member
 from vetro.muranopl.inplace.properties import grower
@@ -67,7 +67,7 @@ class FunctionWriter:
         """Source of an iterable for `for`."""
         return f"{self.constant(paid_elements)}(S, {self.value(node)})"
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         """The name of the module global that holds the object."""
         return self.scope.constant(value)
 

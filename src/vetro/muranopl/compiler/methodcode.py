@@ -59,7 +59,7 @@ class ExpressionWriter(Protocol):
         """The name of the Python local that holds a MuranoPL variable."""
         ...
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         """The name of a constant in the generated module."""
         ...
 

@@ -289,7 +289,7 @@ def _static_values(node: ast.Node, owner: MuranoType) -> list[Json] | None:
             return None
         with owner.runtime.session() as session:
             session.stay()
-            found: Any = session.to_plain(session.call(type_, node.name, *values))
+            found: object = session.to_plain(session.call(type_, node.name, *values))
     except MuranoError:
         return None  # an incomplete schema is better than none
     return cast("list[Json]", found) if isinstance(found, list) else None

@@ -73,7 +73,7 @@ class RestFallback:
         if self.contract.__class__ is Anything and run.final_types.issuperset(map(type, values)):
             return values
         setting = Setting(this, run)
-        made: list[Any] = []
+        made: list[object] = []
         for index, value in enumerate(values):
             try:
                 made.append(self.contract.apply(value, setting))
@@ -95,7 +95,7 @@ class KeywordFallback:
 
     def __call__(self, this: Any, run: ContractRun, values: Mapping[str, Any]) -> Map:
         setting = Setting(this, run)
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         for python_name, value in values.items():
             name = argument_name(python_name)
             try:
@@ -113,7 +113,7 @@ def makes_default_object(contract: Contract) -> bool:
     )
 
 
-def accepts_receiver(contract: Contract, value: Any, this: Any, run: ContractRun) -> bool:
+def accepts_receiver(contract: Contract, value: object, this: object, run: ContractRun) -> bool:
     """True when an extension method with this contract on its first argument extends the value."""
     try:
         contract.apply(value, Setting(this, run, Mode.CHECK))

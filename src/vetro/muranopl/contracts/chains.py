@@ -111,7 +111,7 @@ class NotNull(Step):
 class Check(Step):
     """`check(predicate[, message])`"""
 
-    predicate: Callable[[Any, ContractRun, Any], Any]
+    predicate: Callable[[object, ContractRun, object], object]
     """`(this, run, value)` → truthy when the value is valid."""
     message: Callable[[Any, ContractRun, Any], Any] | None
     text: str
@@ -154,7 +154,7 @@ class OfClass(Step):
             return value
         if isinstance(value, CastView):
             value = value.target
-        found: Any
+        found: object
         if isinstance(value, MuranoObject):
             found = value
         elif setting.mode is not Mode.TRANSFORM:
@@ -308,13 +308,13 @@ class Chain(Contract):
             for step in self.steps
         )
 
-    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
         if any(isinstance(step, AsTemplate) for step in self.steps):
             return iter(())
         return object_maps(value)
 
     @property
-    def plain_class(self) -> type[Any] | None:
+    def plain_class(self) -> type[object] | None:
         scalars = (AsInt, AsString, AsBool)
         kinds = {type(step) for step in self.steps if isinstance(step, scalars)}
         others = [step for step in self.steps if not isinstance(step, (*scalars, NotNull))]
@@ -407,17 +407,17 @@ class Computed(Contract):
         return True
 
 
-_inline_hook: list[Callable[[Any, str, str | None, Guard], str | None]] = []
+_inline_hook: list[Callable[[object, str, str | None, Guard], str | None]] = []
 
 
 def set_predicate_inliner(
-    function: Callable[[Any, str, str | None, Guard], str | None],
+    function: Callable[[object, str, str | None, Guard], str | None],
 ) -> None:
     """Set the function that writes a predicate over a value of known type in place."""
     _inline_hook[:] = [function]
 
 
-def _inline_predicate(ast: Any, name: str, kind: str | None, tools: Guard) -> str | None:
+def _inline_predicate(ast: object, name: str, kind: str | None, tools: Guard) -> str | None:
     return _inline_hook[0](ast, name, kind, tools) if _inline_hook and ast is not None else None
 
 

@@ -79,7 +79,7 @@ def _list(node: Sequence, scope: ContractScope) -> Contract:
 
 
 def _map(node: Mapping, scope: ContractScope) -> Contract:
-    fixed: dict[Any, Contract] = {}
+    fixed: dict[object, Contract] = {}
     other: tuple[Contract, Contract] | None = None
     for key, value in node.pairs:
         assert isinstance(key, Scalar)

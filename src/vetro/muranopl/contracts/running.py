@@ -46,7 +46,7 @@ class Load(Protocol):
         """True for an object of this load while the load's constructors run."""
         ...
 
-    def made_of(self, model: Mapping[Any, Any]) -> MuranoObject | None:
+    def made_of(self, model: Mapping[object, object]) -> MuranoObject | None:
         """The object that a map became when the contract was applied before."""
         ...
 

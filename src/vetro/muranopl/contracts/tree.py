@@ -144,7 +144,7 @@ class Contract(ABC):
         return False
 
     @property
-    def plain_class(self) -> type[Any] | None:
+    def plain_class(self) -> type[object] | None:
         """The class all of whose instances pass unchanged, when there is one."""
         return None
 
@@ -158,12 +158,12 @@ class Contract(ABC):
         """True when applying it may create or look up objects."""
         return False
 
-    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
         """The objects in a value of a saved model. Templates look like them and are none."""
         return object_maps(value)
 
     @property
-    def made_of_null(self) -> Any:
+    def made_of_null(self) -> object:
         """The empty map or list that it always makes of null; else null."""
         return None
 
@@ -218,7 +218,7 @@ class MapOf(Contract):
         if self.open:
             return freeze(given)
         validate = setting.mode is not Mode.TRANSFORM
-        result: dict[Any, Any] = {}
+        result: dict[object, object] = {}
         for key, contract in self.fixed.items():
             try:
                 result[key] = contract.apply(given.get(key), setting)
@@ -264,7 +264,7 @@ class MapOf(Contract):
         return " and ".join(parts)
 
     @property
-    def made_of_null(self) -> Any:
+    def made_of_null(self) -> object:
         return None if self.fixed else empty_map()
 
     @property
@@ -290,7 +290,7 @@ class MapOf(Contract):
         parts = [*self.fixed.values(), *(self.other or ())]
         return any(part.makes_objects for part in parts)
 
-    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
         if self.open or not isinstance(value, Mapping):
             yield from object_maps(value)
             return
@@ -312,7 +312,7 @@ class ListOf(Contract):
     def apply(self, value: Any, setting: Setting) -> Any:
         value = settled(value, setting)
         if value is None:
-            given: tuple[Any, ...] = ()
+            given: tuple[object, ...] = ()
         elif isinstance(value, (tuple, list, frozenset, set)):
             given = tuple(cast("Sequence[Any]", value))
         elif setting.mode is Mode.CHECK:
@@ -332,7 +332,7 @@ class ListOf(Contract):
         if not self.items:
             return freeze(given)
         last = len(self.items) - 1
-        result: list[Any] = []
+        result: list[object] = []
         for index, item in enumerate(given):
             try:
                 result.append(self.items[min(index, last)].apply(item, setting))
@@ -362,7 +362,7 @@ class ListOf(Contract):
         return f"{is_list} and all([{condition} for {item} in {name}])"
 
     @property
-    def made_of_null(self) -> Any:
+    def made_of_null(self) -> object:
         return None if self.minimum or (len(self.items) > 1 and not self.lenient) else ()
 
     @property
@@ -387,7 +387,7 @@ class ListOf(Contract):
     def makes_objects(self) -> bool:
         return any(part.makes_objects for part in self.items)
 
-    def object_maps(self, value: Any) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
         if not self.items:
             yield from object_maps(value)
             return
@@ -396,7 +396,7 @@ class ListOf(Contract):
             yield from self.items[min(index, len(self.items) - 1)].object_maps(item)
 
 
-def object_maps(value: Any) -> Iterator[Mapping[str, Any]]:
+def object_maps(value: object) -> Iterator[Mapping[str, Any]]:
     """The outermost maps with an object's header in a value of a saved model."""
     if isinstance(value, Mapping):
         table = cast("Mapping[str, Any]", value)
@@ -410,7 +410,7 @@ def object_maps(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from object_maps(item)
 
 
-def settled(value: Any, setting: Setting) -> Any:
+def settled(value: object, setting: Setting) -> Any:
     """Convert lazy sequences to lists before a contract is applied."""
     return materialise(value, setting.run) if is_iterator(value) else value
 
@@ -442,4 +442,4 @@ class _Missing:
         return False
 
 
-MISSING: Any = _Missing()
+MISSING: object = _Missing()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from vetro.muranopl.classes.builtin import CORE
 from vetro.muranopl.classes.native import NativeClass, inspect_class
@@ -79,7 +79,7 @@ class ClassCatalogue:
     def add_native_class(
         self,
         name: str,
-        python_class: type[Any],
+        python_class: type[object],
         *,
         package: str = CORE,
         extends: str | Sequence[str] = "io.murano.Object",

@@ -33,7 +33,7 @@ _Compiled = Callable[..., Any]
 _compiled: weakref.WeakKeyDictionary[MuranoType, dict[Any, _Compiled]] = weakref.WeakKeyDictionary()
 
 
-def _remembered(scope: MuranoType, key: Any, make: Callable[[], _Compiled]) -> _Compiled:
+def _remembered(scope: MuranoType, key: object, make: Callable[[], _Compiled]) -> _Compiled:
     table = _compiled.setdefault(scope, {})
     known = table.get(key)
     if known is None:
@@ -63,7 +63,7 @@ def _expression(text: str) -> Scalar:
     return scalar
 
 
-def _names(variables: Mapping[str, Any]) -> tuple[str, ...]:
+def _names(variables: Mapping[str, object]) -> tuple[str, ...]:
     for name in variables:
         if not name.isidentifier() or name == "this":
             raise ValueError(f"{name!r} is not the name of a variable")
@@ -120,7 +120,7 @@ def execute(
     return function(this, run, variables)
 
 
-def _nothing(_this: Any, _run: Run, _variables: Any) -> None:
+def _nothing(_this: object, _run: Run, _variables: object) -> None:
     """An empty document."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.model.loading import Transaction, load_missing, place_in_model
@@ -70,7 +70,7 @@ class SessionModel:
         return self.copied
 
 
-def _where(objects: Json, model: Any, object_id: str | None) -> str:
+def _where(objects: Json, model: object, object_id: str | None) -> str:
     """The end of an error message: the object of the model that the error concerns."""
     named = "object" if object_id is None else f"object {object_id}"
     return f" ({named} at {place_in_model(objects, model)})"

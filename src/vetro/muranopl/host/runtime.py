@@ -90,7 +90,7 @@ class Runtime:
         """Compiled source of constructions: a class often shares it with its parents."""
         self._action_arguments: dict[MuranoType, dict[str, dict[str, Json]]] = {}
         self._libraries: dict[str, Library] = {}
-        self._package_functions: dict[str, list[tuple[str, Callable[..., Any], str]]] = {}
+        self._package_functions: dict[str, list[tuple[str, Callable[..., object], str]]] = {}
         self._package_libraries: dict[tuple[str, str], Library] = {}
         self.main = self
         """The runtime that the host made; this is it, or another world of it (`worlds`)."""
@@ -146,7 +146,7 @@ class Runtime:
     def add_native_class(
         self,
         name: str,
-        python_class: type[Any],
+        python_class: type[object],
         *,
         package: str = CORE,
         extends: str | Sequence[str] = "io.murano.Object",
@@ -163,7 +163,7 @@ class Runtime:
     def add_function(
         self,
         name: str,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         *,
         kind: Literal["function", "method", "both"] = "function",
         packages: Sequence[str] | None = None,
@@ -256,7 +256,7 @@ class Runtime:
     def exception_class(self) -> type[CaughtException]:
         """The Python class of caught exceptions: trace and cause are made when read."""
         base = self.exception_type.python_class
-        bases: tuple[type[Any], ...] = (base, CaughtException)
+        bases: tuple[type[object], ...] = (base, CaughtException)
         made = cast("type[CaughtException]", new_class(base.__name__, bases))
         self.final_types.add(made)
         return made
@@ -307,7 +307,7 @@ class Runtime:
 
     # -- what classes ask ----------------------------------------------------------------------
 
-    def class_config(self, type_: MuranoType) -> Mapping[str, Any]:
+    def class_config(self, type_: MuranoType) -> Mapping[str, object]:
         """The class config values of a class (section 6)."""
         configs = self.class_configs
         if configs is None:
@@ -343,14 +343,14 @@ class Runtime:
             (names,) if isinstance(names, str) else tuple(names),
         )
 
-    def action_headers(self, type_: MuranoType) -> dict[str, dict[str, Any]]:
+    def action_headers(self, type_: MuranoType) -> dict[str, dict[str, object]]:
         """The `_actions` entry of each Public method, without ids (section 15.3)."""
-        headers: dict[str, dict[str, Any]] = {}
+        headers: dict[str, dict[str, object]] = {}
         for name in type_.method_names():
             found = type_.method_declarations(name)
             if not found or not found[0].is_action:
                 continue
-            details: dict[str, Any] = {"name": name, "title": name}
+            details: dict[str, object] = {"name": name, "title": name}
             for key in ("Title", "Description", "HelpText"):
                 values = metadata.constant_values(found[0], f"io.murano.metadata.{key}")
                 if values is not None and values.get("text"):
@@ -427,11 +427,11 @@ class Runtime:
         )
 
 
-def _register(library: Library, name: str, function: Callable[..., Any], kind: str) -> None:
+def _register(library: Library, name: str, function: Callable[..., object], kind: str) -> None:
     """Register a host function as an overload that accepts any arguments."""
     call = NativeCall(inspect_function(name, function), name)
 
-    def registered(rt: Evaluation, /, *arguments: Any, **named: Any) -> Any:
+    def registered(rt: Evaluation, /, *arguments: object, **named: object) -> object:
         run = cast(Any, getattr(rt, "main", rt))
         return call(run, None, None, arguments, named)
 
@@ -440,9 +440,9 @@ def _register(library: Library, name: str, function: Callable[..., Any], kind: s
     )
 
 
-def _config_file(file: Path) -> Mapping[str, Any]:
+def _config_file(file: Path) -> Mapping[str, object]:
     try:
-        values: Any = (read_json if file.suffix == ".json" else read_yaml)(file.read_bytes())
+        values: object = (read_json if file.suffix == ".json" else read_yaml)(file.read_bytes())
     except DocumentError as error:
         raise MuranoError(f"the class config {file}: {error}", names=("ValueError",)) from error
     if not isinstance(values, dict):

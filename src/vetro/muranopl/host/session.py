@@ -220,7 +220,7 @@ class Session:
         serializer = Serializer(self.run, keep_references=references, honour_reference_meta=True)
         return serializer.value(freeze(value))
 
-    def to_plain(self, value: Any) -> Json:
+    def to_plain(self, value: object) -> Json:
         """`serialize`: a result as JSON, objects as their models."""
         return self.serialize(value)
 
@@ -270,15 +270,15 @@ class Session:
         target: MuranoObject | CastView | MuranoType | str,
         method: str,
         /,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
+        *args: object,
+        **kwargs: object,
+    ) -> object:
         """`call` from a running event loop; only green threads wait."""
         return await self._calls.run_async(lambda: self._call(target, method, args, kwargs))
 
     def _call(
-        self, target: Any, method: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> Any:
+        self, target: object, method: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+    ) -> object:
         receiver = self.runtime.type(target) if isinstance(target, str) else target
         if isinstance(receiver, MuranoType):
             receiver = self.own_type(receiver)
@@ -299,13 +299,13 @@ class Session:
         self,
         target: MuranoObject | MuranoType | str,
         method: str,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
     ) -> GreenThread:
         """A call that the host steps through itself (`stepping.Steps`)."""
         return self._calls.begin(lambda: self._call(target, method, args, kwargs))
 
-    def end_call(self, thread: GreenThread) -> Any:
+    def end_call(self, thread: GreenThread) -> object:
         """The value of such a call once it has ended. Raises MuranoError."""
         return self._calls.end(thread)
 
@@ -341,7 +341,7 @@ class Session:
         """
         from . import evaluating
 
-        kept: MutableMapping[str, Any] = {} if variables is None else variables
+        kept: MutableMapping[str, object] = {} if variables is None else variables
 
         def execute() -> Any:
             subject = self._subject(this)
@@ -362,7 +362,7 @@ class Session:
         object_id: str,
         method: str,
         args: Mapping[str, Json] | Sequence[Json] | None = None,
-    ) -> Any:
+    ) -> object:
         """Call an action by object id, as from outside: it must be Public (section 23).
 
         `args`: by name, or a list by position.
@@ -376,7 +376,7 @@ class Session:
         object_id: str,
         method: str,
         args: Mapping[str, Json] | Sequence[Json] | None = None,
-    ) -> Any:
+    ) -> object:
         """`act` from a running event loop."""
         from .tasks import action_call
 
@@ -400,7 +400,7 @@ class Session:
         *,
         package: str | None = None,
         class_version: str | None = None,
-    ) -> Any:
+    ) -> object:
         """Call a Public Static method without a model; returns as `call` does (section 23)."""
         from .tasks import static_action
 
@@ -415,7 +415,7 @@ class Session:
         *,
         package: str | None = None,
         class_version: str | None = None,
-    ) -> Any:
+    ) -> object:
         """`act_static` from a running event loop."""
         from .tasks import static_action
 

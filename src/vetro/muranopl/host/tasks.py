@@ -68,7 +68,7 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
     return reply
 
 
-def _settled(session: Session, given: Mapping[str, Json], warnings: list[str]) -> Any:
+def _settled(session: Session, given: Mapping[str, Json], warnings: list[str]) -> object:
     """The model with edits judged, by the class versions that the environment is fixed to."""
     session.fix_packages(given)
     return settle_edits(session.class_in_model, given, warnings)
@@ -94,7 +94,7 @@ async def _act(session: Session, action: Mapping[str, Json], reply: TaskReply) -
 
 def action_call(
     session: Session, object_id: str, name: str, args: Mapping[str, Json] | Sequence[Json]
-) -> Callable[[], Any]:
+) -> Callable[[], object]:
     """A function that calls an action by object id and name; arguments by name or position."""
 
     def call() -> Any:
@@ -127,7 +127,7 @@ def static_action(
     args: Mapping[str, Json] | Sequence[Json],
     package: str | None,
     class_version: str | None,
-) -> Callable[[], Any]:
+) -> Callable[[], object]:
     """A function that calls a static action of a class, selected by version or package."""
 
     def call() -> Any:
@@ -151,7 +151,7 @@ def static_action(
     return call
 
 
-def _given(args: Mapping[str, Json] | Sequence[Json]) -> tuple[list[Any], dict[str, Any]]:
+def _given(args: Mapping[str, Json] | Sequence[Json]) -> tuple[list[object], dict[str, object]]:
     if isinstance(args, Mapping):
         return [], {key: freeze(value) for key, value in args.items()}
     return [freeze(value) for value in args], {}

@@ -21,7 +21,7 @@ from .references import ALONE
 if TYPE_CHECKING:
     from .running import AssigningRun
 
-UNSET: Any = object()
+UNSET: object = object()
 """Stands for the value of a property that was never assigned."""
 
 
@@ -96,14 +96,14 @@ def assign_member(
 def _rebuilt(
     run: AssigningRun,
     scope: MuranoType,
-    container: Any,
-    path: Sequence[Any],
+    container: object,
+    path: Sequence[object],
     at: int,
-    value: Any,
+    value: object,
     operation: str,
-    position: Any,
+    position: object,
     alone: bool,
-) -> Any:
+) -> object:
     """`container` with the value written at `path[at:]`. `alone`: it may be changed in place."""
     if at == len(path):
         return _extended(container, value, operation, position)
@@ -156,13 +156,15 @@ def _rebuilt(
     )
 
 
-def _put(container: Map, key: Any, value: Any) -> None:
+def _put(container: Map, key: object, value: object) -> None:
     """Set a key of a map whose present state has no other readers."""
     dict.__setitem__(container, key, value)
     forget_hash(container)
 
 
-def _extended(container: Any, value: Any, operation: str, position: Any) -> tuple[Any, ...]:
+def _extended(
+    container: object, value: object, operation: str, position: object
+) -> tuple[object, ...]:
     if container is None:
         container = ()
     if not isinstance(container, tuple):

@@ -40,7 +40,7 @@ class Grown:
             self.stale.clear()
         return self.root
 
-    def settled_for(self, name: str) -> Any:
+    def settled_for(self, name: str) -> object:
         """The value for a reader of its key `name` only: lists under other keys are not settled."""
         for path in [*self.stale] if self.stale else ():
             if not path or path[0] == name:

@@ -215,7 +215,7 @@ class GrowingProperty:
         self.element = None if contract is None else contract.element_contract
         self.entry = None if contract is None else contract.entry_contracts
         self.element_class = None if self.element is None else self.element.plain_class
-        self.entry_classes: tuple[Any, Any] | None = None
+        self.entry_classes: tuple[object, object] | None = None
         """Classes of key and value that pass unchanged; None for the value: any."""
         if self.entry is not None and self.entry[0].plain_class is not None:
             value = self.entry[1]
@@ -243,7 +243,7 @@ class _Token:
             self.length = len(self.items or ())
 
 
-def growth_token(this: MuranoObject, name: str, is_map: bool) -> Any:
+def growth_token(this: MuranoObject, name: str, is_map: bool) -> object:
     """A token that shows later whether the property changed while arguments were computed.
 
     `is_map`: keys will be added to the property, so the lists being filled in it are settled first.
@@ -257,7 +257,7 @@ def growth_token(this: MuranoObject, name: str, is_map: bool) -> Any:
     return _Token(values.get(slot, NOTHING), grown)
 
 
-def value_before(this: MuranoObject, name: str, token: _Token) -> Any:
+def value_before(this: MuranoObject, name: str, token: _Token) -> object:
     """The property's list or map when the token was made; for other values the present value."""
     if token.held is not None:
         return token.held
@@ -341,7 +341,7 @@ def _checked(
     return (made,) if operation == "extend" else made
 
 
-def _applied(contract: Contract, value: Any, step: str, setting: Setting) -> Any:
+def _applied(contract: Contract, value: object, step: str, setting: Setting) -> Any:
     try:
         return contract.apply(value, setting)
     except Violation as error:
@@ -361,7 +361,7 @@ class _GrowingProperty:
         self.name = name
         self.slot = "p_" + name
 
-    def __get__(self, this: MuranoObject | None, owner: type[Any]) -> Any:
+    def __get__(self, this: MuranoObject | None, owner: type[object]) -> object:
         if this is None:
             return self
         growing: dict[str, Grown] | None = this.__dict__.get("growing")
@@ -372,7 +372,7 @@ class _GrowingProperty:
         return value
 
 
-def make_growing(python_class: type[Any], name: str) -> None:
+def make_growing(python_class: type[object], name: str) -> None:
     """Let objects of a class have a growing value in a property."""
     slot = "p_" + name
     if slot not in python_class.__dict__:

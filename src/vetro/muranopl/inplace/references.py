@@ -67,12 +67,12 @@ class _Holder:
         return True
 
 
-def _of_slot(values: dict[str, Any], slot: str) -> int:
+def _of_slot(values: dict[str, object], slot: str) -> int:
     held = values.get(slot)
     return sys.getrefcount(held)
 
 
-def _of_argument(a: Any, b: Any, c: Any, value: Any, *rest: Any) -> int:
+def _of_argument(a: object, b: object, c: object, value: object, *rest: object) -> int:
     return sys.getrefcount(value)
 
 
@@ -81,7 +81,7 @@ def _of_variable(count: Callable[..., int]) -> int:
     return count(None, None, None, variable, None, None)
 
 
-def _of_attribute(holder: Any) -> int:
+def _of_attribute(holder: object) -> int:
     current = getattr(holder, "root")  # noqa: B009 - the shape of the real call
     return sys.getrefcount(current)
 

@@ -19,7 +19,7 @@ class AssigningRun(Protocol):
         """The largest number of elements of a list."""
         ...
 
-    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
+    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> object:
         """A property's value; UNSET when it was never assigned."""
         ...
 

@@ -52,7 +52,7 @@ class _Run:
     def is_unassigned_static(self, target: Any, name: str, scope: Any) -> bool:
         return False
 
-    def read_property_or_unset(self, target: Any, name: str, scope: Any) -> Any:
+    def read_property_or_unset(self, target: Any, name: str, scope: Any) -> object:
         return getattr(target, "p_" + name)
 
     def write_property(self, target: Any, name: str, value: Any, scope: Any) -> None:

@@ -10,7 +10,7 @@ class AttributeStore:
     """Values by (object id, class name, attribute name). Values are JSON-like."""
 
     def __init__(self) -> None:
-        self.by_object: dict[str, dict[tuple[str, str], Any]] = {}
+        self.by_object: dict[str, dict[tuple[str, str], object]] = {}
         """Values by class and attribute name, of each object."""
 
     def load(self, rows: Iterable[list[Any]]) -> None:
@@ -34,7 +34,7 @@ class AttributeStore:
         """Drop everything kept for an object."""
         self.by_object.pop(object_id, None)
 
-    def dump(self, object_ids: Collection[str]) -> list[list[Any]]:
+    def dump(self, object_ids: Collection[str]) -> list[list[object]]:
         """Rows of the given objects, ordered."""
         return [
             [object_id, *key, value]

@@ -54,8 +54,8 @@ def settle_edits(
 
 def _objects(tree: Json) -> list[tuple[str, dict[str, Any]]]:
     """Every object of a model with its id."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    stack: list[Any] = [tree]
+    found: list[tuple[str, dict[str, object]]] = []
+    stack: list[object] = [tree]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
@@ -77,12 +77,12 @@ def _copied(tree: Json) -> Json:
     return tree
 
 
-def _class_name(item: Mapping[str, Any]) -> str:
+def _class_name(item: Mapping[str, object]) -> str:
     header = cast("Mapping[str, Any]", item["?"])
     return str(header.get("type")).partition("/")[0].partition("@")[0]
 
 
-def type_of_item(find_type: FindType, item: Mapping[str, Any]) -> MuranoType | None:
+def type_of_item(find_type: FindType, item: Mapping[str, object]) -> MuranoType | None:
     """The class that an object's header names; ``None`` when it is not found."""
     header = cast("Mapping[str, Any]", item["?"])
     text = str(header.get("type"))
@@ -103,7 +103,7 @@ def _same(before: Json, current: Json, present: bool) -> bool:
     return _shape(before) == _shape(current)
 
 
-def _shape(value: Json) -> Any:
+def _shape(value: Json) -> object:
     if isinstance(value, Mapping):
         table = cast("Mapping[str, Any]", value)
         header = table.get("?")

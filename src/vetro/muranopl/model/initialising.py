@@ -28,10 +28,10 @@ Chain = list[tuple["Property", Contract]]
 class ConstantScope(Protocol):
     """Where generated code keeps its constants."""
 
-    def constant(self, value: Any) -> str: ...
+    def constant(self, value: object) -> str: ...
 
 
-def apply_chain(chain: Chain, value: Any, setting: Setting) -> Any:
+def apply_chain(chain: Chain, value: object, setting: Setting) -> object:
     """Transform by the first contract, validate by the others. Raises MuranoError."""
     for index, (declaration, contract) in enumerate(chain):
         setting.mode = Mode.TRANSFORM if index == 0 else Mode.VALIDATE
@@ -77,7 +77,7 @@ class PropertyInitialiser:
         self.runtime = declaration.usage == "Runtime"
         code = declaration.declaring_type.own_code()
         self.default: Callable[[Any, ModelRun], Any] | None = code.defaults.get(self.name)
-        self.constant: Any = code.constant_defaults.get(self.name, MISSING)
+        self.constant: object = code.constant_defaults.get(self.name, MISSING)
         config = type_.class_config()
         self.config_value = config.get(self.name, MISSING)
         if self.config_value is not MISSING:
@@ -132,7 +132,7 @@ class PropertyInitialiser:
         self,
         made: MuranoObject,
         run: ModelRun,
-        given: Mapping[str, Any],
+        given: Mapping[str, object],
         transaction: Transaction,
     ) -> None:
         """Set the property from the model or its default."""
@@ -183,7 +183,7 @@ class PropertyInitialiser:
         made.__dict__[self.slot] = result
 
     def refill(
-        self, made: MuranoObject, run: ModelRun, value: Any, transaction: Transaction
+        self, made: MuranoObject, run: ModelRun, value: object, transaction: Transaction
     ) -> None:
         """Apply the contract again, when all ids are known."""
         setting = Setting(made, run, owner=made, transaction=transaction)
@@ -197,7 +197,7 @@ class PropertyInitialiser:
 def retry_blocked(
     made: MuranoObject,
     run: ModelRun,
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     transaction: Transaction,
     blocked: list[str],
 ) -> None:

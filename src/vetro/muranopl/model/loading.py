@@ -39,7 +39,7 @@ _HEADER_KEYS = frozenset(
 )
 
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Header:
     metadata: Any
     dependencies: Mapping[str, Any]
     destroyed: bool
-    opaque: dict[str, Any]
+    opaque: dict[str, object]
     properties: Mapping[str, Any]
 
 
@@ -111,7 +111,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
             name, None, version, package, None, None, None, _NOTHING, False, {}, properties
         )
     object_id = head.get("id")
-    dependencies: Any = head.get("dependencies") or {}
+    dependencies: object = head.get("dependencies") or {}
     return Header(
         name,
         type_,
@@ -181,8 +181,8 @@ class Transaction:
         """The same for a property whose contract is applied again: no map makes a second object."""
         self.created: list[tuple[MuranoObject, Mapping[str, Any]]] = []
         """Objects in the order their properties were completed: owned ones before their owner."""
-        self.constructing: list[tuple[MuranoObject, Mapping[str, Any]]] = []
-        self.forward: list[tuple[MuranoObject, str, Any, list[Made]]] = []
+        self.constructing: list[tuple[MuranoObject, Mapping[str, object]]] = []
+        self.forward: list[tuple[MuranoObject, str, object, list[Made]]] = []
         """Properties whose values hold forward references: object, property, raw value, and the
         objects that were made of the maps in it."""
         self.depth = 0
@@ -222,7 +222,7 @@ class Transaction:
 
     def _make(
         self,
-        model: Mapping[Any, Any],
+        model: Mapping[object, object],
         header: Header,
         owner: MuranoObject | None,
         default: MuranoType | None,
@@ -263,7 +263,7 @@ class Transaction:
         self.depth -= 1
         self.created.append((made, properties))
 
-    def made_of(self, model: Mapping[Any, Any]) -> MuranoObject | None:
+    def made_of(self, model: Mapping[object, object]) -> MuranoObject | None:
         """The object made of a map before, when the contract of its property is applied again."""
         for index, (item, made) in enumerate(self.made_before):
             if item is model:
@@ -286,7 +286,7 @@ class Transaction:
             return default
         return self.run.type_for_model(header.type_name, header.version, header.package, self.scope)
 
-    def resolve_plain(self, value: Any) -> Any:
+    def resolve_plain(self, value: object) -> object:
         """A raw value of the model for a native constructor: ids stay text."""
         return freeze(value)
 
@@ -344,9 +344,9 @@ class Transaction:
         return any(item is made for item, _ in self.constructing)
 
 
-def place_in_model(root: Any, wanted: Any) -> str | None:
+def place_in_model(root: object, wanted: object) -> str | None:
     """The path of a map in a model: `Objects.applications[0].disk`."""
-    stack: list[tuple[str, Any]] = [("Objects", root)]
+    stack: list[tuple[str, object]] = [("Objects", root)]
     while stack:
         path, item = stack.pop()
         if item is wanted:
@@ -382,7 +382,7 @@ def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
 
 
 def construct(
-    made: MuranoObject, run: ModelRun, properties: Mapping[str, Any], transaction: Transaction
+    made: MuranoObject, run: ModelRun, properties: Mapping[str, object], transaction: Transaction
 ) -> None:
     """Run native constructors and every `.init`, base before derived (section 6.1)."""
     for step in made.type.assembly.construction_steps:
@@ -420,7 +420,7 @@ def fill_in_order(
         pending = blocked
 
 
-def holds_forward_reference(value: Any) -> bool:
+def holds_forward_reference(value: object) -> bool:
     """True when a value or a part of it is not resolved yet."""
     stack = [value]
     seen: set[int] = set()

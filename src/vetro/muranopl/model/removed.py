@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refill(
-    transaction: Transaction, target: MuranoObject, name: str, raw: Any, made_of_maps: list[Made]
+    transaction: Transaction, target: MuranoObject, name: str, raw: object, made_of_maps: list[Made]
 ) -> None:
     """Set a property whose value holds references, when all ids are known.
 
@@ -65,7 +65,7 @@ class _Gone(int):
     """In place of a value that is left out: how many of the containers around it go as well."""
 
 
-def _without(value: Any, removed: list[str], levels: int) -> Any:
+def _without(value: object, removed: list[str], levels: int) -> object:
     """A value without these references, and without `levels` containers around each of them."""
     if isinstance(value, str):
         return _Gone(levels) if value in removed else value
@@ -73,7 +73,7 @@ def _without(value: Any, removed: list[str], levels: int) -> Any:
         table = cast("Mapping[Any, Any]", value)
         if "?" in table:
             return table  # an object's own properties are judged by themselves
-        kept: dict[Any, Any] = {}
+        kept: dict[object, object] = {}
         for key, item in table.items():
             made = _without(item, removed, levels)
             if not isinstance(made, _Gone):
@@ -82,7 +82,7 @@ def _without(value: Any, removed: list[str], levels: int) -> Any:
                 return _Gone(made - 1)
         return kept
     if isinstance(value, (list, tuple)):
-        items: list[Any] = []
+        items: list[object] = []
         for item in cast("list[Any]", value):
             made = _without(item, removed, levels)
             if not isinstance(made, _Gone):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType, Property
@@ -20,11 +20,11 @@ class ModelRun(ContractRun, Protocol):
         """Register an object under its id."""
         ...
 
-    def scope_of(self, this: Any) -> MuranoType | None:
+    def scope_of(self, this: object) -> MuranoType | None:
         """The class of an object, or the type itself."""
         ...
 
-    def is_type_key(self, key: Any) -> bool:
+    def is_type_key(self, key: object) -> bool:
         """True for the key of an inline object that names its class (section 13)."""
         ...
 

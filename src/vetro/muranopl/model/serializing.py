@@ -67,7 +67,7 @@ class Serializer:
         """Objects that are in the result as ids only."""
         self._in_progress: set[MuranoObject] = set()
         self.cast_types: dict[MuranoObject, MuranoType] = {}
-        self._pending: list[tuple[Any, Any, MuranoObject]] = []
+        self._pending: list[tuple[object, object, MuranoObject]] = []
         self._parts = 0
         """Parts of all values of the result, counted as often as they are written; where it is more
         than a single value may have, each value is weighed."""
@@ -150,7 +150,7 @@ class Serializer:
         self._in_progress.add(item)
         self.written[item.id] = item
         target = type_ or item.type
-        properties: dict[str, Any] = {}
+        properties: dict[str, object] = {}
         values = settle_properties(item)
         for name, attribute, declaration in target.assembly.stored_slots:
             if attribute not in values:
@@ -165,21 +165,21 @@ class Serializer:
         self._in_progress.discard(item)
         return self._with_header(item, target, properties)
 
-    def _property(self, held: Any, item: MuranoObject, declaration: Property) -> Any:
+    def _property(self, held: object, item: MuranoObject, declaration: Property) -> object:
         self._refuse_heavy(held)
         if self.honour_reference_meta and self.run.is_reference_property(declaration):
             return self._value(held, item, references=True)
         return self._value(held, item)
 
-    def _refuse_heavy(self, value: Any) -> None:
+    def _refuse_heavy(self, value: object) -> None:
         """Refuse a small value with a part that occurs very often: each occurrence is written."""
         if self._parts > PARTS and value.__class__ in _CONTAINERS and weight(value) > PARTS:
             raise LimitExceeded(f"a value has more than {PARTS} parts", limit="value_parts")
 
     def _with_header(
-        self, item: MuranoObject, type_: MuranoType, properties: dict[str, Any]
-    ) -> dict[Any, Any]:
-        header: dict[str, Any] = {"id": item.id, "name": item.name}
+        self, item: MuranoObject, type_: MuranoType, properties: dict[str, object]
+    ) -> dict[object, object]:
+        header: dict[str, object] = {"id": item.id, "name": item.name}
         header["metadata"] = thaw(item.metadata)
         if item.subscriptions:
             header["dependencies"] = {
@@ -207,21 +207,23 @@ class Serializer:
         actions = item.type.assembly.action_headers
         if not actions:
             return {}
-        before: Any = (item.header or {}).get("_actions")
-        known: Mapping[str, Any] = {}
+        before: object = (item.header or {}).get("_actions")
+        known: Mapping[str, object] = {}
         if isinstance(before, Mapping):
             known = cast("Mapping[str, Any]", before)
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         for name, details in actions.items():
             key = f"{item.id}_{name}"
-            stored: Any = known.get(key)
+            stored: object = known.get(key)
             enabled = True
             if isinstance(stored, Mapping):
                 enabled = bool(cast("Mapping[str, Any]", stored).get("enabled", True))
             result[key] = {"enabled": enabled, **details}
         return result
 
-    def _value(self, value: Any, holder: MuranoObject | None, *, references: bool = False) -> Any:
+    def _value(
+        self, value: Any, holder: MuranoObject | None, *, references: bool = False
+    ) -> object:
         if value.__class__ in _SCALARS:
             return value
         view: MuranoType | None = None
@@ -243,7 +245,7 @@ class Serializer:
             ]
             return [item for item in made if item is not _DROPPED]
         if isinstance(value, Mapping):
-            result: dict[Any, Any] = {}
+            result: dict[object, object] = {}
             for key, item in cast("Mapping[Any, Any]", value).items():
                 written = self._value(item, holder, references=references)
                 if written is not _DROPPED:
@@ -263,7 +265,7 @@ class Serializer:
             names=("ValueError",),
         )
 
-    def _key(self, key: Any) -> Any:
+    def _key(self, key: object) -> object:
         if isinstance(key, MuranoType):
             return key if self.form != "Serializable" else key.full_name
         if isinstance(key, (MuranoObject, CastView)):
@@ -271,17 +273,17 @@ class Serializer:
             return target.id
         return key
 
-    def _reference(self, item: MuranoObject) -> Any:
+    def _reference(self, item: MuranoObject) -> object:
         if self.keep_references:
             return item.id
         return _Reference(item)
 
-    def _settle(self, tree: Any) -> Any:
+    def _settle(self, tree: object) -> Any:
         """Turn references into ids; drop references to objects outside the result."""
         return _settle(tree, self.written.__contains__)
 
 
-def _objects_in(value: Any) -> set[MuranoObject]:
+def _objects_in(value: object) -> set[MuranoObject]:
     """The objects in a value, without the objects that they hold."""
     found: set[MuranoObject] = set()
     stack = [value]
@@ -315,16 +317,16 @@ class _Reference:
         self.item = item
 
 
-def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
+def _settle(tree: object, written: Callable[[str], bool]) -> Any:
     """Replace references in place; the serializer owns the tree."""
     if isinstance(tree, _Reference):
         return tree.item.id if written(tree.item.id) else None
-    stack: list[Any] = [tree]
+    stack: list[object] = [tree]
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
             table = cast("dict[Any, Any]", node)
-            lost: list[Any] = []
+            lost: list[object] = []
             for key, item in table.items():
                 kind = item.__class__
                 if kind is dict or kind is list:
@@ -357,7 +359,7 @@ def _settle(tree: Any, written: Callable[[str], bool]) -> Any:
 def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
     """True when a stored property of the owner still holds the item."""
     values = settle_properties(owner)
-    stack: list[Any] = [values.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
+    stack: list[object] = [values.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
     seen: set[int] = set()
     while stack:
         held = stack.pop()
@@ -376,7 +378,7 @@ def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
     return False
 
 
-def plain_text(value: Any) -> str | None:
+def plain_text(value: object) -> str | None:
     """Dates and times as ISO text; None for values without a plain form."""
     isoformat = getattr(value, "isoformat", None)
     return str(isoformat()) if callable(isoformat) else None

@@ -57,14 +57,14 @@ def template_value(
     return freeze(_without(model, excluded))
 
 
-def _without(model: Mapping[Any, Any], paths: Sequence[str]) -> dict[Any, Any]:
+def _without(model: Mapping[object, object], paths: Sequence[str]) -> dict[object, object]:
     result = dict(model)
     for path in paths:
         _drop(result, path.split("."))
     return result
 
 
-def _drop(model: dict[Any, Any], path: Sequence[str]) -> None:
+def _drop(model: dict[object, object], path: Sequence[str]) -> None:
     name, rest = path[0], path[1:]
     if name not in model:
         return
@@ -77,7 +77,7 @@ def _drop(model: dict[Any, Any], path: Sequence[str]) -> None:
         _drop(copied, rest)
         model[name] = Map(copied) if isinstance(inner, Map) else copied
     elif isinstance(inner, (list, tuple)):
-        items: list[Any] = []
+        items: list[object] = []
         for item in cast("Sequence[Any]", inner):
             if isinstance(item, Mapping):
                 item = dict(cast("Mapping[Any, Any]", item))

@@ -10,7 +10,7 @@ Every call and every loop turn of generated code uses a few plain slots of the `
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.values.errors import LimitExceeded
 
@@ -65,7 +65,7 @@ class StepBudget:
         return granted
 
 
-def begin_call(run: Run, this: Any, method: Method, what: str) -> Hashable:
+def begin_call(run: Run, this: object, method: Method, what: str) -> Hashable:
     """The slow path of a call: check budget and depth, lock. Returns the key for `end_call`."""
     if run.fuel < 0:
         run.refuel()

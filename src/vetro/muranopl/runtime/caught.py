@@ -40,8 +40,8 @@ class CaughtException(MuranoObject):
     p_extra: Mapping[str, Any]
     p_nativeException: None
 
-    def __getattr__(self, attribute: str) -> Any:
-        made: Any
+    def __getattr__(self, attribute: str) -> object:
+        made: object
         # Only for a complete object: `inner` is set last.
         if "inner" not in self.__dict__:
             made = _MISSING

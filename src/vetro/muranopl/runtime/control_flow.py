@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def paid_elements(run: Run, value: Any) -> Iterable[Any]:
+def paid_elements(run: Run, value: Any) -> Iterable[object]:
     """The elements for `For`, charged in advance. TypeError for a value without elements."""
     if value.__class__ is not tuple:
         value = iterable_value(value)
@@ -26,7 +26,7 @@ def paid_elements(run: Run, value: Any) -> Iterable[Any]:
     return value
 
 
-def paid_turns(run: Run, count: Any) -> Iterable[Any]:
+def paid_turns(run: Run, count: Any) -> Iterable[object]:
     """The turns of `Repeat`, charged in advance; large numbers in parts."""
     if count.__class__ is int and 0 <= count <= _PART:
         run.fuel -= count
@@ -50,21 +50,21 @@ def _in_parts(run: Run, turns: int) -> Iterable[int]:
 _PART = 1000
 
 
-def iterable_value(value: Any) -> Collection[Any]:
+def iterable_value(value: object) -> Collection[object]:
     """The elements for `For`. TypeError for a value without elements."""
     if isinstance(value, (tuple, Mapping, frozenset)):
         return cast("Collection[Any]", value)
     raise TypeError(f"For cannot iterate over {preview(value)}: it is not a list, map or set")
 
 
-def repeat_count(value: Any) -> int:
+def repeat_count(value: object) -> int:
     """The number of turns of `Repeat`. TypeError for a value that is not a number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return max(int(value), 0)
     raise TypeError(f"Repeat takes a number, not {preview(value)}")
 
 
-def match_key(value: Any) -> tuple[bool, Any]:
+def match_key(value: object) -> tuple[bool, object]:
     """A key of `Match`: equal numbers match; booleans are not numbers."""
     return value.__class__ is bool, value
 
@@ -72,7 +72,7 @@ def match_key(value: Any) -> tuple[bool, Any]:
 # -- parallel branches ---------------------------------------------------------------------------
 
 
-def run_parallel(run: Run, branches: Sequence[Callable[[], Any]], limit: Any) -> Any:
+def run_parallel(run: Run, branches: Sequence[Callable[[], object]], limit: object) -> object:
     """Run branches; the first failure in list order is raised after all have ended.
 
     A branch returns None or the signal of its `Return`, `Break` or `Continue`; the first signal in
@@ -95,7 +95,7 @@ def parallel_map(run: Run, function: Callable[[Any], Any], items: Sequence[Any])
     The first error in this order is raised after all threads have ended.
     """
 
-    def run_one(item: Any) -> Any:
+    def run_one(item: object) -> object:
         value = function(item)
         return value if value.__class__ in FINAL_TYPES else finalize(value, run)
 
@@ -105,7 +105,7 @@ def parallel_map(run: Run, function: Callable[[Any], Any], items: Sequence[Any])
     return tuple(_results(run, [partial(run_one, item) for item in items], limit))
 
 
-def _results(run: Run, branches: Sequence[Callable[[], Any]], width: int | None) -> list[Any]:
+def _results(run: Run, branches: Sequence[Callable[[], object]], width: int | None) -> list[object]:
     threads = run.threads.join_all(branches, width)
     for thread in threads:
         if thread.error is not None:

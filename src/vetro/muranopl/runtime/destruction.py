@@ -76,7 +76,7 @@ class Collector:
 
     # -- marking -------------------------------------------------------------------------------
 
-    def _roots(self) -> Iterator[Any]:
+    def _roots(self) -> Iterator[object]:
         """The model, the variables of running methods, static properties.
 
         Also the objects under construction, which no other root reaches yet.
@@ -92,9 +92,9 @@ class Collector:
                     yield from live_values(frame)
                 frame = frame.f_back
 
-    def _mark(self, roots: Iterator[Any]) -> set[MuranoObject]:
+    def _mark(self, roots: Iterator[object]) -> set[MuranoObject]:
         reached: set[MuranoObject] = set()
-        stack: list[Any] = list(roots)
+        stack: list[object] = list(roots)
         seen: set[int] = set()
         while stack:
             item = stack.pop()

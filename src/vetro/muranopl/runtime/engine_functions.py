@@ -43,11 +43,11 @@ def base64decode(text: Text) -> str:
         raise ValueError(f"not base64-encoded UTF-8 text: {preview(text)}") from error
 
 
-def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> Any:
+def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> object:
     return parallel_map(_run(rt), selector, list(finalize(collection, rt)))
 
 
-def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> Any:
+def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> object:
     return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
 
 
@@ -62,7 +62,7 @@ def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
     return template
 
 
-def _bind_text(rt: Evaluation, text: str, mappings: Mapping[Any, Any]) -> Any:
+def _bind_text(rt: Evaluation, text: str, mappings: Mapping[object, object]) -> object:
     if not text.startswith("$"):
         return text
     rest = text[1:]
@@ -111,7 +111,7 @@ def _base36(number: int) -> str:
     return digits or "0"
 
 
-def decrypt_data(rt: Evaluation, value: Any) -> Any:
+def decrypt_data(rt: Evaluation, value: object) -> object:
     run = _run(rt)
     secrets = run.session.secrets
     if secrets is None:
@@ -126,7 +126,7 @@ def substr(string: Text, start: int, length: int = -1) -> str:
     return string[start:] if length < 0 else string[start : start + length]
 
 
-def first_or_default(rt: Evaluation, collection: Items, default: Any = None) -> Any:
+def first_or_default(rt: Evaluation, collection: Items, default: object = None) -> object:
     for item in collection:
         return item
     return default

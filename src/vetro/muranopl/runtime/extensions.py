@@ -27,7 +27,7 @@ class Extension:
     """The contract of the first argument. None for native methods, which declare what they extend,
     and when the first argument cannot be read; a call then reports the error."""
 
-    def accepts(self, run: Run, receiver: Any) -> bool:
+    def accepts(self, run: Run, receiver: object) -> bool:
         """True when it extends the receiver."""
         method = self.method
         if self.contract is not None:
@@ -45,7 +45,7 @@ class Extension:
         return function(run, receiver, *positional, **named)
 
 
-_NATIVE_KINDS: dict[str, tuple[type[Any], ...]] = {
+_NATIVE_KINDS: dict[str, tuple[type[object], ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -56,7 +56,7 @@ _NATIVE_KINDS: dict[str, tuple[type[Any], ...]] = {
 }
 
 
-def _native_accepts(kind: str, receiver: Any) -> bool:
+def _native_accepts(kind: str, receiver: object) -> bool:
     classes = _NATIVE_KINDS.get(kind)
     if classes is None:
         return isinstance(receiver, (MuranoObject, CastView)) and any(

@@ -47,8 +47,8 @@ def new(
             args = tuple(_options("new(model, …)", ("owner",), args, properties))
         return run.load_graph(cast("Mapping[Any, Any]", what), _owner(args[0]), scope)
     type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
-    given: Mapping[str, Any] = properties
-    named: Mapping[str, Any] = {}
+    given: Mapping[str, object] = properties
+    named: Mapping[str, object] = {}
     if args and isinstance(args[0], Mapping):
         given, named, args = cast("Mapping[str, Any]", args[0]), properties, args[1:]
         title = "new(type, properties, …)"
@@ -66,14 +66,14 @@ def new(
 
 
 def _options(
-    title: str, names: tuple[str, ...], args: Sequence[Any], named: Mapping[str, Any]
-) -> list[Any]:
+    title: str, names: tuple[str, ...], args: Sequence[object], named: Mapping[str, object]
+) -> list[object]:
     """Values of the parameters after the first, given by position or by name; null if absent."""
     if len(args) > len(names):
         raise NoMatchingFunctionException(
             f"{title} takes {', '.join(names)} after its first argument, not {len(args)} values"
         )
-    values: list[Any] = [None if value is MISSING else value for value in args]
+    values: list[object] = [None if value is MISSING else value for value in args]
     values += [None] * (len(names) - len(args))
     for key, value in named.items():
         if key not in names:
@@ -90,32 +90,32 @@ def _options(
     return values
 
 
-def _owner(value: Any) -> MuranoObject | None:
+def _owner(value: object) -> MuranoObject | None:
     if value is None or isinstance(value, MuranoObject):
         return value
     return None if value is MISSING else as_object(value, "the owner of new()")
 
 
-def _designer_data(extra: Any) -> dict[str, Any] | None:
+def _designer_data(extra: object) -> dict[str, object] | None:
     if not isinstance(extra, Mapping):
         return None
     items = cast("Mapping[str, Any]", extra).items()
     return {key: value for key, value in items if key.startswith("_")} or None
 
 
-def object_id(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def object_id(run: Run, scope: MuranoType, this: object, value: object) -> Any:
     """`id(object)`"""
     if isinstance(value, MuranoObject):
         return value.id
     return None if value is None else as_object(value, "id()").id
 
 
-def object_name(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def object_name(run: Run, scope: MuranoType, this: object, value: object) -> object:
     """`name(object)`"""
     return None if value is None else as_object(value, "name()").name
 
 
-def object_metadata(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def object_metadata(run: Run, scope: MuranoType, this: object, value: object) -> object:
     """`metadata(object)`"""
     return None if value is None else as_object(value, "metadata()").metadata
 
@@ -129,14 +129,14 @@ def find(run: Run, scope: MuranoType, this: Any, value: Any, type_: Any) -> Any:
     return owner
 
 
-def require(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def require(run: Run, scope: MuranoType, this: object, value: object) -> object:
     """`require(value)`"""
     if value is None:
         raise ValueError("Required value is missing")
     return value
 
 
-def type_of(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def type_of(run: Run, scope: MuranoType, this: object, value: object) -> object:
     """`type(name)`, `type(object)`"""
     if value is None:
         return None
@@ -148,7 +148,7 @@ def type_of(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
     return run.as_type(value, scope)
 
 
-def typeinfo(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
+def typeinfo(run: Run, scope: MuranoType, this: object, value: object) -> object:
     """`typeinfo(object or type)`"""
     if value is None:
         return None
@@ -160,7 +160,12 @@ def typeinfo(run: Run, scope: MuranoType, this: Any, value: Any) -> Any:
 
 
 def cast_to(
-    run: Run, scope: MuranoType, this: Any, value: Any, type_: Any, versionSpec: Any = None
+    run: Run,
+    scope: MuranoType,
+    this: object,
+    value: object,
+    type_: object,
+    versionSpec: object = None,
 ) -> CastView:
     """`cast(object, type[, versionSpec])`"""
     target = as_object(value, "cast()")
@@ -189,14 +194,18 @@ def cast_to(
     return CastView(target, found[0])
 
 
-def _parents(scope: MuranoType, value: Any) -> list[CastView]:
+def _parents(scope: MuranoType, value: object) -> list[CastView]:
     target = as_object(value, "super()")
     return [CastView(target, parent) for parent in scope.parents]
 
 
 def call_super(
-    run: Run, scope: MuranoType, this: Any, value: Any, each: Callable[[Any], Any] | None = None
-) -> tuple[Any, ...]:
+    run: Run,
+    scope: MuranoType,
+    this: object,
+    value: object,
+    each: Callable[[object], object] | None = None,
+) -> tuple[object, ...]:
     """`super(object[, lambda])`"""
     views = _parents(scope, value)
     if each is None:
@@ -205,8 +214,12 @@ def call_super(
 
 
 def call_psuper(
-    run: Run, scope: MuranoType, this: Any, value: Any, each: Callable[[Any], Any] | None = None
-) -> tuple[Any, ...]:
+    run: Run,
+    scope: MuranoType,
+    this: object,
+    value: object,
+    each: Callable[[object], object] | None = None,
+) -> tuple[object, ...]:
     """`psuper(object, lambda)`"""
     views = _parents(scope, value)
     if each is None:
@@ -217,12 +230,12 @@ def call_psuper(
 def call_named(
     run: Run,
     scope: MuranoType,
-    this: Any,
+    this: object,
     name: Any,
     args: Any = (),
-    kwargs: Any = None,
+    kwargs: object = None,
     receiver: Any = MISSING,
-) -> Any:
+) -> object:
     """`call(name, args, kwargs, receiver)`"""
     _check_call(name, args, kwargs)
     if not kwargs:
@@ -240,7 +253,7 @@ def call_named(
     return finalize(call_by_name(run, name, positional, named), run)
 
 
-def _check_call(name: Any, args: Any, kwargs: Any) -> None:
+def _check_call(name: object, args: object, kwargs: object) -> None:
     """Refuse invalid arguments of `call`. Raises NoMatchingFunctionException."""
     if name.__class__ is str and args.__class__ is tuple and kwargs.__class__ is Map:
         return
@@ -258,11 +271,11 @@ def _check_call(name: Any, args: Any, kwargs: Any) -> None:
 def dump(
     run: Run,
     scope: MuranoType,
-    this: Any,
-    value: Any,
-    serializationType: Any = "Serializable",
-    ignoreUpcasts: Any = True,
-) -> Any:
+    this: object,
+    value: object,
+    serializationType: object = "Serializable",
+    ignoreUpcasts: object = True,
+) -> object:
     """`dump(object, serializationType, ignoreUpcasts)`"""
     if serializationType not in FORMS:
         raise ValueError(
@@ -284,7 +297,7 @@ def dump(
     return freeze(serializer.value(target))
 
 
-def is_object(run: Run, scope: MuranoType, this: Any, value: Any) -> bool:
+def is_object(run: Run, scope: MuranoType, this: object, value: object) -> bool:
     """`isObject(value)`"""
     return isinstance(value, (MuranoObject, CastView, MuranoType))
 
@@ -305,10 +318,10 @@ def _attribute_class(run: Run, scope: MuranoType, owner: Any) -> str:
 def get_attr(
     run: Run,
     scope: MuranoType,
-    this: Any,
-    value: Any,
+    this: object,
+    value: object,
     name: Any,
-    default: Any = None,
+    default: object = None,
     owner: Any = None,
 ) -> Any:
     """`object.getAttr(name, default, owner)`"""
@@ -324,7 +337,13 @@ def get_attr(
 
 
 def set_attr(
-    run: Run, scope: MuranoType, this: Any, target: Any, name: Any, value: Any, owner: Any = None
+    run: Run,
+    scope: MuranoType,
+    this: object,
+    target: object,
+    name: Any,
+    value: Any,
+    owner: Any = None,
 ) -> None:
     """`object.setAttr(name, value, owner)`"""
     holder = target if isinstance(target, MuranoObject) else as_object(target, "setAttr()")
@@ -336,7 +355,7 @@ def set_attr(
     run.attributes.set(holder.id, key, name, value)
 
 
-def _stored(value: Any) -> Any:
+def _stored(value: object) -> object:
     """A value as the attribute store keeps it: plain data, objects as their ids."""
     if value.__class__ in _STORED_AS_THEY_ARE:
         return value

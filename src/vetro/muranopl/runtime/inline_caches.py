@@ -56,7 +56,7 @@ def named_type(scope: MuranoType, text: str) -> NamedType:
     return known
 
 
-def is_instance(run: Run, scope: MuranoType, value: Any, wanted: Any) -> bool:
+def is_instance(run: Run, scope: MuranoType, value: object, wanted: object) -> bool:
     """`value is T`"""
     type_ = run.as_type(wanted, scope)
     if not isinstance(value, (CastView, MuranoObject)):
@@ -80,7 +80,7 @@ def property_site(
     `direct`: receives the Python classes whose `p_NAME` the code may read directly.
     """
     plain_slot = "p_" + name
-    known: dict[type[Any], str] = {}
+    known: dict[type[object], str] = {}
     plain = yaql_property_site(name)
     legacy = library.is_legacy
 
@@ -106,8 +106,8 @@ def read_member(
     target: Any,
     name: str,
     scope: MuranoType | None,
-    known: dict[type[Any], str] | None = None,
-) -> Any:
+    known: dict[type[object], str] | None = None,
+) -> object:
     """A property by the access rules of section 6.2; `scope` is the class whose code reads."""
     if isinstance(target, MuranoType):
         return _read_static(run, target, name)
@@ -132,7 +132,7 @@ def read_member(
     return read_slot(holder, slot)
 
 
-def _read_static(run: Run, type_: MuranoType, name: str) -> Any:
+def _read_static(run: Run, type_: MuranoType, name: str) -> object:
     found = type_.find_property(name)
     if found is None or not found.is_static:
         raise NoPropertyFound(
@@ -233,19 +233,19 @@ def method_site(scope: CallingScope, library: Library, slot: Slot) -> Callable[.
         return call
     known = cache.get
 
-    def call_none(run: Run, receiver: Any, outer: Any) -> Any:
+    def call_none(run: Run, receiver: object, outer: object) -> object:
         chosen = known(type(receiver))
         if chosen is not None:
             return chosen(run, receiver)
         return call(run, receiver, outer)
 
-    def call_one(run: Run, receiver: Any, outer: Any, one: Any) -> Any:
+    def call_one(run: Run, receiver: object, outer: object, one: object) -> object:
         chosen = known((type(receiver), type(one)))
         if chosen is not None:
             return chosen(run, receiver, one)
         return call(run, receiver, outer, one)
 
-    def call_two(run: Run, receiver: Any, outer: Any, one: Any, two: Any) -> Any:
+    def call_two(run: Run, receiver: object, outer: object, one: object, two: object) -> object:
         chosen = known((type(receiver), type(one), type(two)))
         if chosen is not None:
             return chosen(run, receiver, one, two)
@@ -278,7 +278,7 @@ def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> 
     return _CAST if isinstance(receiver, CastView) else method
 
 
-def existing_method(scope: MuranoType, name: str) -> Callable[[Run, Any], Any]:
+def existing_method(scope: MuranoType, name: str) -> Callable[[Run, object], object]:
     """A check that returns a receiver that has a method outside the library, and raises otherwise.
 
     Used before arguments are computed: they are not computed when the call must fail.
@@ -299,7 +299,7 @@ def existing_method(scope: MuranoType, name: str) -> Callable[[Run, Any], Any]:
     return existing
 
 
-def hint_for_list(receiver: Any, name: str) -> str | None:
+def hint_for_list(receiver: object, name: str) -> str | None:
     """A hint for a call of an object's method on a list of objects."""
     if not isinstance(receiver, (tuple, list)) or not receiver:
         return None
@@ -327,7 +327,7 @@ def invoke_bound(
     return getattr(receiver, "m_" + name)(run, *positional, **named)
 
 
-def plain_method(receiver: Any, name: Any) -> Callable[..., Any] | None:
+def plain_method(receiver: object, name: object) -> Callable[..., object] | None:
     """The bound method if the object's class alone determines it; None requires a full look-up."""
     if not isinstance(receiver, MuranoObject) or not isinstance(name, str):
         return None
@@ -351,8 +351,8 @@ def by_shape(
     shape: Sequence[str], arguments: Sequence[Any], run: Run
 ) -> tuple[list[Any], dict[str, Any]]:
     """Arguments in the form that MuranoPL methods take: settled, names with their prefix."""
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
+    positional: list[object] = []
+    named: dict[str, object] = {}
     values = iter(arguments)
     for item in shape:
         if item == "-":
@@ -422,7 +422,7 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
     known = scope.scoped_sites.get(name)
     if known is not None:
         return known
-    plain: set[type[Any]] = set()
+    plain: set[type[object]] = set()
     function = scoped.function
 
     def call(

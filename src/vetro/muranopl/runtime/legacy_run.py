@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.threads.effects import EffectsPort
 from vetro.yaql.evaluation import Evaluation
@@ -37,18 +37,18 @@ class LegacyRun(Evaluation):
     def random(self) -> random.Random:
         return self.main.random()
 
-    def host_property(self, receiver: Any, name: str) -> Any:
+    def host_property(self, receiver: object, name: str) -> object:
         return self.main.host_property(receiver, name)
 
     def host_method(
-        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+        self, receiver: object, name: str, args: Sequence[object], kwargs: dict[str, object]
+    ) -> object:
         return self.main.host_method(receiver, name, args, kwargs)
 
-    def is_host_method_receiver(self, receiver: Any) -> bool:
+    def is_host_method_receiver(self, receiver: object) -> bool:
         return self.main.is_host_method_receiver(receiver)
 
-    def host_text(self, value: Any) -> str:
+    def host_text(self, value: object) -> str:
         return self.main.host_text(value)
 
 

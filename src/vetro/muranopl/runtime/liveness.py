@@ -18,7 +18,7 @@ ELEMENTS = "elements_"
 _PROGRAM = ("a_", "b_", ELEMENTS)
 
 
-def live_values(frame: FrameType) -> Iterator[Any]:
+def live_values(frame: FrameType) -> Iterator[object]:
     """The values of a frame that the program can still reach, or is about to use."""
     code = frame.f_code
     bound, by_line = _names_of(code)

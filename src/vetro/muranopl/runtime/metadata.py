@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 Subject = MuranoPackage | MuranoType | Property | Method | Argument
-_TARGETS: dict[type[Any], str] = {
+_TARGETS: dict[type[object], str] = {
     MuranoPackage: "Package",
     MuranoType: "Type",
     Property: "Property",
@@ -164,7 +164,7 @@ def _inherits_from(subject: MuranoType | Property | Method) -> list[Any]:
     """The counterparts in the parents: the classes, or the members of the same name."""
     if isinstance(subject, MuranoType):
         return list(subject.parents)
-    found: list[Any] = []
+    found: list[object] = []
     for parent in subject.declaring_type.parents:
         if isinstance(subject, Property):
             found.extend(parent.property_declarations(subject.name))

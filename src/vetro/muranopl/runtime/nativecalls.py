@@ -109,7 +109,7 @@ class NativeCall:
         return materialise(freeze(result), run)
 
     def call_with_values(
-        self, run: ObjectRun, this: MuranoObject, holder: Any, named: Mapping[str, Any]
+        self, run: ObjectRun, this: MuranoObject, holder: object, named: Mapping[str, object]
     ) -> None:
         """Run a constructor with values picked by name."""
         context = CallContext(run.session, this, calling_type(2), this.type)
@@ -126,8 +126,8 @@ class NativeCall:
         context: CallContext | None,
     ) -> tuple[list[Any], dict[str, Any]]:
         given = [given_value(value, run) for value in args]
-        positional: list[Any] = []
-        keywords: dict[str, Any] = {}
+        positional: list[object] = []
+        keywords: dict[str, object] = {}
         left = {key: given_value(value, run) for key, value in named.items()}
         taken = 0
         missing: list[str] = []
@@ -171,7 +171,7 @@ class NativeCall:
         raise error(f"{self.title}({signature}) {what}")
 
 
-def given_value(value: Any, run: Budget) -> Any:
+def given_value(value: object, run: Budget) -> object:
     """A program's value for Python code: plain data that it owns, objects without casts."""
     if is_iterator(value):
         value = materialise(value, run)
@@ -184,7 +184,7 @@ def given_value(value: Any, run: Budget) -> Any:
     return value
 
 
-def _own(value: Any) -> Any:
+def _own(value: object) -> Any:
     """`thaw`, looking through casts."""
     kind = value.__class__
     if kind is Map or kind is dict:
@@ -198,16 +198,16 @@ def _own(value: Any) -> Any:
 
 def instance_function(
     call: NativeCall, owner: MuranoType, method: NativeMethod, name: str
-) -> Callable[..., Any]:
+) -> Callable[..., object]:
     """The `m_NAME` of a native instance method."""
     if not method.lock:
 
-        def unlocked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
+        def unlocked(this: MuranoObject, run: Run, *args: object, **named: object) -> object:
             return call(run, this, this.native_part(owner), args, _names(named))
 
         return unlocked
 
-    def locked(this: MuranoObject, run: Run, *args: Any, **named: Any) -> Any:
+    def locked(this: MuranoObject, run: Run, *args: object, **named: object) -> object:
         held = enter_call(run, (this, call), name) if run.floor > 1 else None
         try:
             return call(run, this, this.native_part(owner), args, _names(named))
@@ -219,17 +219,17 @@ def instance_function(
 
 
 def static_function(
-    call: NativeCall, owner: MuranoType, python_class: type[Any] | None, name: str
-) -> Callable[..., Any]:
+    call: NativeCall, owner: MuranoType, python_class: type[object] | None, name: str
+) -> Callable[..., object]:
     """The `m_NAME` of a native static or class method."""
 
     def static(
         run: Run,
-        *args: Any,
+        *args: object,
         this: MuranoObject | None = None,
         called: MuranoType = owner,
-        **named: Any,
-    ) -> Any:
+        **named: object,
+    ) -> object:
         return call(run, this, python_class, args, _names(named), called)
 
     static.__name__ = f"m_{name}"
@@ -245,7 +245,9 @@ class StaticAttribute:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
-    def __get__(self, holder: MuranoObject | None, owner: type | None = None) -> Callable[..., Any]:
+    def __get__(
+        self, holder: MuranoObject | None, owner: type | None = None
+    ) -> Callable[..., object]:
         if holder is None:
             called = getattr(owner, "type", None)
             return (
@@ -254,5 +256,5 @@ class StaticAttribute:
         return functools.partial(self.function, this=holder)
 
 
-def _names(named: Mapping[str, Any]) -> dict[str, Any]:
+def _names(named: Mapping[str, object]) -> dict[str, object]:
     return {argument_name(key): value for key, value in named.items()}

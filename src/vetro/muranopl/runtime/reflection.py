@@ -89,11 +89,11 @@ class _Wrapper(Info):
         return f"<{self.kind} {self.subject.name}>"
 
 
-def _infos(wrapper: type[_Wrapper], items: Sequence[Any]) -> tuple[Info, ...]:
+def _infos(wrapper: type[_Wrapper], items: Sequence[object]) -> tuple[Info, ...]:
     return tuple([wrapper(item) for item in items])
 
 
-def _metas(self: Any, run: Run) -> Any:
+def _metas(self: Any, run: Run) -> object:
     from .metadata import meta_objects
 
     return meta_objects(run, self.subject)
@@ -109,14 +109,14 @@ class ClassInfo(_Wrapper):
     def as_type(self) -> MuranoType:
         return self.subject
 
-    def _properties(self, run: Run) -> Any:
+    def _properties(self, run: Run) -> object:
         found: list[Property] = []
         for name in self.subject.property_names():
             if not name.startswith((".", "__")):
                 found.extend(self.subject.property_declarations(name))
         return _infos(PropertyInfo, found)
 
-    def _methods(self, run: Run) -> Any:
+    def _methods(self, run: Run) -> object:
         found: list[Method] = []
         for name in self.subject.method_names():
             if not name.startswith((".", "__")):
@@ -126,7 +126,7 @@ class ClassInfo(_Wrapper):
         found.extend(_method_of_objects(root, name) for name in _OF_OBJECTS if name not in known)
         return _infos(MethodInfo, found)
 
-    def _meta_only(self, run: Run, name: str) -> Any:
+    def _meta_only(self, run: Run, name: str) -> object:
         if self.subject.usage != "Meta":
             raise NoPropertyFound(f"{self.subject.name} is not a meta-class, so it has no {name}")
         declaration = self.subject.declaration
@@ -174,7 +174,7 @@ class PropertyInfo(_Wrapper):
     kind = "property"
     subject: Property
 
-    def _get(self, run: Run, target: Any) -> Any:
+    def _get(self, run: Run, target: object) -> Any:
         from . import inline_caches
         from .traces import calling_type
 
@@ -182,7 +182,7 @@ class PropertyInfo(_Wrapper):
             target = self.subject.declaring_type
         return inline_caches.read_member(run, target, self.subject.name, calling_type())
 
-    def _set(self, run: Run, target: Any, value: Any) -> None:
+    def _set(self, run: Run, target: object, value: object) -> None:
         from .traces import calling_type
 
         if target is None:
@@ -206,11 +206,11 @@ class MethodInfo(_Wrapper):
     kind = "method"
     subject: Method
 
-    def _arguments(self, run: Run) -> Any:
+    def _arguments(self, run: Run) -> object:
         arguments = self.subject.arguments
         return None if arguments is None else _infos(ArgumentInfo, arguments)
 
-    def _invoke(self, run: Run, target: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def _invoke(self, run: Run, target: object, /, *args: object, **kwargs: object) -> object:
         from . import inline_caches
         from .traces import calling_type
 
@@ -252,7 +252,7 @@ class PackageInfo(_Wrapper):
     kind = "package"
     subject: MuranoPackage
 
-    def _types(self, run: Run) -> Any:
+    def _types(self, run: Run) -> object:
         package = self.subject
         return _infos(ClassInfo, [package.find_type(name) for name in package.class_files])
 

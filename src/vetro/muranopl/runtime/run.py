@@ -116,7 +116,7 @@ class Run(Evaluation):
         self._legacy: LegacyRun | None = None
         self._random = PortRandom(session.effects)
         self.names_made = 0
-        self.statics: dict[Property, Any] = {}
+        self.statics: dict[Property, object] = {}
         self.objects: dict[str, MuranoObject] = {}
         self.attributes = AttributeStore()
         self.transaction: Load | None = None
@@ -202,7 +202,7 @@ class Run(Evaluation):
         return made
 
     def load_graph(
-        self, model: Mapping[Any, Any], owner: MuranoObject | None, scope: MuranoType | None
+        self, model: Mapping[object, object], owner: MuranoObject | None, scope: MuranoType | None
     ) -> MuranoObject:
         """The objects of a model given to `new`."""
         transaction = Transaction(self, keep_ids=False, scope=scope)
@@ -239,7 +239,7 @@ class Run(Evaluation):
 
         return template_value(self, value, wanted, default, excluded, setting)
 
-    def scope_of(self, this: Any) -> MuranoType | None:
+    def scope_of(self, this: object) -> MuranoType | None:
         """The class of an object, or the type itself."""
         if isinstance(this, MuranoType):
             return this
@@ -263,7 +263,7 @@ class Run(Evaluation):
                 return found
         raise TypeError(f"{preview(value)} is not a class")
 
-    def is_type_key(self, key: Any) -> bool:
+    def is_type_key(self, key: object) -> bool:
         """True for the key of an inline object that names its class (section 13)."""
         return isinstance(key, MuranoType) or (isinstance(key, str) and ":" in key)
 
@@ -292,7 +292,7 @@ class Run(Evaluation):
         default = code.defaults.get(declaration.name)
         config = owner.class_config()
         if declaration.name in config:
-            value: Any = config[declaration.name]
+            value: object = config[declaration.name]
         elif default is not None:
             value = default(owner, self)
         elif declaration.name in code.constant_defaults:
@@ -308,7 +308,7 @@ class Run(Evaluation):
         found = seen_from.find_property(name)
         return found is not None and found.is_static and found not in self.statics
 
-    def write_static(self, declaration: Property, value: Any) -> Any:
+    def write_static(self, declaration: Property, value: object) -> Any:
         """Assign a static property; the value after its contract."""
         owner = declaration.declaring_type
         chain = [(declaration, owner.own_code().contracts[declaration.name])]
@@ -350,7 +350,7 @@ class Run(Evaluation):
         values = constant_values(declaration, "io.murano.metadata.engine.Serialize")
         return values is not None and values.get("as") == "reference"
 
-    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> Any:
+    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> object:
         """A property's value; UNSET when it was never assigned."""
         try:
             return inline_caches.read_member(self, target, name, scope)
@@ -413,9 +413,9 @@ class Run(Evaluation):
         target: MuranoObject,
         type_: MuranoType,
         name: str,
-        args: Sequence[Any],
-        named: Mapping[str, Any],
-    ) -> Any:
+        args: Sequence[object],
+        named: Mapping[str, object],
+    ) -> object:
         """Call what a name means in an ancestor's view of an object."""
         if target.destroyed:
             getattr(target, "m_" + name)
@@ -426,8 +426,8 @@ class Run(Evaluation):
         return function(target, self, *args, **named)
 
     def call_static(
-        self, type_: MuranoType, name: str, args: Sequence[Any], named: Mapping[str, Any]
-    ) -> Any:
+        self, type_: MuranoType, name: str, args: Sequence[object], named: Mapping[str, object]
+    ) -> object:
         """Call a static or extension method of a class."""
         return getattr(type_.python_class, "m_" + name)(self, *args, **named)
 
@@ -458,7 +458,7 @@ class Run(Evaluation):
     def random(self) -> random.Random:
         return self._random
 
-    def host_property(self, receiver: Any, name: str) -> Any:
+    def host_property(self, receiver: object, name: str) -> object:
         if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
             return inline_caches.read_member(self, receiver, name, calling_type())
         if isinstance(receiver, Info):
@@ -466,8 +466,8 @@ class Run(Evaluation):
         return super().host_property(receiver, name)
 
     def host_method(
-        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+        self, receiver: object, name: str, args: Sequence[object], kwargs: dict[str, object]
+    ) -> object:
         if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
             return inline_caches.dynamic_call(self, calling_type(), receiver, name, args, kwargs)
         if isinstance(receiver, Info):
@@ -479,10 +479,10 @@ class Run(Evaluation):
             )
         return super().host_method(receiver, name, args, kwargs)
 
-    def is_host_method_receiver(self, receiver: Any) -> bool:
+    def is_host_method_receiver(self, receiver: object) -> bool:
         return isinstance(receiver, (MuranoObject, CastView, MuranoType, Info))
 
-    def host_text(self, value: Any) -> str:
+    def host_text(self, value: object) -> str:
         if isinstance(value, MuranoType):
             return value.name
         if isinstance(value, Info):

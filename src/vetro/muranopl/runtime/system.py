@@ -64,10 +64,10 @@ class SystemLogger:
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"applications.{name}")
 
-    def trace(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def trace(self, ctx: CallContext, message: object, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, TRACE, message, args, kwargs)
 
-    def debug(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def debug(self, ctx: CallContext, message: object, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.DEBUG, message, args, kwargs)
 
     def info(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -79,17 +79,19 @@ class SystemLogger:
     def error(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
         self._log(ctx, logging.ERROR, message, args, kwargs)
 
-    def critical(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def critical(
+        self, ctx: CallContext, message: object, /, *args: object, **kwargs: object
+    ) -> None:
         self._log(ctx, logging.CRITICAL, message, args, kwargs)
 
     def exception(
-        self, ctx: CallContext, exc: Any, message: Any, /, *args: Any, **kwargs: Any
+        self, ctx: CallContext, exc: object, message: object, /, *args: object, **kwargs: object
     ) -> None:
         text = self._text(ctx, message, args, kwargs)
         self._logger.error("%s\n%s", text, describe_exception(exc))
 
     def _log(
-        self, ctx: CallContext, level: int, message: Any, args: Any, kwargs: dict[str, Any]
+        self, ctx: CallContext, level: int, message: object, args: object, kwargs: dict[str, object]
     ) -> None:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, "%s", self._text(ctx, message, args, kwargs))
@@ -136,7 +138,7 @@ class Trace:
         return "\n".join(prefix + str(frame) for frame in this.__dict__.get("frames", ()))
 
 
-def describe_exception(exc: Any) -> str:
+def describe_exception(exc: object) -> str:
     """Name, message, trace and causes of an exception object (section 11)."""
     from vetro.muranopl.classes.objects import MuranoObject
 
@@ -144,7 +146,7 @@ def describe_exception(exc: Any) -> str:
         return repr(exc)
     lines: list[str] = []
     lead = ""
-    current: Any = exc
+    current: object = exc
     while isinstance(current, MuranoObject):
         lines.append(f"{lead}{current.get('name')}: {current.get('message')}")
         trace = getattr(current, "p_stackTrace", None)

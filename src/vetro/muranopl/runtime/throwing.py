@@ -180,7 +180,7 @@ def thrown(
     names: tuple[str, ...],
     message: Any,
     extra: Any,
-    cause: Any,
+    cause: object,
     current: BaseException | None,
 ) -> MuranoError:
     """The exception of a `Throw`."""
@@ -198,7 +198,7 @@ def thrown(
     return MuranoError.of_program(message, names, extra, current)
 
 
-def error_behind(value: Any) -> BaseException | None:
+def error_behind(value: object) -> BaseException | None:
     """The Python exception behind a program's exception object."""
     value = unwrap(value)
     if isinstance(value, MuranoObject):

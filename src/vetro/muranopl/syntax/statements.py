@@ -8,7 +8,6 @@ Values remain nodes; the compiler checks the expressions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from vetro.muranopl.values.errors import (
     DslInvalidOperationError,
@@ -88,7 +87,7 @@ class Continue(Statement):
 @record
 class Match(Statement):
     value: Node
-    cases: list[tuple[Any, list[Statement]]]
+    cases: list[tuple[object, list[Statement]]]
     default: list[Statement] | None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vetro.muranopl.values.errors import DslSyntaxError, Position
 
@@ -20,7 +19,7 @@ def loose_package(
     format: str = "1.4",  # noqa: A002 - the manifest's word
     requirements: Mapping[str, str | None] | None = None,
     resources: Mapping[str, bytes] | None = None,
-    meta: Any = None,
+    meta: object = None,
     files: Mapping[str, str] | None = None,
 ) -> MemoryPackage:
     """A package of the classes that the texts declare, each with a `Name`.

@@ -337,7 +337,7 @@ class _Builder:
         """Add the pairs of a mapping, from its keys and values."""
         pairs = made.pairs
         merged: list[Mapping] = []
-        seen: dict[tuple[Any, Any], Scalar] = {}
+        seen: dict[tuple[object, object], Scalar] = {}
         for index in range(0, len(children), 2):
             key, value = children[index], children[index + 1]
             if not isinstance(key, Scalar):
@@ -419,7 +419,7 @@ class _Builder:
             ) from error
         return node
 
-    def _plain(self, node: Scalar, text: str, mark: Any) -> Scalar:
+    def _plain(self, node: Scalar, text: str, mark: object) -> Scalar:
         if text.isidentifier() and text not in _WORDS_WITH_MEANING:
             return node
         for tag, pattern in RESOLVERS.get(text[:1], ()):
@@ -437,7 +437,7 @@ class _Builder:
             return node
         return node
 
-    def _construct(self, tag: str, text: str, mark: Any) -> Any:
+    def _construct(self, tag: str, text: str, mark: object) -> Any:
         short = tag.removeprefix(TAG)
         if short == "null":
             return None
@@ -466,7 +466,7 @@ class _Builder:
         )
 
 
-def plain_value(node: Node) -> Any:
+def plain_value(node: Node) -> object:
     """A node without expressions as plain Python data (manifests, metadata)."""
     if isinstance(node, Scalar):
         return node.value

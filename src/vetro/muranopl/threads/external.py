@@ -22,9 +22,9 @@ class ExternalWaits:
     """The external waits of one session's threads."""
 
     def __init__(self) -> None:
-        self._added: list[tuple[GreenThread, Awaitable[Any]]] = []
-        self._started: dict[asyncio.Future[Any], GreenThread] = {}
-        self._ended: deque[asyncio.Future[Any]] = deque()
+        self._added: list[tuple[GreenThread, Awaitable[object]]] = []
+        self._started: dict[asyncio.Future[object], GreenThread] = {}
+        self._ended: deque[asyncio.Future[object]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wakeup: asyncio.Event | None = None
 
@@ -38,7 +38,7 @@ class ExternalWaits:
         """True while the awaitables run in an event loop."""
         return self._loop is not None
 
-    def add(self, thread: GreenThread, awaitable: Awaitable[Any]) -> None:
+    def add(self, thread: GreenThread, awaitable: Awaitable[object]) -> None:
         """Let a thread wait for an awaitable, which is started later."""
         self._added.append((thread, awaitable))
 
@@ -109,7 +109,7 @@ class ExternalWaits:
             await asyncio.gather(*self._started, return_exceptions=True)
             self._started.clear()
 
-    def _note_end(self, future: asyncio.Future[Any]) -> None:
+    def _note_end(self, future: asyncio.Future[object]) -> None:
         if future in self._started:
             self._ended.append(future)
             self._wake()

@@ -44,7 +44,7 @@ class GreenThread:
     finished: Any = None
     error: BaseException | None = None
     join: Join | None = None
-    resume_value: Any = None
+    resume_value: object = None
     resume_error: BaseException | None = None
     waiting_for: str | None = None
     abort_told: bool = False
@@ -136,7 +136,7 @@ class GreenThreads:
         return thread
 
     def join_all(
-        self, functions: Sequence[Callable[[], Any]], limit: int | None = None
+        self, functions: Sequence[Callable[[], object]], limit: int | None = None
     ) -> list[GreenThread]:
         """Run each function in its own thread, at most `limit` at once; wait for all of them.
 
@@ -177,7 +177,7 @@ class GreenThreads:
             self._blocked.discard(me)
 
     def make_ready(
-        self, thread: GreenThread, value: Any = None, error: BaseException | None = None
+        self, thread: GreenThread, value: object = None, error: BaseException | None = None
     ) -> None:
         """Resume a blocked thread after those that are already ready."""
         thread.resume_value = value
@@ -365,7 +365,7 @@ class GreenThreads:
             )
         return self.current
 
-    def _switch_out(self, me: GreenThread, reason: str) -> Any:
+    def _switch_out(self, me: GreenThread, reason: str) -> object:
         me.waiting_for = reason
         hub = self._hub
         assert hub is not None
@@ -492,7 +492,7 @@ def outcome(thread: GreenThread) -> Any:
     return thread.finished
 
 
-def close(awaitable: Awaitable[Any]) -> None:
+def close(awaitable: Awaitable[object]) -> None:
     """Close an awaitable that nobody will await, so that Python does not warn of it."""
     close_coroutine = getattr(awaitable, "close", None)
     if close_coroutine is not None:

@@ -7,7 +7,7 @@ looks at each class, and `codecheck` and `namecheck` give advice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.types import Method, MuranoPackage, MuranoType
 from vetro.muranopl.compiler.classscope import ClassScope
@@ -178,7 +178,7 @@ def check_type(type_: MuranoType) -> list[Finding]:
     findings: list[Finding] = []
     scope = ClassScope(type_, CodeUnit.create(type_, type_.full_name))
 
-    def guarded(action: Callable[..., object], *given: Any) -> None:
+    def guarded(action: Callable[..., object], *given: object) -> None:
         try:
             action(*given)
         except MuranoError as error:

@@ -52,7 +52,7 @@ class FileCoverage:
                 run = []
         return ", ".join(parts)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The figures as JSON."""
         return {
             "statements": len(self.statements),

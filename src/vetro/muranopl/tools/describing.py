@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from vetro.muranopl.classes.builtin import BuiltinCore
 from vetro.muranopl.classes.native import NativeMethod
@@ -118,7 +117,7 @@ class ClassDescription:
     file: str = ""
     line: int = 0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The description as JSON."""
         return asdict(self)
 

@@ -70,8 +70,8 @@ class SignatureBinder:
             elif item.usage == "KwArgs":
                 self._keywords = item.name, KeywordFallback(contract, place, item)
             else:
-                make: Any = None
-                constant: Any = None
+                make: object = None
+                constant: object = None
                 if item.default is not None and is_constant(item.default):
                     constant = constant_value(item.default)
                 elif item.default is not None:
@@ -83,14 +83,14 @@ class SignatureBinder:
         scope.execute()
 
     def bind(
-        self, this: Any, run: Run, args: Sequence[Any], named: Mapping[str, Any]
+        self, this: object, run: Run, args: Sequence[object], named: Mapping[str, object]
     ) -> BoundArguments:
         """Bind arguments. Raises the errors of a call of the original with wrong arguments."""
         if self.method.native is not None:
             return _bind_native(self.method, args, named)
         left = {argument_name(key): value for key, value in named.items()}
         given = list(args)
-        raw: dict[str, Any] = {}
+        raw: dict[str, object] = {}
         for index, (name, _) in enumerate(self._plain):
             if index < len(given):
                 if name in left:
@@ -120,13 +120,15 @@ class SignatureBinder:
         raise NoMatchingMethodException(f"method {self.method.name!r} of {self.title} {what}")
 
 
-def _bind_native(method: Method, args: Sequence[Any], named: Mapping[str, Any]) -> BoundArguments:
+def _bind_native(
+    method: Method, args: Sequence[object], named: Mapping[str, object]
+) -> BoundArguments:
     native = method.native
     assert native is not None
     left = {argument_name(key): value for key, value in named.items()}
     parameters = inspect.signature(native.function).parameters
     title = f"{method.declaring_type.name}.{method.name}"
-    standard: dict[str, Any] = {}
+    standard: dict[str, object] = {}
     missing: list[str] = []
     given = list(args)
     for name, python_name in native.parameters.items():
@@ -167,7 +169,7 @@ def arguments_of_mock(
     left = {key: value for key, value in bound.standard.items() if key not in plain}
     others = {key: value for key, value in known.items() if key not in plain}
     rest = [] if bound.rest_name in plain else list(bound.rest)
-    positional: list[Any] = []
+    positional: list[object] = []
     for item in plain:
         if item in known:
             positional.append(known[item])

@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from vetro.muranopl.classes.types import MuranoPackage, MuranoType
 from vetro.muranopl.threads.effects import DirectEffects
@@ -87,7 +87,7 @@ class MuranoTestResult:
     log: list[str] = field(default_factory=list[str])
     """The lines that the program logged."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The result as JSON."""
         place = self.position
         return {

@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, default=repr)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, MuranoObject):
         return f"<{value.type.name} {value.id}>"
     if isinstance(value, MuranoType):
@@ -85,7 +85,7 @@ class Fixture:
         """Run the session's finish hooks, as at the end of a deployment."""
         ctx.wait(ctx.session.finish_hooks_async())
 
-    def assert_equal(self, expected: Any, observed: Any, message: str | None = None) -> None:
+    def assert_equal(self, expected: object, observed: object, message: str | None = None) -> None:
         """Fails unless both are equal; objects are equal to themselves only."""
         if expected != observed:
             left, right = shown(expected), shown(observed)
@@ -93,13 +93,13 @@ class Fixture:
                 left, right = f"{left} ({_kind(expected)})", f"{right} ({_kind(observed)})"
             _fail(_difference(left, right), message, expected=left, observed=right)
 
-    def assert_true(self, expr: Any, message: str | None = None) -> None:
+    def assert_true(self, expr: object, message: str | None = None) -> None:
         """Fails unless the value is truthy."""
         if not expr:
             text = shown(expr)
             _fail(f"{text} is not true", message, expected="true", observed=text)
 
-    def assert_false(self, expr: Any, message: str | None = None) -> None:
+    def assert_false(self, expr: object, message: str | None = None) -> None:
         """Fails when the value is truthy."""
         if expr:
             text = shown(expr)
@@ -118,8 +118,8 @@ class Fixture:
             _fail(f"{left} is in {right}", message, expected=f"not {left}", observed=right)
 
 
-def _kind(value: Any) -> str:
-    names: dict[type[Any], str] = {
+def _kind(value: object) -> str:
+    names: dict[type[object], str] = {
         bool: "boolean",
         int: "integer",
         float: "number",

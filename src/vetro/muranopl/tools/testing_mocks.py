@@ -60,7 +60,7 @@ class Interception:
 
     method: Method
     bound: BoundArguments
-    call_original: Callable[..., Any]
+    call_original: Callable[..., object]
     caller: FrameType | None
 
     def variable(self, name: str) -> Any:
@@ -99,7 +99,7 @@ def _current(run: Run) -> Interception:
 Answer = Callable[["Run", Interception], Any]
 
 
-def _expression_answer(expression: Callable[..., Any], test: Any) -> Answer:
+def _expression_answer(expression: Callable[..., object], test: object) -> Answer:
     def answer(run: Run, call: Interception) -> Any:
         values = (test, *call.bound.positional)
         return finalize(expression(*values, **call.bound.named), run)
@@ -150,7 +150,7 @@ class _Dispatcher:
             return self.original(this, run, *args, **named)
         bound = self.binder.bind(this, run, args, named)
 
-        def call_original(*others: Any, **other_names: Any) -> Any:
+        def call_original(*others: object, **other_names: object) -> object:
             if others or other_names:
                 renamed = {argument_slot(key): value for key, value in other_names.items()}
                 return self.original(this, run, *others, **renamed)
@@ -169,7 +169,7 @@ class _Dispatcher:
         finally:
             thread.state = before
 
-    def _chosen(self, this: Any, run: Run) -> _Mock | None:
+    def _chosen(self, this: object, run: Run) -> _Mock | None:
         if run is not self.run:
             return None
         for mock in reversed(self.mocks):
@@ -186,7 +186,7 @@ class MockTable:
         self._dispatchers: dict[tuple[MuranoType, str], _Dispatcher] = {}
         self._undo: list[Callable[[], None]] = []
 
-    def inject(self, target: Any, name: str, answer: Answer) -> None:
+    def inject(self, target: object, name: str, answer: Answer) -> None:
         """Replace a method of a class (or of one object) by a mock."""
         item: MuranoObject | None = None
         if isinstance(target, CastView):
@@ -233,7 +233,7 @@ class MockTable:
         assert function is not None
         made = _Dispatcher(self._run, method, function)
 
-        def mocked(this: Any, run: Run, *args: Any, **named: Any) -> Any:
+        def mocked(this: object, run: Run, *args: object, **named: object) -> object:
             return made(this, run, args, named)
 
         method.function = mocked
@@ -253,14 +253,14 @@ class MockTable:
 
             made = _Dispatcher(self._run, method, original)
 
-            def mocked_static(run: Run, *args: Any, **named: Any) -> Any:
+            def mocked_static(run: Run, *args: object, **named: object) -> object:
                 return made(method.declaring_type, run, args, named)
 
             setattr(python_class, attribute, staticmethod(mocked_static))
         else:
             made = _Dispatcher(self._run, method, raw)
 
-            def mocked(this: Any, run: Run, *args: Any, **named: Any) -> Any:
+            def mocked(this: object, run: Run, *args: object, **named: object) -> object:
                 return made(this, run, args, named)
 
             setattr(python_class, attribute, mocked)
@@ -268,7 +268,11 @@ class MockTable:
         return made
 
     def _native_static(
-        self, python_class: type[Any], attribute: str, method: Method, plain: Callable[..., Any]
+        self,
+        python_class: type[object],
+        attribute: str,
+        method: Method,
+        plain: Callable[..., object],
     ) -> _Dispatcher:
         """Replace a static method written in Python, which receives the object it is called on."""
 
@@ -279,7 +283,9 @@ class MockTable:
 
         made = _Dispatcher(self._run, method, original)
 
-        def mocked(run: Run, *args: Any, this: Any = None, called: Any = None, **named: Any) -> Any:
+        def mocked(
+            run: Run, *args: object, this: object = None, called: object = None, **named: object
+        ) -> object:
             return made(method.declaring_type if this is None else this, run, args, named)
 
         setattr(python_class, attribute, StaticAttribute(mocked))
@@ -327,7 +333,7 @@ def _run_of(evaluation: Evaluation) -> Run:
 
 
 def inject(
-    rt: Evaluation, target: Any, method: str, mock: LambdaAny, mock_method: str | None = None
+    rt: Evaluation, target: object, method: str, mock: LambdaAny, mock_method: str | None = None
 ) -> None:
     """`inject(target, method, expression)`, `inject(target, method, mockObject, mockMethod)`"""
     run = _run_of(rt)
@@ -350,7 +356,7 @@ def inject(
     mocks_of(run.session).inject(target, method, answer)
 
 
-def _test_object() -> Any:
+def _test_object() -> object:
     frame = _calling_frame()
     while frame is not None:
         found = frame.f_locals.get("this", MISSING)
@@ -360,7 +366,7 @@ def _test_object() -> Any:
     return None
 
 
-def original_method(rt: Evaluation, *args: Any, **named: Any) -> Any:
+def original_method(rt: Evaluation, *args: object, **named: object) -> object:
     """`originalMethod()`: the intercepted call, with its own arguments unless others are given."""
     run = _run_of(rt)
     settled = [finalize(value, run) for value in args]
@@ -368,7 +374,7 @@ def original_method(rt: Evaluation, *args: Any, **named: Any) -> Any:
     return _current(run).call_original(*settled, **names)
 
 
-def with_original(rt: Evaluation, **named: Any) -> Context:
+def with_original(rt: Evaluation, **named: object) -> Context:
     """`withOriginal(name => expression, …)`; compiled by `_with_original_form`."""
     return Context(dict(named))
 
@@ -387,7 +393,7 @@ class _OriginalScope:
         return []
 
 
-def _original_variable(run: Run, name: str) -> Any:
+def _original_variable(run: Run, name: str) -> object:
     return _current(run).variable(name)
 
 
@@ -404,7 +410,7 @@ def _with_original_form(codegen: MuranoCodegen, node: ast.Call, scope: Scope | N
     return Code(f"{make}({{{', '.join(parts)}}})", CONTEXT)
 
 
-def _context(variables: dict[str, Any]) -> Context:
+def _context(variables: dict[str, object]) -> Context:
     return Context(variables)
 
 

@@ -23,7 +23,7 @@ def empty_map() -> Map:
     return _EMPTY
 
 
-def make_map(items: Mapping[Any, Any]) -> Map:
+def make_map(items: Mapping[object, object]) -> Map:
     """A frozen map of values that are already frozen."""
     return Map(items)
 
@@ -49,7 +49,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def thaw(value: Any) -> Any:
+def thaw(value: object) -> Any:
     """A program's value as lists, dicts and sets that the receiver owns."""
     kind = value.__class__
     if kind is Map or kind is dict:
@@ -64,7 +64,7 @@ def thaw(value: Any) -> Any:
     return value
 
 
-def is_iterator(value: Any) -> bool:
+def is_iterator(value: object) -> bool:
     """True for a lazy sequence."""
     return kind_of[type(value)] == LAZY
 

@@ -93,7 +93,7 @@ class MuranoError(Exception):
     lint_code: str = "E305"
     """The code of a check's finding for it (packages-and-forms.md A8)."""
     _extra: dict[str, Any] | None = None
-    _frozen_extra: Any = None
+    _frozen_extra: object = None
     """The program's value until `extra` is first read, which is a copy of it."""
     _trace: list[StackFrame] | None = None
     _trace_source: Callable[[], list[StackFrame]] | None = None

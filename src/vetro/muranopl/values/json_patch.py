@@ -19,7 +19,7 @@ _NOWHERE = ("nonexistent", "does not exist", "out of range", "pointer", "unexpec
 """Parts of the library's messages for a pointer to a missing place; it has no class for them."""
 
 
-def apply_patch(document: Any, patch: Any, rt: Evaluation) -> Any:
+def apply_patch(document: object, patch: object, rt: Evaluation) -> object:
     """The patched document as plain data.
 
     Charged: copied parts, each operation, and the list elements that it moves.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 
 C = TypeVar("C")
 _FIELDS = "record_fields"
-_REQUIRED: Any = object()
+_REQUIRED: object = object()
 
 
 class _Made:
@@ -31,7 +31,7 @@ def made(*, factory: Callable[[], C]) -> C:
 @dataclass_transform(eq_default=False, field_specifiers=(made,))
 def record(cls: type[C]) -> type[C]:
     """Make a class with annotated fields a record; inherited fields come first."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for base in reversed(cls.__mro__[1:]):
         fields.update(base.__dict__.get(_FIELDS, {}))
     for name, annotation in get_annotations(cls).items():
@@ -39,7 +39,7 @@ def record(cls: type[C]) -> type[C]:
             fields[name] = cls.__dict__.get(name, _REQUIRED)
     parameters: list[str] = []
     lines: list[str] = []
-    space: dict[str, Any] = {}
+    space: dict[str, object] = {}
     for name, default in fields.items():
         if default is _REQUIRED:
             parameters.append(name)
@@ -61,12 +61,12 @@ def record(cls: type[C]) -> type[C]:
     return cls
 
 
-def field_names(item: Any) -> tuple[str, ...]:
+def field_names(item: object) -> tuple[str, ...]:
     """The names of a record's fields, inherited ones first."""
     return tuple(getattr(item, _FIELDS))
 
 
-def _shown(self: Any) -> str:
-    names: dict[str, Any] = getattr(self, _FIELDS)
+def _shown(self: object) -> str:
+    names: dict[str, object] = getattr(self, _FIELDS)
     values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
     return f"{type(self).__name__}({values})"

@@ -116,7 +116,7 @@ class HypervisorByBrand:
         """A fresh root from the image."""
         await self.serving(vm).remake_root(vm)
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """Its processes."""
         return await self._of(uuid).processes(uuid)
 

@@ -284,7 +284,7 @@ class ManagedDriver:
         self._changed(uuid)
         return await self._records.present(vm)
 
-    async def amend(self, uuid: str, fields: Mapping[str, Any]) -> Vm:
+    async def amend(self, uuid: str, fields: Mapping[str, object]) -> Vm:
         """Change the record only; the VM itself does not change."""
         vm = cast("Vm", {**self._records.usable(uuid), **fields})
         vm["last_modified"] = later(vm["last_modified"])
@@ -376,7 +376,7 @@ class ManagedDriver:
         await self._remove(uuid)
         self._changed(uuid)
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """The VM's processes by pid. Errors: ``VmNotRunning``."""
         self._records.usable(uuid)
         if (await self._hypervisor.state(uuid)).zone_state == "installed":
@@ -387,7 +387,7 @@ class ManagedDriver:
         """What the hypervisor knows of a running VM; every hypervisor knows ``status``."""
         vm = self._records.usable(uuid)
         await self._need_running(uuid)
-        known: dict[str, Any] = {}
+        known: dict[str, object] = {}
         state = await self._hypervisor.state(uuid)
         if {"all", "status"} & set(types):
             known["status"] = {"state": state.zone_state, "pid": state.pid}

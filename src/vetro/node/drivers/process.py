@@ -289,7 +289,7 @@ class ProcessHypervisor(BasicHypervisor):
         await self._end_rest(uuid, -1)
         await asyncio.to_thread(remove_tree, self._root(uuid))
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """The agent and what it started."""
         process = self._follow(uuid)
         if process is None:

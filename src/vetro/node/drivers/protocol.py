@@ -165,7 +165,7 @@ class Driver(Protocol):
         """Remove a VM; a missing one is not an error."""
         ...
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """The VM's processes by pid."""
         ...
 
@@ -316,7 +316,7 @@ class Hypervisor(Protocol):
         """Replace the root file system by a fresh one from the image."""
         ...
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """Processes by pid."""
         ...
 

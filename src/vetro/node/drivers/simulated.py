@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
@@ -117,7 +116,7 @@ class SimulatedHypervisor(BasicHypervisor):
         self._fail("remove")
         self._file(uuid).unlink(missing_ok=True)
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """One process: init."""
         return {"1": {"pid": 1, "command": ["/sbin/init"]}}
 

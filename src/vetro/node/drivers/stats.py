@@ -57,7 +57,7 @@ def group_stats(
     groups: Mapping[str, Path],
     interfaces: Mapping[str, str],
     sys_net: Path = Path("/sys/class/net"),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """From control groups: controller → directory (``unified`` for version 2).
 
     ``interfaces``: as ``interface_counts`` takes them.
@@ -69,7 +69,7 @@ def group_stats(
         cpu_ns = _pairs((unified or Path("/nonexistent")) / "cpu.stat").get("usage_usec", 0) * 1000
     if "memory" in groups:
         base = groups["memory"]
-        memory: dict[str, Any] = {
+        memory: dict[str, object] = {
             "usage": _number(base / "memory.usage_in_bytes"),
             "max_usage": _number(base / "memory.max_usage_in_bytes"),
             "limit": _number(base / "memory.limit_in_bytes"),
@@ -107,7 +107,7 @@ def interface_counts(
     return networks
 
 
-def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, Any]]:
+def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, object]]:
     found: list[dict[str, Any]] = []
     try:
         if "blkio" in groups:
@@ -132,7 +132,7 @@ def _blocks(groups: Mapping[str, Path], unified: Path | None) -> list[dict[str, 
     return found
 
 
-def process_stats(pids: Iterable[int]) -> dict[str, Any]:
+def process_stats(pids: Iterable[int]) -> dict[str, object]:
     """From processes, where there are no control groups."""
     cpu_ticks = rss = count = 0
     for pid in pids:
@@ -153,7 +153,7 @@ def machine_stats(
     interfaces: Mapping[str, str],
     blocks: Sequence[Mapping[str, object]],
     proc: Path = Path("/proc"),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Of a virtual machine that runs as process ``pid``: what it uses of this machine.
 
     Memory is the process's, including the hypervisor's own; ``limit``: bytes it may use. ``pids``

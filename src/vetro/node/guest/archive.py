@@ -9,7 +9,7 @@ import posixpath
 import stat
 import tarfile
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 
 from vetro.node.errors import DriverError
 from vetro.node.guest.root import GuestRoot
@@ -21,7 +21,7 @@ _GO_DIRECTORY, _GO_LINK, _GO_PIPE, _GO_SOCKET = 1 << 31, 1 << 27, 1 << 25, 1 << 
 _GO_SETUID, _GO_SETGID, _GO_STICKY = 1 << 23, 1 << 22, 1 << 20
 
 
-def path_stat(root: GuestRoot, path: str) -> dict[str, Any]:
+def path_stat(root: GuestRoot, path: str) -> dict[str, object]:
     """``containerPathStat`` of a path: ``{name, size, mode, mtime, linkTarget}``.
 
     Errors: ``DriverError`` ``FileNotFound``.

@@ -207,7 +207,7 @@ class ImageStore:
             if UUID.fullmatch(entry.name) and (manifest := read_json(entry / "manifest.json"))
         ]
 
-    async def ensure(self, uuid: str, peers: Sequence[str] = ()) -> dict[str, Any]:
+    async def ensure(self, uuid: str, peers: Sequence[str] = ()) -> dict[str, object]:
         """The manifest of ``uuid``; fetches and unpacks it and its origins when missing.
 
         ``peers``: URLs of other nodes' agents that may have the file; the service is asked last.

@@ -84,13 +84,13 @@ class Migrations:
         self._running.pop(pid, None)
         self._reaping.discard(reaping)
 
-    async def _wait(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
+    async def _wait(self, process: asyncio.subprocess.Process) -> dict[str, object]:
         assert process.stdout is not None
         assert process.stderr is not None
         # A sender reports its result before it ends, and stays a moment for late clients.
         result = await process.stdout.readline()
         if result.strip():
-            told: dict[str, Any] = msgspec.json.decode(result)
+            told: dict[str, object] = msgspec.json.decode(result)
             return {**told, "said": ""}
         said = await process.stderr.read()
         status = await process.wait()
@@ -130,7 +130,7 @@ class Migrations:
         for running in list(self._running.values()):
             with contextlib.suppress(ProcessLookupError):
                 running.process.kill()
-        ours: list[asyncio.Task[Any]] = [
+        ours: list[asyncio.Task[object]] = [
             *(running.finished for running in self._running.values()),
             *self._reaping,
         ]

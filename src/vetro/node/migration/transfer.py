@@ -17,7 +17,6 @@ import select
 import socket
 import sys
 import time
-from typing import Any
 
 from vetro.node.migration import tree
 
@@ -34,7 +33,11 @@ class ProgressServer:
         self._listener = socket.create_server((host, 0), family=family, backlog=8)
         self._listener.setblocking(False)
         self._clients: list[socket.socket] = []
-        self._last: dict[str, Any] = {"type": "progress", "transferred_bytes": 0, "total_bytes": 0}
+        self._last: dict[str, object] = {
+            "type": "progress",
+            "transferred_bytes": 0,
+            "total_bytes": 0,
+        }
         self._told = 0.0
         self.port = int(self._listener.getsockname()[1])
 

@@ -40,7 +40,7 @@ def tunnel_commands(
             )
         name = tunnel_name(prefix, network.uuid)
         link = present.get(name)
-        data: dict[str, Any] = (link or {}).get("linkinfo", {}).get("info_data", {})
+        data: dict[str, object] = (link or {}).get("linkinfo", {}).get("info_data", {})
         if link is not None and (
             (data.get("id"), data.get("local"), data.get("port")) != (network.vni, underlay, PORT)
         ):

@@ -57,7 +57,7 @@ class NicTags:
              if _address(p) == mac and not (p / "bridge").is_dir()), None,
         )  # fmt: skip
 
-    def _tags(self) -> list[dict[str, Any]]:
+    def _tags(self) -> list[dict[str, object]]:
         return cast("list[dict[str, Any]]", self.read()["nictags"])
 
     def update(self, nics: Sequence[Mapping[str, object]]) -> None:

@@ -54,7 +54,7 @@ class Reporter:
         self._changed: set[str] = set()
         self._vms_changed = asyncio.Event()
         self._heartbeat_seconds = heartbeat_seconds
-        self._sent: dict[str, Any] | None = None
+        self._sent: dict[str, object] | None = None
         self._check_sysinfo = asyncio.Event()
         self._status_dirty = asyncio.Event()
         self._status_dirty.set()

@@ -40,7 +40,7 @@ class StatusReader:
         self._stamp = later(self._stamp) if self._stamp else timestamp()
         return self._stamp
 
-    async def sample(self) -> dict[str, Any]:
+    async def sample(self) -> dict[str, object]:
         """The body of a status event."""
         async with self._reading:
             stamp = self._now()
@@ -61,7 +61,7 @@ class StatusReader:
 
     async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
         """A partial sample: only these VMs; removed or hidden ones are not in it."""
-        vms: dict[str, Any] = {}
+        vms: dict[str, object] = {}
         async with self._reading:
             stamp = self._now()
             for uuid in uuids:

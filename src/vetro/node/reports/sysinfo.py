@@ -85,7 +85,7 @@ def gather(
     # Without KVM, virtual machines are emulated: slower, but supported.
     kvm = (root / "dev/kvm").exists() or "kvm" in facts.brands
     dmi = root / "sys/class/dmi/id"
-    info: dict[str, Any] = {
+    info: dict[str, object] = {
         "UUID": facts.uuid,
         "Hostname": _text(root / "proc/sys/kernel/hostname") or socket.gethostname(),
         "System Type": "Linux",
@@ -141,7 +141,7 @@ def is_set_up(data_dir: Path) -> bool:
     return kept.get("complete") is not False
 
 
-def significant(info: Mapping[str, object]) -> dict[str, Any]:
+def significant(info: Mapping[str, object]) -> dict[str, object]:
     """``info`` without what changes all the time: if equal, there is nothing to report."""
     return {name: value for name, value in info.items() if name not in VOLATILE}
 
@@ -159,7 +159,7 @@ def memory(meminfo: str) -> dict[str, int]:
     }
 
 
-def processors(cpuinfo: str) -> dict[str, Any]:
+def processors(cpuinfo: str) -> dict[str, object]:
     """The ``CPU …`` keys. ``CPU Physical Cores`` is the number of sockets, for compatibility."""
     blocks = [
         dict(re.findall(r"^([^\t:]+)\s*:\s*(.*)$", block, re.MULTILINE))
@@ -216,11 +216,11 @@ def live_image(root: Path) -> str:
 
 def network_interfaces(
     root: Path, facts: NodeFacts
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object], dict[str, object]]:
     """Physical interfaces, the host's virtual ones, and bonds; never those of guests."""
-    physical: dict[str, Any] = {}
-    virtual: dict[str, Any] = {}
-    bonds: dict[str, Any] = {}
+    physical: dict[str, object] = {}
+    virtual: dict[str, object] = {}
+    bonds: dict[str, object] = {}
     addresses = ipv4_addresses(root)
     base = root / "sys/class/net"
     own = re.compile(rf"{facts.prefix}(b|v|ext|x|l)")
@@ -234,7 +234,7 @@ def network_interfaces(
         if address and address == facts.admin_ip and not names:
             # A node without recorded tags must be reachable all the same.
             names = [facts.tags.admin_tag if facts.tags is not None else "admin"]
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "MAC Address": mac,
             "ip4addr": address,
             "Link Status": "up" if _text(path / "operstate") == "up" else "down",
@@ -302,7 +302,7 @@ def _hex_address(text: str) -> ipaddress.IPv4Address:
 
 def disks(root: Path) -> dict[str, Any]:
     """Block devices with their size in decimal GB; without loops, RAM disks and mapped devices."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     base = root / "sys/block"
     for path in sorted(base.iterdir()) if base.is_dir() else []:
         if re.match(r"(loop|ram|zd|dm-|sr|fd|nbd|zram)", path.name):

@@ -146,7 +146,7 @@ class AgentTasks:
 
 def installed(directory: Path) -> list[dict[str, Any]]:
     """The entries that the service receives for the agents below ``directory``."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:
         manifest = read_json(entry / "image.json") if _NAME.fullmatch(entry.name) else None
         if manifest:

@@ -93,9 +93,9 @@ class DatasetTasks:
     async def _snapshots(self, params: Mapping[str, object]) -> Any:
         return await self._datasets.snapshots(str(params.get("dataset") or "") or None)
 
-    async def _pools(self, _params: Mapping[str, object]) -> Any:
+    async def _pools(self, _params: Mapping[str, object]) -> object:
         return await self._datasets.pools()
 
-    async def _properties(self, params: Mapping[str, object]) -> Any:
+    async def _properties(self, params: Mapping[str, object]) -> object:
         wanted = [str(name) for name in array(params, "properties")]
         return await self._datasets.properties(str(params.get("dataset") or ""), wanted)

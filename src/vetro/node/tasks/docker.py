@@ -164,7 +164,7 @@ class DockerTasks:
             await asyncio.to_thread(_blocking, client, give)
 
         async def writing(client: socket.socket) -> None:
-            answer: dict[str, Any] = {}
+            answer: dict[str, object] = {}
 
             def store(file: Any) -> None:
                 try:
@@ -242,7 +242,7 @@ def _console_size(command: Mapping[str, object]) -> tuple[int, int] | None:
             raise invalid("command.ConsoleSize must be [rows, columns]")
 
 
-def _blocking(client: socket.socket, work: Callable[[Any], None]) -> None:
+def _blocking(client: socket.socket, work: Callable[[object], None]) -> None:
     client.settimeout(600)
     with client.makefile("rwb", buffering=1 << 16) as file:
         work(file)

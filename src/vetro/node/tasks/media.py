@@ -62,7 +62,7 @@ class MediaTasks:
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.rollback_snapshot(vm_uuid(context.params), name)}
 
-    async def delete_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def delete_snapshot(self, context: TaskContext) -> Mapping[str, object]:
         """Remove a snapshot; ``{vm}``."""
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.delete_snapshot(vm_uuid(context.params), name)}
@@ -74,7 +74,7 @@ class MediaTasks:
         context.entry.event("screenshot", {"image": image})
         return {"image": image}
 
-    async def create_image(self, context: TaskContext) -> Mapping[str, Any]:
+    async def create_image(self, context: TaskContext) -> Mapping[str, object]:
         """Create an image of a stopped VM and publish it; ``{}``.
 
         ``incremental``: only the differences to the VM's own image, which becomes its origin. With

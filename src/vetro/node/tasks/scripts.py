@@ -9,14 +9,13 @@ import signal as signals
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 _OUTPUT_LIMIT = 5 * 2**20
 
 
 async def run_script(
     script: str, arguments: Sequence[str], environment: Mapping[str, str], limit_seconds: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Run a script from a private file; ``{exitCode, signal, stdout, stderr, err?}``.
 
     Each stream is truncated after 5 MiB; ``limit_seconds`` 0 is no limit.
@@ -55,7 +54,7 @@ async def run_script(
         except TimeoutError:
             output, errors = b"", b""
         status = process.returncode or 0
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "exitCode": status if status >= 0 else None,
             "signal": signals.Signals(-status).name if status < 0 else None,
             "stdout": output.decode("utf-8", "replace"),

@@ -102,7 +102,7 @@ def invalid(message: str) -> Fault:
     return Conflict(message, type_="InvalidArgument")
 
 
-async def _ping(call: Call) -> Any:
+async def _ping(call: Call) -> object:
     """Whether the node accepts tasks."""
     node = call.node
     return {"ready": True, "paused": node.runner.paused, "version": node.version}
@@ -116,7 +116,7 @@ async def _describe(call: Call) -> Any:
     return document(call.node.version)
 
 
-async def _history(call: Call) -> Any:
+async def _history(call: Call) -> object:
     """The active tasks and the last ended ones."""
     return call.node.runner.history.shown()
 
@@ -190,7 +190,7 @@ async def _image_file(call: Call) -> Path:
     return path
 
 
-async def _read_object(receive: Receive) -> dict[str, Any]:
+async def _read_object(receive: Receive) -> dict[str, object]:
     body = bytearray()
     while True:
         message = await receive()

@@ -58,7 +58,7 @@ class Entry:
         self.error_count += 1
         self.event("error", {"error": {"message": error}, "details": dict(details)})
         self._end("failed" if died else "finished")
-        body: dict[str, Any] = {"error": error}
+        body: dict[str, object] = {"error": error}
         if details:
             body["details"] = dict(details)
         self.outcome = (status, body)
@@ -75,7 +75,7 @@ class Entry:
 
     def shown(self) -> dict[str, Any]:
         """The entry as ``GET /history`` gives it."""
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "started_at": self.started_at,
             "task": self.task,
             "pid": self.pid,

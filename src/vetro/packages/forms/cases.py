@@ -14,7 +14,7 @@ from vetro.packages.forms.wizard import Form, load_form
 Json = dict[str, Any]
 
 
-def run_case(case: Any) -> Json:
+def run_case(case: object) -> Json:
     """``{model}``, ``{invalid: page, errors}`` or ``{error, line, column}`` of a case (docs/forms.md).
 
     Errors: ``ValueError`` for a document that is no case.
@@ -60,7 +60,9 @@ def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
     return {"model": form.build(state, offers, name=str(name))}
 
 
-def _given(field: FieldSource, answers: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+def _given(
+    field: FieldSource, answers: Mapping[str, object], defaults: Mapping[str, object]
+) -> object:
     """The value of a field that ``data`` lacks; ``...``: there is none."""
     for values in (answers, defaults):
         for key in (field.path, field.name):
@@ -73,7 +75,7 @@ def _given(field: FieldSource, answers: Mapping[str, Any], defaults: Mapping[str
     return ...
 
 
-def offers_of(surroundings: Mapping[str, Any]) -> Offers:
+def offers_of(surroundings: Mapping[str, object]) -> Offers:
     """The choices of a case's ``environment``; a kind that it lacks takes any value."""
     kinds: Json = {}
     for kind in KINDS:

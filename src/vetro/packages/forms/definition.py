@@ -56,7 +56,7 @@ class Definition:
     templates: dict[str, Any] = field(default_factory=dict[str, Any])
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
     parameters_source: ParametersCall | None = None
-    unit_templates: list[Any] = field(default_factory=list[Any])
+    unit_templates: list[object] = field(default_factory=list[Any])
     warnings: list[str] = field(default_factory=list[str])
 
     @property
@@ -120,7 +120,7 @@ def _version(source: Source) -> tuple[int, int]:
     )
 
 
-def _table(source: Source, name: str) -> dict[str, Any]:
+def _table(source: Source, name: str) -> dict[str, object]:
     given = source.document.get(name)
     if given is None:
         return {}
@@ -129,7 +129,7 @@ def _table(source: Source, name: str) -> dict[str, Any]:
     return {str(key): value for key, value in cast("dict[Any, Any]", given).items()}
 
 
-def _parameters_source(given: Any, source: Source) -> ParametersCall | None:
+def _parameters_source(given: object, source: Source) -> ParametersCall | None:
     if given is None:
         return None
     if not isinstance(given, str) or not re.fullmatch(r"[\w.]+", given):
@@ -138,7 +138,7 @@ def _parameters_source(given: Any, source: Source) -> ParametersCall | None:
     return ParametersCall(class_name, method)
 
 
-def _pages(given: Any, source: Source) -> tuple[Page, ...]:
+def _pages(given: object, source: Source) -> tuple[Page, ...]:
     if given is None:
         return ()
     if not isinstance(given, list):
@@ -160,7 +160,7 @@ def _pages(given: Any, source: Source) -> tuple[Page, ...]:
     return tuple(pages.values())
 
 
-def _page(name: str, body: dict[Any, Any], source: Source, place: object) -> Page:
+def _page(name: str, body: dict[object, object], source: Source, place: object) -> Page:
     fields: dict[str, FieldSource] = {}
     listed: object = body.get("fields") or []
     if not isinstance(listed, list):

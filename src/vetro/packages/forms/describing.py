@@ -29,7 +29,7 @@ _EMPTY_OBJECT = "Select Application"
 
 
 def described_field(
-    field: Field, start: Any, value: Any, offers: Offers, language: str = ""
+    field: Field, start: object, value: object, offers: Offers, language: str = ""
 ) -> Json:
     """A field with its value. ``start``: what it has before anything is entered."""
     kind = field.kind
@@ -113,7 +113,7 @@ def _constraints(field: Field) -> Json:
 
 
 def _messages(field: Field) -> dict[str, str]:
-    given: Any = field.attributes.get("error_messages")
+    given: object = field.attributes.get("error_messages")
     if not isinstance(given, dict):
         return {}
     return {str(key): str(text) for key, text in cast("dict[Any, Any]", given).items()}

@@ -114,14 +114,14 @@ class Scope:
         finally:
             self.depth -= 1
 
-    def _value(self, node: Any) -> Any:
+    def _value(self, node: object) -> object:
         if isinstance(node, Marked):
             return self.value(self._told(node))
         self.budget.spend()
         if isinstance(node, dict):
-            result: dict[str, Any] = {}
+            result: dict[str, object] = {}
             for key, body in cast("dict[Any, Any]", node).items():
-                name: Any = self.value(key) if isinstance(key, Marked) else key
+                name: object = self.value(key) if isinstance(key, Marked) else key
                 result[name if isinstance(name, str) else str(name)] = self.value(body)
             header = result.get("?")
             if isinstance(header, dict):
@@ -131,7 +131,7 @@ class Scope:
             return [self.value(item) for item in cast("list[Any]", node)]
         return node
 
-    def _told(self, marked: Marked) -> Any:
+    def _told(self, marked: Marked) -> object:
         try:
             return self.evaluate(marked)
         except FormError as error:
@@ -190,7 +190,7 @@ def compiled(marked: Marked) -> Expression:
         ) from error
 
 
-def has_expressions(node: Any) -> bool:
+def has_expressions(node: object) -> bool:
     """Whether there is an expression anywhere in a value."""
     if isinstance(node, Marked):
         return True
@@ -232,7 +232,7 @@ def random_hostname() -> str:
     return letters + moment + _base36(next(_counter) % 1296)
 
 
-def _generate_hostname(pattern: Any, number: Any) -> str:
+def _generate_hostname(pattern: object, number: object) -> str:
     if pattern is None or pattern == "":
         return random_hostname()
     return str(pattern).replace("#", str(number))
@@ -243,7 +243,7 @@ def _scope_of(rt: Evaluation) -> Scope:
     return rt.scope
 
 
-def _repeat(rt: Evaluation, template: Any, times: int) -> list[Any]:
+def _repeat(rt: Evaluation, template: object, times: int) -> list[object]:
     rt.check_items(max(0, times))
     scope = _scope_of(rt)
     return [scope.with_index(number).value(template) for number in range(1, times + 1)]
@@ -260,8 +260,8 @@ def _name(rt: Evaluation) -> str | None:
 
 
 def _ref(
-    rt: Evaluation, template_name: Text, parameter_name: Any = None, id_only: bool | None = None
-) -> Any:
+    rt: Evaluation, template_name: Text, parameter_name: object = None, id_only: bool | None = None
+) -> object:
     if isinstance(parameter_name, bool):
         parameter_name, id_only = None, parameter_name
     scope = _scope_of(rt)
@@ -283,7 +283,7 @@ def _ref(
     return known[key]["?"]["id"] if id_only else known[key]
 
 
-def _encrypt_data(rt: Evaluation, text: Any) -> str:
+def _encrypt_data(rt: Evaluation, text: object) -> str:
     encrypt = _scope_of(rt).ingredients.encrypt
     if encrypt is None:
         raise FormError(

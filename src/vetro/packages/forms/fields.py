@@ -106,7 +106,7 @@ class Validator:
         return self.message or default
 
 
-def read_validators(given: Any, where: str) -> tuple[Validator, ...]:
+def read_validators(given: object, where: str) -> tuple[Validator, ...]:
     """The validators of a field or a page. Errors: ``FormError``."""
     if given is None:
         return ()
@@ -115,11 +115,11 @@ def read_validators(given: Any, where: str) -> tuple[Validator, ...]:
     return tuple(_validator(one, where) for one in cast("list[Any]", given))
 
 
-def _validator(given: Any, where: str) -> Validator:
+def _validator(given: object, where: str) -> Validator:
     if not isinstance(given, dict) or "expr" not in given:
         raise FormError(f"{where}: a validator is a map with expr, and may have a message")
     body = cast("dict[str, Any]", given)
-    test: Any = body["expr"]
+    test: object = body["expr"]
     message = body.get("message")
     if isinstance(test, dict):
         pattern = {snake(str(k)): v for k, v in cast("dict[Any, Any]", test).items()}
@@ -139,7 +139,7 @@ class FieldSource:
     def __init__(self, page: str, given: Mapping[Any, Any], place: Any = (None, None)) -> None:
         self.page = page
         self.line, self.column = place
-        attributes: dict[str, Any] = {}
+        attributes: dict[str, object] = {}
         self.warnings: list[str] = []
         for key, value in given.items():
             name, dot, language = snake(str(key)).partition(".")
@@ -184,7 +184,7 @@ class FieldSource:
         return Field(self, settled(self.type, scope), values)
 
 
-def settled(node: Any, scope: Scope) -> Any:
+def settled(node: object, scope: Scope) -> Any:
     """A value with its expressions evaluated; those that have no value are null."""
     if isinstance(node, Marked):
         return or_null(node, scope)
@@ -306,7 +306,7 @@ class Field:
             return []
         return [Choice(key, str(text)) for key, text in pairs]
 
-    def preselected(self, offers: Offers) -> Any:
+    def preselected(self, offers: Offers) -> object:
         """The value that it has before anything is entered."""
         for key in (self.source.path, self.name, self.kind, RESOURCES.get(self.kind, "")):
             if key in offers.preselected:
@@ -342,7 +342,7 @@ class Field:
             return read_rows(raw, self.columns())
         return self._chosen(raw, offers)
 
-    def _network(self, raw: Any, offers: Offers) -> Any:
+    def _network(self, raw: object, offers: Offers) -> object:
         found = self.choices(offers)
         if raw in NOTHING:
             return None
@@ -353,7 +353,7 @@ class Field:
             raise Refused(f"The network {pair[0] or 'Auto'} is not offered here")
         return pair
 
-    def _chosen(self, raw: Any, offers: Offers) -> Any:
+    def _chosen(self, raw: object, offers: Offers) -> object:
         if raw in NOTHING:
             return None if self.kind == "object" else ""
         found = self.choices(offers)
@@ -464,7 +464,7 @@ class Field:
                 if not matches(pattern, value):
                     yield said
 
-    def patterns(self) -> list[dict[str, Any]]:
+    def patterns(self) -> list[dict[str, object]]:
         """The patterns that a front end can check by itself: ``pattern``, ``flags``, ``message``."""
         invalid = self.said("invalid", "")
         given = [(self.pattern, invalid)] if self.pattern is not None else []
@@ -475,7 +475,7 @@ class Field:
         ]
         if self.has_password_rules:
             given += list(PASSWORD_RULES)
-        shown: list[dict[str, Any]] = []
+        shown: list[dict[str, object]] = []
         for pattern, message in given:
             inner, flags = split_pattern(pattern)
             shown.append({"pattern": inner, "flags": flags, "message": message})
@@ -485,13 +485,13 @@ class Field:
 _PLAIN = TYPES - frozenset(OBJECT_TYPES)
 
 
-def _is_pair(item: Any) -> bool:
+def _is_pair(item: object) -> bool:
     return isinstance(item, Marked) or (
         isinstance(item, list) and len(cast("list[Any]", item)) in (1, 2)
     )
 
 
-def _pair(item: Any) -> tuple[Any, Any]:
+def _pair(item: object) -> tuple[object, object]:
     if isinstance(item, (list, tuple)):
         pair = cast("Sequence[Any]", item)
         if len(pair) >= 2:

@@ -79,9 +79,9 @@ class _Writer:
         path = f"$.{page}.{field['name']}"
         has_default = schema.get("default") is not None
         required = not nullable and not has_default
-        value: Any = _Expression(path)
+        value: object = _Expression(path)
         if isinstance(schema.get("enum"), list) and kind != "array":
-            options: Any = [
+            options: object = [
                 [one, str(one)] for one in cast("list[Any]", schema["enum"]) if one is not None
             ]
             if not required and not has_default:
@@ -205,7 +205,7 @@ class _Writer:
         }
 
 
-def _kind(schema: Mapping[str, Any]) -> tuple[str, bool]:
+def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
     """The type, and whether null is allowed."""
     given = schema.get("type")
     if isinstance(given, list):
@@ -248,7 +248,7 @@ def _identifier(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
 
 
-def _page_name(section: Any) -> str:
+def _page_name(section: object) -> str:
     return _identifier(str(section)) if section else MAIN
 
 
@@ -256,7 +256,7 @@ def _host(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "node"
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """A value in flow style: every text quoted, every expression marked."""
     if isinstance(value, _Expression):
         return value if value == "2.4" else f"!yaql {json.dumps(str(value))}"

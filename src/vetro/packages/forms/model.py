@@ -25,7 +25,7 @@ def build_object(
     title: str,
     offers: Offers,
     encrypt: Callable[[str], str] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The object of the ``Application`` section. Errors: ``FormError`` with the place."""
     data = {page: dict(values) for page, values in pages.items()}
     variables = {**definition.templates, **parameters, "forms": data}
@@ -44,7 +44,7 @@ def build_object(
 
 
 def resource_usages(
-    pages: Sequence[Page], data: Mapping[str, Mapping[str, Any]], offers: Offers, scope: Scope
+    pages: Sequence[Page], data: Mapping[str, Mapping[str, object]], offers: Offers, scope: Scope
 ) -> dict[str, dict[str, int]]:
     """``ram``, ``vcpus`` and ``instances`` by region: the sum over the fields that name a flavor."""
     known = {str(one.value): one.details for one in offers.choices("flavors") or []}

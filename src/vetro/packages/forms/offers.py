@@ -33,9 +33,9 @@ class Choice:
     enabled: bool = True
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """``value`` and ``label``; ``enabled`` when it cannot be chosen now."""
-        shown: dict[str, Any] = {"value": self.value, "label": self.label}
+        shown: dict[str, object] = {"value": self.value, "label": self.label}
         return shown if self.enabled else {**shown, "enabled": False}
 
 
@@ -69,7 +69,7 @@ class PackageOffer:
     version: str
     classes: tuple[str, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """As it is described; ``class``: the one that fits."""
         return {
             "id": self.id,
@@ -92,7 +92,7 @@ class Offers:
     packages: Sequence[PackageOffer] = ()
     environments: Sequence[str] = ()
     region: str = "RegionOne"
-    preselected: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    preselected: Mapping[str, object] = field(default_factory=dict[str, Any])
     warnings: Sequence[str] = ()
 
     def choices(self, kind: str) -> list[Choice] | None:
@@ -110,7 +110,7 @@ class Offers:
             if one.fits(classes)
         ]
 
-    def makers(self, classes: Sequence[str]) -> list[dict[str, Any]]:
+    def makers(self, classes: Sequence[str]) -> list[dict[str, object]]:
         """The packages that have a class of these."""
         return [
             {**one.as_json(), "class": next(name for name in classes if name in one.classes)}
@@ -122,13 +122,13 @@ class Offers:
 NO_OFFERS = Offers()
 
 
-def _choice(item: Any) -> Choice:
+def _choice(item: object) -> Choice:
     if isinstance(item, Choice):
         return item
     if isinstance(item, (list, tuple)):
         pair = cast("Sequence[Any]", item)
-        value: Any = pair[0] if pair else ""
-        more: Any = pair[2] if len(pair) > 2 else None
+        value: object = pair[0] if pair else ""
+        more: object = pair[2] if len(pair) > 2 else None
         details = cast("dict[str, Any]", more) if isinstance(more, dict) else {}
         return Choice(value, str(pair[1]) if len(pair) > 1 else str(value), details=details)
     if isinstance(item, dict):
@@ -139,7 +139,7 @@ def _choice(item: Any) -> Choice:
     return Choice(item, str(item))
 
 
-def network_pair(raw: Any) -> list[Any] | None:
+def network_pair(raw: object) -> list[object] | None:
     """``[network, subnet]`` of a list, or of a text such as ``(None, None)``; ``None``: it is neither."""
     if isinstance(raw, (list, tuple)):
         pair = list(cast("Sequence[Any]", raw))
@@ -152,7 +152,7 @@ def network_pair(raw: Any) -> list[Any] | None:
     if not (text.startswith(("(", "[")) and text.endswith((")", "]"))):
         return None
     first, comma, second = text[1:-1].partition(",")
-    found: list[Any] = []
+    found: list[object] = []
     for part in (first, second):
         item = _ITEM.fullmatch(part)
         if item is None:
@@ -163,7 +163,7 @@ def network_pair(raw: Any) -> list[Any] | None:
     return found if comma else None
 
 
-def network_choices(offers: Offers, settings: Mapping[str, Any]) -> list[Choice] | None:
+def network_choices(offers: Offers, settings: Mapping[str, object]) -> list[Choice] | None:
     """The choices of a network field (B4). Errors: ``FormError`` for unknown ``murano_networks``.
 
     ``settings``: the field's attributes ``filter``, ``murano_networks``, ``allow_auto``,

@@ -29,25 +29,25 @@ def snake(name: str) -> str:
     return re.sub(r"([A-Z])", lambda found: "_" + found[1].lower(), name)
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A scalar as text: `true` and `false` for booleans."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-def is_same_text(value: Any, raw: Any) -> bool:
+def is_same_text(value: object, raw: object) -> bool:
     """Whether what was entered stands for a value to choose; ``True`` does for true, too."""
     text = as_text(raw)
     return as_text(value) == (text.lower() if isinstance(value, bool) else text)
 
 
-def is_true(value: Any) -> bool:
+def is_true(value: object) -> bool:
     """Whether an attribute says yes; an expression may give any value."""
     return value not in (False, 0, "", [], {}, "false")
 
 
-def _read_text(raw: Any) -> str:
+def _read_text(raw: object) -> str:
     if raw is None:
         return ""
     if isinstance(raw, (dict, list)):
@@ -55,7 +55,7 @@ def _read_text(raw: Any) -> str:
     return as_text(raw)
 
 
-def _read_integer(raw: Any) -> int | None:
+def _read_integer(raw: object) -> int | None:
     if raw in NOTHING:
         return None
     if isinstance(raw, int) and not isinstance(raw, bool):
@@ -70,7 +70,7 @@ _TRUE = ("true", "on", "1", "yes")
 _FALSE = ("", "false", "off", "0", "no", "none", "null")
 
 
-def _read_boolean(raw: Any) -> bool:
+def _read_boolean(raw: object) -> bool:
     if raw is None or isinstance(raw, bool):
         return bool(raw)
     text = str(raw).strip().lower() if isinstance(raw, (str, int)) else "?"
@@ -79,7 +79,7 @@ def _read_boolean(raw: Any) -> bool:
     raise Refused("Choose yes or no")
 
 
-def _read_address(raw: Any) -> str:
+def _read_address(raw: object) -> str:
     text = _read_text(raw).strip()
     if text:
         try:
@@ -89,7 +89,7 @@ def _read_address(raw: Any) -> str:
     return text
 
 
-def _read_names(raw: Any) -> list[str]:
+def _read_names(raw: object) -> list[str]:
     given = cast("list[Any]", raw) if isinstance(raw, list) else _read_text(raw).split(",")
     names = [str(one).strip() for one in given]
     names = [one for one in names if one]
@@ -102,7 +102,7 @@ def _read_names(raw: Any) -> list[str]:
     return names
 
 
-READERS: dict[str, Callable[[Any], Any]] = {
+READERS: dict[str, Callable[[object], object]] = {
     "string": _read_text,
     "text": _read_text,
     "password": _read_text,
@@ -119,7 +119,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 # -- tables --------------------------------------------------------------------------------------
 
 
-def table_columns(given: Any) -> list[tuple[str, str]]:
+def table_columns(given: object) -> list[tuple[str, str]]:
     """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""
     found: list[tuple[str, str]] = []
     for one in cast("list[Any]", given) if isinstance(given, list) else []:

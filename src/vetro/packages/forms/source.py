@@ -69,7 +69,7 @@ class Source:
         return FormError(message, *self.place(value))
 
 
-def _scalar(loader: Any, node: Any) -> Any:
+def _scalar(loader: object, node: Any) -> Any:
     text = cast("str", node.value)
     place = (node.start_mark.line + 1, node.start_mark.column + 1)
     if node.tag == "!yaql":
@@ -83,7 +83,7 @@ def _scalar(loader: Any, node: Any) -> Any:
     return Marked(text, *place)
 
 
-def _loader(places: dict[int, tuple[int, int]]) -> Any:
+def _loader(places: dict[int, tuple[int, int]]) -> object:
     """A loader whose plain scalars may be expressions, and which notes the places of collections."""
 
     def mapping(loader: Any, node: Any) -> Any:
@@ -125,7 +125,7 @@ def read_source(text: str) -> Source:
     return Source(sections, _text_at(node, "Format") if version is None else version, places)
 
 
-def mark_maps(value: Any) -> Any:
+def mark_maps(value: object) -> object:
     """The same with each map ``{YAQL: text}`` as an expression, as version 1 writes them (B9)."""
     if isinstance(value, dict):
         pairs = cast("dict[Any, Any]", value)

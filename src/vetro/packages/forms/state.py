@@ -18,14 +18,14 @@ class State:
     entered: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     parameters: dict[str, Any] | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The state as JSON."""
         return deepcopy(
             {"pages": self.pages, "entered": self.entered, "parameters": self.parameters}
         )
 
     @classmethod
-    def of_json(cls, given: Any) -> State:
+    def of_json(cls, given: object) -> State:
         """The state of ``as_json``. Errors: ``FormError`` for anything else."""
         if not isinstance(given, dict):
             raise FormError("The state of a form is a map")

@@ -45,8 +45,8 @@ def _names(field: FieldSource) -> list[str]:
 
 
 def _exported(
-    field: FieldSource, value: Any, definition: Definition, offers: Offers, scope: Scope
-) -> Any:
+    field: FieldSource, value: object, definition: Definition, offers: Offers, scope: Scope
+) -> object:
     if field.type == "instance":
         count = value if isinstance(value, int) else 0
         return [_unit(definition, number, scope) for number in range(1, count + 1)]
@@ -76,7 +76,7 @@ def _unit(definition: Definition, number: int, scope: Scope) -> Json:
     return cast("Json", _numbered(made, str(number)))
 
 
-def _numbered(value: Any, number: str) -> Any:
+def _numbered(value: object, number: str) -> Any:
     if isinstance(value, str):
         return value.replace("#", number)
     if isinstance(value, dict):

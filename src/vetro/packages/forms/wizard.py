@@ -257,7 +257,7 @@ class Form:
     def check(
         self,
         page: str,
-        raw: Mapping[str, Any],
+        raw: Mapping[str, object],
         state: State,
         offers: Offers = NO_OFFERS,
         *,
@@ -283,7 +283,7 @@ class Form:
     def submit(
         self,
         page: str,
-        raw: Mapping[str, Any],
+        raw: Mapping[str, object],
         state: State,
         offers: Offers = NO_OFFERS,
         *,
@@ -424,7 +424,7 @@ class Form:
         return state
 
 
-def _with_secrets(page: Page, raw: Mapping[str, Any], state: State) -> Mapping[str, Any]:
+def _with_secrets(page: Page, raw: Mapping[str, object], state: State) -> Mapping[str, object]:
     """Passwords are never shown again: those that were entered before stay unless they are given."""
     known = state.entered.get(page.name) or state.pages.get(page.name) or {}
     kept: Json = {}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vetro.packages.hot.templates import Constraint, Parameter
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """A YAQL constant; everything that is no number or truth value is text."""
     if isinstance(value, bool):
         return "true" if value else "false"

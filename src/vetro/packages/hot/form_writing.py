@@ -12,7 +12,7 @@ from vetro.packages.hot.yaml_writing import Expression, block
 
 def form_text(full_name: str, version: str, description: str | None, template: HotTemplate) -> str:
     """The form of the package ``full_name``, in version 2 of forms."""
-    about: list[dict[str, Any]] = [
+    about: list[dict[str, object]] = [
         {
             "name": "title",
             "type": "string",
@@ -30,7 +30,7 @@ def form_text(full_name: str, version: str, description: str | None, template: H
             "regexpValidator": r"^[-\w]+$",
         },
     ]
-    application: dict[str, Any] = {
+    application: dict[str, object] = {
         "?": {"type": full_name, "package": full_name, "classVersion": version},
         "name": Expression("$.group0.name"),
     }
@@ -46,7 +46,7 @@ def form_text(full_name: str, version: str, description: str | None, template: H
             }
         )
         application["hotEnvironment"] = Expression("$.group0.hotEnvironment")
-    pages: list[dict[str, Any]] = [{"group0": {"fields": about}}]
+    pages: list[dict[str, object]] = [{"group0": {"fields": about}}]
     values: dict[str, Expression] = {}
     for number, names in enumerate(template.groups, 1):
         page = f"group{number}"
@@ -71,8 +71,8 @@ def _value(page: str, parameter: Parameter, template: HotTemplate) -> str:
     return value
 
 
-def _field(parameter: Parameter, template: HotTemplate) -> dict[str, Any]:
-    field: dict[str, Any] = {
+def _field(parameter: Parameter, template: HotTemplate) -> dict[str, object]:
+    field: dict[str, object] = {
         "name": parameter.name,
         "type": _type(parameter),
         "label": parameter.label or _title(parameter.name),
@@ -86,7 +86,7 @@ def _field(parameter: Parameter, template: HotTemplate) -> dict[str, Any]:
         field["helpText"] = ", ".join(parameter.tags)
     if parameter.has_default:
         field["initial"] = _initial(parameter)
-    validators: list[dict[str, Any]] = []
+    validators: list[dict[str, object]] = []
     for one in parameter.constraints:
         # Two rules of one kind are both valid: the tightest counts.
         if one.kind == "length" and parameter.type == "string":
@@ -118,7 +118,7 @@ def _title(name: str) -> str:
     return " ".join(word[:1].upper() + word[1:] for word in name.split("_") if word)
 
 
-def _initial(parameter: Parameter) -> Any:
+def _initial(parameter: Parameter) -> object:
     value = parameter.default
     if isinstance(value, list) and parameter.type == "comma_delimited_list":
         return ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
@@ -139,8 +139,8 @@ def _bound(field: dict[str, Any], key: str, value: float | None, choose: Any) ->
         field[key] = choose(field.get(key, int(value)), int(value))
 
 
-def _validators(parameter: Parameter, constraint: Constraint) -> list[dict[str, Any]]:
-    rule: Any
+def _validators(parameter: Parameter, constraint: Constraint) -> list[dict[str, object]]:
+    rule: object
     if constraint.kind == "allowed_pattern" and parameter.type == "string":
         rule = {"regexpValidator": constraint.pattern}
     else:

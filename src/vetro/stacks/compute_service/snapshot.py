@@ -26,7 +26,7 @@ class _Snapshot:
         self._read: dict[str, asyncio.Future[Any]] = {}
         self._ports: dict[str | None, list[Port]] | None = None
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._compute, name)
 
     async def all(self, kind: AnyKind, project_id: str) -> list[Any]:
@@ -57,7 +57,9 @@ class _Snapshot:
         found = await self.all(kind, self._project_id)
         return next((one for one in found if one.uuid == uuid), None)
 
-    def _begin(self, key: str, read: Callable[[], Coroutine[Any, Any, Any]]) -> asyncio.Future[Any]:
+    def _begin(
+        self, key: str, read: Callable[[], Coroutine[Any, Any, Any]]
+    ) -> asyncio.Future[object]:
         """The answer to the first request with this key; outputs that ask meanwhile wait for it."""
         if key not in self._read:
             self._read[key] = asyncio.ensure_future(read())

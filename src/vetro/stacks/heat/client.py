@@ -30,7 +30,7 @@ class HeatClient:
         self._patience = patience
         self._say = say
 
-    async def _get(self, path: str, service: str = HEAT, **params: Any) -> Any:
+    async def _get(self, path: str, service: str = HEAT, **params: object) -> Any:
         async def ask() -> Any:
             response = await self.session.request(
                 service, "GET", path, params=params or None, absent=(404,)

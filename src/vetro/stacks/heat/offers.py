@@ -64,7 +64,7 @@ async def _listed(session: Session, kind: str) -> tuple[Items | None, str]:
 
 
 async def _rows(
-    session: Session, service: tuple[str, ...] | str, path: str, key: str, **filters: Any
+    session: Session, service: tuple[str, ...] | str, path: str, key: str, **filters: object
 ) -> list[dict[str, Any]]:
     """Every row of a list, page by page."""
     found: list[dict[str, Any]] = []

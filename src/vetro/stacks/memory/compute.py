@@ -474,7 +474,7 @@ def _hosts(cidr: str) -> Iterator[str]:
         yield f"{one >> 24}.{one >> 16 & 255}.{one >> 8 & 255}.{one & 255}"
 
 
-_SHOWN: dict[type[Any], type[Any]] = {
+_SHOWN: dict[type[object], type[object]] = {
     kind.new: kind.shown
     for kind in (NETWORKS, SUBNETS, ROUTERS, SECURITY_GROUPS, PORTS, FLOATING_IPS, VOLUMES)
 }

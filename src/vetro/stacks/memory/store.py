@@ -57,7 +57,7 @@ class MemoryStore:
         return Hold(row.id, row.name, 1, owner)
 
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
     ) -> Hold:
         row = self.stacks.get(stack_id)
         if row is None:

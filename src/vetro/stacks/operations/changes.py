@@ -111,7 +111,7 @@ def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozense
 def _unknown_in(value: object) -> Unknown | None:
     if isinstance(value, Unknown):
         return value
-    inner: list[Any] = []
+    inner: list[object] = []
     if isinstance(value, Mapping):
         inner = [*value.values()]
     elif isinstance(value, list):

@@ -87,7 +87,7 @@ class Work:
     ) -> None:
         """Record the operation's result; `outputs` None leaves the former ones."""
         await self._end()
-        values: dict[str, Any] = {"status": status, "reason": reason, "updated": self._now()}
+        values: dict[str, object] = {"status": status, "reason": reason, "updated": self._now()}
         if outputs is not None:
             values["outputs"] = dict(outputs)
         await self._store.settle(self._hold, values)

@@ -115,7 +115,7 @@ class StackStore(Protocol):
         ...
 
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
     ) -> Hold:
         """Take hold of a stack without a living owner and change it. Raises `StackBusy`."""
         ...

@@ -123,7 +123,7 @@ class DatabaseStore:
 
     @_uncut
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, Any], owner: str, seconds: float
+        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
     ) -> Hold:
         """Hold a stack that is free, or whose holder is dead or overdue."""
         table = tables.stacks
@@ -161,7 +161,7 @@ class DatabaseStore:
             await self._write(tx, hold, values)
 
     @_uncut
-    async def settle(self, hold: Hold, values: Mapping[str, Any]) -> None:
+    async def settle(self, hold: Hold, values: Mapping[str, object]) -> None:
         """Change the stack and release it."""
         async with self._db.transaction() as tx:
             released = {"owner": None, "owner_until": None, "waiting_on": None}
@@ -225,7 +225,7 @@ class DatabaseStore:
 
     # --- inside ------------------------------------------------------------------------
 
-    def _until(self, seconds: float) -> Any:
+    def _until(self, seconds: float) -> object:
         return self._db.steady_now() + timedelta(seconds=seconds)
 
     def _is_held(self, stack: StackRow) -> bool:
@@ -263,14 +263,14 @@ class DatabaseStore:
 _RENAMED = {"created": "created_at", "updated": "updated_at"}
 
 
-def _columns(values: Mapping[str, object]) -> dict[str, Any]:
+def _columns(values: Mapping[str, object]) -> dict[str, object]:
     return {
         _RENAMED.get(key, key): value.value if isinstance(value, StackStatus) else value
         for key, value in values.items()
     }
 
 
-def _resource_columns(row: ResourceRow) -> dict[str, Any]:
+def _resource_columns(row: ResourceRow) -> dict[str, object]:
     return {
         "name": row.name,
         "type": row.type,

@@ -145,7 +145,7 @@ class _Compiler:
         self.program = program
         self.code = program.code
 
-    def add(self, operation: int, argument: Any = None, other: Any = None) -> int:
+    def add(self, operation: int, argument: object = None, other: object = None) -> int:
         if len(self.code) >= _MAX_PROGRAM:
             raise ArgumentValueException(
                 "the regular expression is too large: its counted repetitions multiply"

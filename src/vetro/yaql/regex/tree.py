@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 # The parser has no public name; its trees have been the same since Python 3.11.
 _parser: Any = importlib.import_module("re._parser")
 _compiler: Any = importlib.import_module("re._compiler")
-_constants: Any = importlib.import_module("re._constants")
+_constants: object = importlib.import_module("re._constants")
 
 Item: TypeAlias = tuple[Any, Any]
 Test: TypeAlias = Callable[[str], bool]

@@ -8,7 +8,7 @@ registry = Registry()
 
 
 @registry.function_legacy_both("bool")
-def to_boolean(value: Any) -> bool:
+def to_boolean(value: object) -> bool:
     return bool(value)
 
 

@@ -104,7 +104,9 @@ def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[Any, Any]
     return made
 
 
-def revised(rt: Evaluation, mapping: dict[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:
+def revised(
+    rt: Evaluation, mapping: dict[object, object], changes: Mapping[object, object]
+) -> dict[object, object]:
     """A copy of a mapping with some entries changed or added; a final mapping gives a final copy.
 
     One pass over the entries in C, without checking the old values of a final mapping: programs
@@ -156,7 +158,7 @@ def _merged(
     if level > 200:
         raise DepthLimitExceeded("mappings nested more than 200 levels deep")
     rt.charge(len(other) + 1)
-    changes: dict[Any, Any] = {}
+    changes: dict[object, object] = {}
     for key, value in other.items():
         if key not in one:
             changes[key] = value
@@ -213,7 +215,7 @@ def _meetings(
 
 
 def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
-    seen: dict[Any, Any] = {}
+    seen: dict[object, object] = {}
     for items_ in (one, other):
         for item in items_:
             seen.setdefault(hashable(item, rt), item)

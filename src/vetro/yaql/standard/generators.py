@@ -87,13 +87,13 @@ def generate(
 
 def _generated(
     rt: Evaluation,
-    value: Any,
-    predicate: Callable[[Any], Any],
-    producer: Callable[[Any], Any],
-    selector: Callable[[Any], Any] | None,
+    value: object,
+    predicate: Callable[[object], object],
+    producer: Callable[[object], object],
+    selector: Callable[[object], object] | None,
     decycle: bool,
 ) -> Iterator[Any]:
-    seen: set[Any] = set()
+    seen: set[object] = set()
     while predicate(value):
         if type(value) is int:
             rt.check_bits(value.bit_length())

@@ -101,11 +101,11 @@ def contains(rt: Evaluation, collection: Items, value: Any) -> bool:
 
 
 def _spliced(
-    rt: Evaluation, items: Iterable[Any], position: int, count: int, new: Iterable[Any]
-) -> Any:
+    rt: Evaluation, items: Iterable[object], position: int, count: int, new: Iterable[object]
+) -> object:
     """`items` with `count` elements at `position` (negative: all further ones) replaced by `new`."""
     if kind_of[type(items)] == LIST:
-        result: list[Any] = list(items)
+        result: list[object] = list(items)
         added = list(new)
         if position < 0:
             position += len(result)
@@ -125,8 +125,8 @@ def _spliced(
 
 
 def _spliced_lazily(
-    items: Iterable[Any], position: int, count: int, new: Iterable[Any]
-) -> Iterator[Any]:
+    items: Iterable[object], position: int, count: int, new: Iterable[object]
+) -> Iterator[object]:
     at = -1
     for at, item in enumerate(items):
         if at == position:
@@ -152,9 +152,9 @@ def delete(rt: Evaluation, collection: Items, position: Integer, count: Integer 
     return _deleted(rt, collection, position, count)
 
 
-def _deleted(rt: Evaluation, items: Iterable[Any], position: int, count: int) -> Any:
+def _deleted(rt: Evaluation, items: Iterable[object], position: int, count: int) -> object:
     # Unlike the other functions it has no positions from the end (as in the reference).
-    given: Any = items
+    given: object = items
     if type(given) is tuple and position >= 0 and count > 0:
         # Slices are copied as blocks, and the rest of a final list is final.
         final = cast("tuple[Any, ...]", given)
@@ -190,7 +190,7 @@ def append(rt: Evaluation, collection: Items, *args: Any) -> Any:
 
 
 @registry.both("concat")
-def concat(rt: Evaluation, collection: Items, *args: Items) -> Any:
+def concat(rt: Evaluation, collection: Items, *args: Items) -> object:
     if all(kind_of[type(items)] == LIST for items in (collection, *args)):
         result = [item for items in (collection, *args) for item in items]
         rt.check_items(len(result))

@@ -26,7 +26,7 @@ class Ordered:
         self._rt = rt
         self._items = items
         self._keys = keys
-        self._sorted: list[Any] | None = None
+        self._sorted: list[object] | None = None
         self.depth = depth_of(items) + 1
         check_depth(rt, self.depth)
 
@@ -48,7 +48,7 @@ kind_of[Ordered] = LAZY
 COUNTED.add(Ordered)
 
 
-def are_comparable(values: Sequence[Any]) -> bool:
+def are_comparable(values: Sequence[object]) -> bool:
     """Whether Python compares these values as the language does: they are all numbers or all
     strings."""
     types = set(map(type, values))
@@ -96,13 +96,13 @@ def then_by_descending(
     return _ordered(collection).then(selector, True)
 
 
-def _ordered(collection: Any) -> Ordered:
+def _ordered(collection: object) -> Ordered:
     if type(collection) is not Ordered:
         raise NoMatchingMethodException("thenBy must follow orderBy: its receiver is not ordered")
     return collection
 
 
-def greatest(rt: Evaluation, values: list[Any]) -> Any:
+def greatest(rt: Evaluation, values: list[Any]) -> object:
     """The greatest of at least one value."""
     if are_comparable(values):
         return max(values)

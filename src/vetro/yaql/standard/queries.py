@@ -41,7 +41,7 @@ registry = Registry()
 _MISSING: Any = object()
 
 
-def _pay(rt: Evaluation, items: Iterable[Any]) -> None:
+def _pay(rt: Evaluation, items: Iterable[object]) -> None:
     if type(items) in LIST_TYPES:
         rt.charge(len(items) + 1)  # type: ignore[arg-type]  # a list
     else:
@@ -83,7 +83,7 @@ def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
 
 
 @registry.method_legacy_both("takeWhile")
-def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[object]:
     _pay(rt, collection)
     return linked(rt, takewhile(predicate, collection), collection)
 
@@ -149,7 +149,9 @@ def single(collection: Items) -> Any:
     return items[0]
 
 
-def _gathered(rt: Evaluation, collection: Iterable[Any], initial: Any, name: str) -> list[Any]:
+def _gathered(
+    rt: Evaluation, collection: Iterable[object], initial: object, name: str
+) -> list[Any]:
     items = collect(collection, rt)
     rt.charge(len(items))
     if initial is not _MISSING:
@@ -180,7 +182,9 @@ def min_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
     return least(rt, _gathered(rt, collection, initial, "min"))
 
 
-def _seeded(collection: Iterable[Any], seed: Any, name: str) -> tuple[Any, Iterator[Any]]:
+def _seeded(
+    collection: Iterable[object], seed: object, name: str
+) -> tuple[object, Iterator[object]]:
     """The seed, by default the first element, and the elements that follow it."""
     items = iter(collection)
     if seed is _MISSING:
@@ -208,8 +212,11 @@ def accumulate(
 
 
 def _accumulated(
-    rt: Evaluation, items: Iterator[Any], selector: Callable[[Any, Any], Any], total: Any
-) -> Iterator[Any]:
+    rt: Evaluation,
+    items: Iterator[object],
+    selector: Callable[[object, object], object],
+    total: object,
+) -> Iterator[object]:
     yield total
     for item in items:
         total = selector(total, item)
@@ -235,15 +242,15 @@ def all_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> 
 @registry.both()
 def distinct(
     rt: Evaluation, collection: Items, key_selector: Lambda | None = None
-) -> Iterator[Any]:
+) -> Iterator[object]:
     _pay(rt, collection)
     return linked(rt, _distinct(rt, collection, key_selector), collection)
 
 
 def _distinct(
-    rt: Evaluation, collection: Iterable[Any], key_selector: Callable[[Any], Any] | None
-) -> Iterator[Any]:
-    seen: set[Any] = set()
+    rt: Evaluation, collection: Iterable[object], key_selector: Callable[[object], object] | None
+) -> Iterator[object]:
+    seen: set[object] = set()
     add = seen.add
     for item in collection:
         key = item if key_selector is None else key_selector(item)
@@ -255,7 +262,7 @@ def _distinct(
 
 
 @registry.both("enumerate")
-def enumerate_(rt: Evaluation, collection: Items, start: Integer = 0) -> Iterator[Any]:
+def enumerate_(rt: Evaluation, collection: Items, start: Integer = 0) -> Iterator[object]:
     _pay(rt, collection)
     return linked(rt, map(list, enumerate(collection, start)), collection)
 
@@ -270,7 +277,7 @@ def group_by(
 ) -> list[Any]:
     items = collect(collection, rt)
     rt.charge(len(items))
-    groups: dict[Any, list[Any]] = {}
+    groups: dict[object, list[object]] = {}
     values = items if value_selector is None else list(map(value_selector, items))
     for key, value in zip(map(key_selector, items), values, strict=True):
         if type(key) not in SCALAR_TYPES:
@@ -312,10 +319,10 @@ def join(
 
 def _joined(
     rt: Evaluation,
-    collection1: Iterable[Any],
-    collection2: Iterable[Any],
-    predicate: Callable[[Any, Any], Any],
-    selector: Callable[[Any, Any], Any],
+    collection1: Iterable[object],
+    collection2: Iterable[object],
+    predicate: Callable[[object, object], object],
+    selector: Callable[[object, object], object],
 ) -> Iterator[Any]:
     second = collection2 if kind_of[type(collection2)] != LAZY else Memorized(collection2)
     produced = 0
@@ -393,7 +400,7 @@ def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
     return linked(rt, _slices(iter(collection), min(length, rt.max_items + 1)), collection)
 
 
-def _slices(items: Iterator[Any], length: int) -> Iterator[Any]:
+def _slices(items: Iterator[object], length: int) -> Iterator[object]:
     while piece := list(islice(items, length)):
         yield piece
 
@@ -404,8 +411,10 @@ def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterato
     return linked(rt, _split_where(collection, predicate), collection)
 
 
-def _split_where(collection: Iterable[Any], predicate: Callable[[Any], Any]) -> Iterator[list[Any]]:
-    piece: list[Any] = []
+def _split_where(
+    collection: Iterable[object], predicate: Callable[[object], object]
+) -> Iterator[list[object]]:
+    piece: list[object] = []
     for item in collection:
         if predicate(item):
             yield piece
@@ -423,10 +432,10 @@ def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterato
 
 
 def _slice_where(
-    rt: Evaluation, collection: Iterable[Any], predicate: Callable[[Any], Any]
-) -> Iterator[list[Any]]:
-    piece: list[Any] = []
-    last: Any = None
+    rt: Evaluation, collection: Iterable[object], predicate: Callable[[object], object]
+) -> Iterator[list[object]]:
+    piece: list[object] = []
+    last: object = None
     for item in collection:
         value = hashable(predicate(item), rt)
         if piece and value != last:

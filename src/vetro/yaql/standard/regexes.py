@@ -64,16 +64,16 @@ def matches_regex(rt: Evaluation, string: Text, regexp: RegularExpression) -> bo
     return is_found(rt, regexp, string)
 
 
-def _selected(found: Match, selector: Callable[..., Any]) -> Any:
+def _selected(found: Match, selector: Callable[..., object]) -> object:
     text = found.string
-    groups: list[dict[str, Any]] = []
+    groups: list[dict[str, object]] = []
     for start, end in found.regs:
         value = text[start:end] if start >= 0 else None
         groups.append({"value": value, "start": start, "end": end})
     names = found.re.groupindex
     if not names:
         return selector(*groups)
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     for name, number in names.items():
         named[name] = groups[number]
     return selector(*groups, **named)
@@ -101,8 +101,8 @@ def search_all(
 
 
 def _selected_all(
-    rt: Evaluation, matches: Iterator[Match], selector: Callable[..., Any] | None
-) -> Iterator[Any]:
+    rt: Evaluation, matches: Iterator[Match], selector: Callable[..., object] | None
+) -> Iterator[object]:
     for found in matches:
         rt.charge(1)
         yield found.group() if selector is None else _selected(found, selector)

@@ -12,7 +12,7 @@ from vetro.yaql.values import collect, hashable, kind_of
 registry = Registry()
 
 
-def _members(rt: Evaluation, items: Iterable[Any]) -> frozenset[Any]:
+def _members(rt: Evaluation, items: Iterable[object]) -> frozenset[object]:
     if type(items) is frozenset:
         return cast("frozenset[Any]", items)
     members = collect(items, rt)
@@ -22,7 +22,7 @@ def _members(rt: Evaluation, items: Iterable[Any]) -> frozenset[Any]:
 
 @registry.function("set")
 def set_(rt: Evaluation, *args: Any) -> frozenset[Any]:
-    members: list[Any] = []
+    members: list[object] = []
     for value in args:
         if kind_of[type(value)] == LAZY:
             members += collect(value, rt)

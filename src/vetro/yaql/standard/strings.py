@@ -220,5 +220,5 @@ def characters(
 
 
 @registry.both("format")
-def format_(rt: Evaluation, template: Text, /, *args: Any, **kwargs: Any) -> str:
+def format_(rt: Evaluation, template: Text, /, *args: object, **kwargs: object) -> str:
     return format_template(rt, template, args, kwargs)

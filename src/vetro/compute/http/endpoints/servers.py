@@ -286,7 +286,7 @@ async def task_history(call: Call) -> Json:
     return await _agent_call(call, "GET", "/history")
 
 
-async def _agent_call(call: Call, method: str, path: str) -> Any:
+async def _agent_call(call: Call, method: str, path: str) -> object:
     try:
         return await call.service.work.agents.call(agent_of(call), method, path)
     except NodeTaskError as error:

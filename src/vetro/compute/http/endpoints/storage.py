@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import structlog
 
@@ -19,7 +18,7 @@ log = structlog.get_logger(__name__)
 SECONDS = 60.0
 
 
-async def _do(call: Call, task: str, said: str, params: Record) -> Any:
+async def _do(call: Call, task: str, said: str, params: Record) -> object:
     log.info("deprecated_storage_call", task=task, server=call.server_uuid,
              caller=call.principal.user_id)  # fmt: skip
     try:

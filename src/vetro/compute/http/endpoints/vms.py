@@ -264,7 +264,7 @@ async def create_snapshot(call: Call) -> Json:
     if not name:
         now = call.service.database.clock.now().astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         found = await call.service.machines.find(call.vm_uuid, call.server_uuid)
-        taken: set[Any] = set()
+        taken: set[object] = set()
         if found is not None:
             taken = {one.get("name") for one in _objects(found.vm.get("snapshots"))}
         name, number = now, 1

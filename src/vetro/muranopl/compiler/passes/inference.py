@@ -9,7 +9,7 @@ still null: within the block that holds all its mentions, the first one is an as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import blocks_of, expressions_of, flatten, values_of
@@ -25,7 +25,7 @@ _UNKNOWN: Kind = ANY
 _WHOLE = frozenset(("+", "-", "*", "/", "mod"))
 _BOOLEAN_OPERATORS = frozenset(("<", "<=", ">", ">=", "=", "!=", "in", "=~", "!~", "is"))
 _MAY_BE_KNOWN = (ast.Constant, ast.Keyword, ast.Variable, ast.Unary, ast.Binary)
-_LITERALS: dict[type[Any], Kind] = {
+_LITERALS: dict[type[object], Kind] = {
     type(None): NULL,
     bool: BOOLEAN,
     int: INTEGER,

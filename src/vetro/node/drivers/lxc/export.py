@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from vetro.node.files import remove_tree
 from vetro.node.guest.root import GuestRoot
@@ -13,7 +12,7 @@ from vetro.node.images.archive import give_away, pack, prepare_layer
 
 async def write_image(
     root: GuestRoot, target: Path, *, compression: str, id_count: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Export the whole root; returns additions to its manifest."""
     await pack(
         root.path, target, compression=compression, id_base=root.shift, id_count=id_count
@@ -29,7 +28,7 @@ async def write_layer(
     *,
     compression: str,
     id_count: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Export what a container in ``directory`` wrote over ``origin``, which the manifest names."""
     layer = directory / "layer"
     await asyncio.to_thread(remove_tree, layer)

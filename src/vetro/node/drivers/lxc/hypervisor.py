@@ -413,7 +413,7 @@ class LxcHypervisor(BasicHypervisor):
 
     # Looking inside
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """Processes by pid; the container's init is pid 1."""
         state = await self.state(uuid)
         if state.pid is None:

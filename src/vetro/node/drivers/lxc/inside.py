@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from vetro.digits import is_number
 from vetro.node.errors import DriverError
@@ -12,13 +11,13 @@ from vetro.node.guest.root import GuestRoot
 from vetro.node.processes import processes_by_pid
 
 
-def processes_in(init: int) -> dict[str, Any]:
+def processes_in(init: int) -> dict[str, object]:
     """The processes of the container whose first process is ``init``, by their pid inside."""
     try:
         namespace = os.readlink(f"/proc/{init}/ns/pid")
     except FileNotFoundError:
         return {}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for pid, argv in processes_by_pid():
         try:
             if os.readlink(f"/proc/{pid}/ns/pid") != namespace:

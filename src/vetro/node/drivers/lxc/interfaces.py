@@ -68,7 +68,7 @@ def changes(
     return Changes(host, guest)
 
 
-def _without_rules(nic: Mapping[str, object]) -> dict[str, Any]:
+def _without_rules(nic: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in nic.items() if key not in _RULES}
 
 

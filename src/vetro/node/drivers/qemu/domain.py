@@ -89,7 +89,7 @@ def _invalid(message: str) -> DriverError:
     return DriverError(f"Invalid VM payload: {message}", code="EINVAL", rest_code="InvalidPayload")
 
 
-def disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
+def disk_model(vm: Mapping[str, object], disk: Mapping[str, object]) -> str:
     """The bus of a disk. Errors: ``DriverError`` ``InvalidPayload``."""
     model = str(disk.get("model") or vm.get("disk_driver") or "virtio")
     if model not in _MODELS:
@@ -97,7 +97,7 @@ def disk_model(vm: Mapping[str, Any], disk: Mapping[str, Any]) -> str:
     return _MODELS[model]
 
 
-def _nic_model(vm: Mapping[str, Any], nic: Mapping[str, Any]) -> str:
+def _nic_model(vm: Mapping[str, object], nic: Mapping[str, object]) -> str:
     model = str(nic.get("model") or vm.get("nic_driver") or "virtio")
     if model not in _NIC_MODELS:
         raise _invalid(f"nics[].model '{model}' is not one of {', '.join(_NIC_MODELS)}")
@@ -221,7 +221,7 @@ def _letters(index: int) -> str:
 
 
 def _interface(
-    devices: Xml.Element, vm: Mapping[str, Any], nic: Mapping[str, Any], prefix: str
+    devices: Xml.Element, vm: Mapping[str, object], nic: Mapping[str, Any], prefix: str
 ) -> None:
     interface = Xml.SubElement(devices, "interface", type="bridge")
     Xml.SubElement(interface, "mac", address=str(nic["mac"]))

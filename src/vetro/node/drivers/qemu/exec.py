@@ -22,8 +22,8 @@ CANNOT_RUN = 126
 
 def run(address: str, name: str, request: dict[str, Any]) -> int:
     """Run the command and write its output; returns the exit status."""
-    libvirt: Any = importlib.import_module("libvirt")
-    qemu: Any = importlib.import_module("libvirt_qemu")
+    libvirt: object = importlib.import_module("libvirt")
+    qemu: object = importlib.import_module("libvirt_qemu")
     libvirt.registerErrorHandler(_be_quiet, None)
     deadline = time.monotonic() + float(request.pop("wait", 0))
     try:

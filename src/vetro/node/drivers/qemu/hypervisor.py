@@ -408,7 +408,7 @@ class QemuHypervisor(BasicHypervisor):
 
     # Looking inside
 
-    async def processes(self, uuid: str) -> dict[str, Any]:
+    async def processes(self, uuid: str) -> dict[str, object]:
         """The host cannot see the guest's processes."""
         raise not_implemented("Listing the processes of a virtual machine", self.name)
 

@@ -132,7 +132,7 @@ class Inside:
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
         """What QEMU's monitor reports; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
         wanted = set(types)
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         connection = await self._connection()
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "vnc": partial(self._vnc, uuid),
@@ -151,7 +151,7 @@ class Inside:
         """The socket of the first serial line."""
         return self._store.path(uuid) / "run/console.sock"
 
-    async def _serial(self, uuid: str) -> dict[str, Any]:
+    async def _serial(self, uuid: str) -> dict[str, object]:
         return {"path": str(self.serial_line(uuid))}
 
     async def _vnc(self, uuid: str) -> dict[str, Any] | None:

@@ -58,7 +58,7 @@ class Libvirt:
     async def open(self, address: str) -> None:
         """Connect, and wait until the daemon knows QEMU's capabilities."""
 
-        def connect() -> Any:
+        def connect() -> object:
             connection = self.library.open(address)
             try:
                 connection.getDomainCapabilities(None, "x86_64", "q35", None)

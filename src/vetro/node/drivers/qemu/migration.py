@@ -108,7 +108,7 @@ class Receiver:
         try:
             notice_silence(writer)
             async with asyncio.timeout(_CONNECT_SECONDS):
-                asked: dict[str, Any] = json.loads(await reader.readline())
+                asked: dict[str, object] = json.loads(await reader.readline())
             if not hmac.compare_digest(str(asked.get("token")), self.token):
                 log.warning("migration_token_wrong", uuid=self.vm["uuid"])
                 return

@@ -118,7 +118,7 @@ def authorized_keys(vm: Mapping[str, Any]) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, Any]:
+def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
     hostname = str(vm["hostname"])
     domain = str(vm.get("dns_domain") or "local")
     return {
@@ -128,14 +128,14 @@ def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict[str, Any]:
+def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict[str, object]:
     """The interfaces in cloud-init's format, matched by MAC address and named eth0, eth1 …
 
     Uses version 1 of the format, which every distribution's cloud-init turns into its own files
     with the default route in the right place. With version 2, Debian's ``/etc/network/interfaces``
     gets a command that small images lack, and systemd-networkd a name that no interface has.
     """
-    config: list[dict[str, Any]] = []
+    config: list[dict[str, object]] = []
     for number, nic in enumerate(vm.get("nics", [])):
         entry: dict[str, Any] = {
             "type": "physical", "name": f"eth{number}", "mac_address": str(nic["mac"]).lower(),
@@ -155,10 +155,10 @@ def _subnets(
         # 'addrconf' is IPv6 autoconfiguration, anything else is DHCP.
         return [{"type": "ipv6_slaac" if nic.get("ip") == "addrconf" else "dhcp4"}]
     gateway = primary_gateway(nic)
-    subnets: list[dict[str, Any]] = []
+    subnets: list[dict[str, object]] = []
     for address in addresses:
         kind = "static" if address.version == 4 else "static6"
-        subnet: dict[str, Any] = {"type": kind, "address": str(address)}
+        subnet: dict[str, object] = {"type": kind, "address": str(address)}
         if gateway is not None and gateway.version == address.version:
             subnet["gateway"] = str(gateway)
             gateway = None
@@ -175,9 +175,9 @@ def _subnets(
     return subnets
 
 
-def _routes(vm: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _routes(vm: Mapping[str, Any]) -> list[dict[str, object]]:
     """The record's routes whose ends are addresses; others have names of another system."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     given: Mapping[str, object] = vm.get("routes") or {}
     for target, via in sorted(given.items()):
         with contextlib.suppress(ValueError):
