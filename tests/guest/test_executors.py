@@ -146,6 +146,28 @@ def test_input_arguments_and_functions(guest: Any, mailbox: Any, make_plan: Any)
     assert mailbox.result()["Body"] == ["2:a b\ntyped", "1:x", None]
 
 
+def test_times_are_reported_to_who_asks(guest: Any, mailbox: Any, make_plan: Any) -> None:
+    """A plan with `Timings` is answered with how long it and each run of its scripts took; others are not."""
+    text = (
+        "s('0', input='')\ntry:\n    s.again('3')\nexcept Exception as error:\n    pass\nreturn 1"
+    )
+    for more in ({"Timings": True}, {"Timings": 1}, {}):
+        plan = make_plan(text, {"s": '#!/bin/sh\nexit "$1"\n'})
+        mailbox.offer({**plan, **more})
+    mailbox.offer({**make_plan("raise ValueError('x')"), "Timings": True})
+    guest.start()
+    times = mailbox.result()["Timings"]
+    first, second = times["Scripts"]
+    assert set(first) == {"Name", "Ago", "Seconds"}
+    assert set(second) == {"Name", "Ago", "Seconds", "Failed"}
+    assert first["Name"] == second["Name"] == "s"
+    assert 0 < second["Seconds"] <= second["Ago"] < first["Ago"] <= times["Seconds"]
+    assert "Timings" not in mailbox.result()
+    assert "Timings" not in mailbox.result()
+    failed = mailbox.result()
+    assert (failed["ErrorCode"], failed["Timings"]["Scripts"]) == (1, [])
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

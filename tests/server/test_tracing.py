@@ -51,7 +51,9 @@ def test_a_deployment_is_one_trace(install: Callable[..., Any], tmp_path: Path) 
         "action deploy",
         "POST /v1/environments/{environment_id}/sessions/{session_id}/deploy",
     ]
-    # The guest ran the script: its effect ended well.
+    # The guest ran the script, and its effect ended well.
+    ran = next(one for one in spans if one.name.startswith("guest script"))
+    assert collector.above(ran)[:3] == ["guest plan", "agent.result", "action deploy"]
     assert not [one for one in spans if one.failed]
     others = {one.name for one in collector.spans}
     assert not [name for name in others if "heartbeat" in name or name.startswith("GET /agents")]

@@ -25,6 +25,9 @@ class Kept:
     part: str
     failed: bool
     attributes: dict[str, str]
+    began: float
+    """In seconds."""
+    seconds: float
 
 
 @dataclass
@@ -54,6 +57,8 @@ class Collector:
                             about["vetro.part"],
                             one.status.code == 2,
                             attributes,
+                            one.start_time_unix_nano / 1e9,
+                            (one.end_time_unix_nano - one.start_time_unix_nano) / 1e9,
                         )
                     )
 

@@ -131,6 +131,8 @@ tasks = Table(
     Column("fence", Json),
     Column("instance", String(128)),
     Column("job_uuid", String(36)),
+    # Only while traces are sent (`vetro.tracing`).
+    Column("traceparent", String(55)),
     Index("compute_tasks_status", "status", "created"),
 )
 

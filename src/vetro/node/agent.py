@@ -180,6 +180,7 @@ class NodeAgent:
             limit_seconds=settings.task_limit_seconds,
             concurrency=settings.concurrency,
             fences=Fences(settings.data_dir / "fences.json"),
+            server_uuid=self.server_uuid,
             log_directory=Path(settings.node.task_log_dir) if settings.node.task_log_dir else None,
         )
         streams, migrations = Streams(admin_ip), Migrations(admin_ip)

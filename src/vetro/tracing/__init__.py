@@ -82,6 +82,20 @@ def span(
     return begin(_section, _part, name, kind, parent, only_inside, attributes) or _NO_SPAN
 
 
+def past(
+    name: str, ago: float, seconds: float, *, failed: bool = False, **attributes: Value
+) -> AbstractContextManager[object]:
+    """A span within the current one that began ``ago`` seconds before now and took ``seconds``.
+
+    For work that another program has timed and reported. Within the ``with`` block it is the current span.
+    """
+    if not _section.endpoint:
+        return _NO_SPAN
+    from vetro.tracing.spans import add_past
+
+    return add_past(_section, _part, name, ago, seconds, failed, attributes)
+
+
 def traceparent() -> str:
     """What continues the current span in another process; '' without one."""
     if not _section.endpoint:
@@ -121,6 +135,7 @@ __all__ = [
     "flush",
     "inject",
     "is_on",
+    "past",
     "span",
     "traceparent",
 ]

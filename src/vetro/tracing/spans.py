@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import socket
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
@@ -145,6 +146,28 @@ def _running(
         except BaseException as error:
             running.fail(type(error).__name__)
             raise
+
+
+@contextmanager
+def add_past(
+    section: TracingSection,
+    part: str,
+    name: str,
+    ago: float,
+    seconds: float,
+    failed: bool,
+    attributes: Mapping[str, str | int | float | bool],
+) -> Generator[None]:
+    """A span that has ended; see `vetro.tracing.past`."""
+    started = time.time_ns() - int(ago * 1e9)
+    span = _provider(section, part).get_tracer("vetro").start_span(name, start_time=started)
+    running = _Running(span)
+    running.note(**attributes)
+    if failed:
+        span.set_status(Status(StatusCode.ERROR))
+    with trace.use_span(span):
+        yield
+    span.end(started + int(seconds * 1e9))
 
 
 def _continued(traceparent: str) -> trace.Span | None:

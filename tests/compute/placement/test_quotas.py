@@ -212,6 +212,41 @@ async def test_many_that_grow_at_once_get_what_there_is(make_world: Any) -> None
     working.set()
 
 
+async def test_volumes_that_grow_at_once_get_what_there_is(make_world: Any) -> None:
+    """Two services grow volumes on a node side by side; what could not be grown is not counted."""
+    clock = ManualClock()
+    section = QuotasSection(disk=6)
+    one, two = [await make_world(clock=clock, quotas=section) for _ in range(2)]
+    await room(one)
+    vm = await one.vm(owner_uuid=PROJECT)
+    made = [await one.ok("POST", "/volumes", {"size": 1}, token="user") for _ in range(4)]
+    for volume in made:
+        await one.ok("POST", f"/volumes/{volume['uuid']}/attach", {"vm_uuid": vm}, token="user")
+    working = asyncio.Event()
+
+    async def refuse(_call: Any) -> None:
+        await working.wait()
+        raise NodeTaskError("the disk is full", {"restCode": "NoSpace"})
+
+    for world in (one, two):
+        world.nodes.answers["volume_grow"] = refuse
+    calls = [
+        asyncio.create_task(
+            world.call("PUT", f"/volumes/{volume['uuid']}", {"size": 2}, token="user")
+        )
+        for volume, world in zip(made, (one, two, one, two), strict=True)
+    ]
+    refused, growing = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    while len(refused) < 2:
+        more, growing = await asyncio.wait(growing, return_when=asyncio.FIRST_COMPLETED)
+        refused |= more
+    assert {(await task).status for task in refused} == {403}
+    assert (await used(one))["disk"] == 6
+    working.set()
+    assert {answer.status for answer in await asyncio.gather(*growing)} == {500}
+    assert (await used(one))["disk"] == 4
+
+
 async def test_addresses_and_volumes_have_quotas(any_world: Any) -> None:
     """Floating addresses by number, volumes by number and size; another try once one is removed."""
     world = any_world

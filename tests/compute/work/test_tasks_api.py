@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
+from tests.tracing.collector import collecting
 from tests.waiting import eventually
 
+from vetro import tracing
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
 from vetro.storage import ManualClock
+from vetro.tracing import TracingSection
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
@@ -191,7 +194,7 @@ async def _pull(
         taken: dict[str, Any] = answer.json()
         if taken["task"] != "network_apply":
             return taken
-        result = {"status": 200, "body": {}}
+        result: dict[str, Any] = {"status": 200, "body": {}}
         await world.ok("POST", f"{path}/tasks/{taken['id']}", result, **own)
 
 
@@ -205,6 +208,7 @@ async def test_an_agent_in_pull_mode_asks_for_its_tasks(any_world: World) -> Non
     made = await world.ok("POST", f"/servers/{NODE}/nop", {"sleep": 2})
     taken = await asking
     assert taken is not None
+    assert "traceparent" not in taken
     assert (taken["id"], taken["task"], taken["params"]["sleep"]) == (made["id"], "nop", 2)
     assert await _pull(world, path, "timeout=0", **own) is None
     again = await _pull(world, path, "timeout=0&restarted=true", **own)
@@ -218,6 +222,31 @@ async def test_an_agent_in_pull_mode_asks_for_its_tasks(any_world: World) -> Non
     assert (await world.refused("POST", f"{path}/tasks/{OTHER}", result, **own))[0] == 404
     stranger = {"token": "", "headers": world.key_of(OTHER)}
     assert (await world.call("GET", f"{path}/next-task", **stranger)).status == 403
+
+
+async def test_an_agent_in_pull_mode_is_told_the_trace(any_world: World) -> None:
+    """While traces are sent, a task that is fetched names the span of the request that made it."""
+    world = any_world
+    await world.server(**{"CN Agent Pull": True})
+    path = f"/servers/{NODE}/agent"
+    own = {"token": "", "headers": world.key_of(NODE)}
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    with collecting() as collector:
+        tracing.configure(TracingSection(endpoint=collector.url), "compute")
+        try:
+            await world.ok(
+                "POST",
+                f"/servers/{NODE}/nop",
+                {"sleep": 2},
+                headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01"},
+            )
+            taken = await _pull(world, path, **own)
+            tracing.flush(60)
+        finally:
+            tracing.configure(TracingSection(), "")
+    assert taken is not None
+    [request] = [one for one in collector.spans if one.name.endswith("/nop")]
+    assert taken["traceparent"] == f"00-{trace}-{request.id}-01"
 
 
 async def test_a_query_of_an_agent_in_pull_mode(world: World) -> None:

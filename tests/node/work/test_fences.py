@@ -8,10 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+from tests.tracing.collector import collecting
 
+from vetro import tracing
 from vetro.compute.wire import Fence
 from vetro.http.client import TransportError
 from vetro.node.work.fences import Fences
+from vetro.tracing import TracingSection
 
 
 def test_the_highest_number_counts_and_is_remembered(tmp_path: Path) -> None:
@@ -112,6 +115,22 @@ async def test_a_node_behind_nat_asks_for_its_tasks(
         fence = Fence("vm", uuid, number)
         task = PulledTask(f"f{number}", "machine_update", {"uuid": uuid}, fence=fence)
         assert (await result_of(task))[0] == wanted
+    # It continues the trace that it was given.
+    with collecting() as collector:
+        tracing.configure(TracingSection(endpoint=collector.url), "node")
+        try:
+            trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+            traced = PulledTask("t6", "nonsense", {}, traceparent=f"00-{trace}-{parent}-01")
+            assert (await result_of(traced))[0] == 404
+            traced = PulledTask(
+                "t7", "machine_update", {"uuid": uuid}, traceparent=f"00-{trace}-{parent}-01"
+            )
+            assert (await result_of(traced))[0] == 200
+            tracing.flush(60)
+        finally:
+            tracing.configure(TracingSection(), "")
+    [span] = collector.spans
+    assert (span.name, span.trace, span.parent) == ("node task machine_update", trace, parent)
     # A paused node takes no new ones.
     node.runner.paused = True
     await asyncio.sleep(0)

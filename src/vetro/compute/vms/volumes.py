@@ -200,24 +200,40 @@ class Volumes:
         size = values.pop("size", None)
         if size is not None:
             _refuse_lost(row)
-        if size is not None and size != row.size_gib:
+        if size is not None:
+            _refuse_lost(row)
             if size < row.size_gib:
                 raise conflict(
                     f"volume {row.uuid} has {row.size_gib} GiB and cannot shrink to {size} GiB:"
                     " copy what it holds into a smaller one"
                 )
-            if row.format == BOOT:
+            if row.format == BOOT and size != row.size_gib:
                 raise conflict(f"volume {row.uuid} is a root disk: resize its VM instead")
-            async with self.database.transaction() as tx:
-                await self.quotas.admit(tx, row.owner_uuid, disk=size - row.size_gib)
-            if row.server_uuid:
-                await self._task(
-                    row.server_uuid,
-                    "volume_grow",
-                    {"volume_uuid": row.uuid, "size": size, **_vm_of(row)},
-                )
-            values["size_gib"] = size
+            if row.format != BOOT:
+                await self._grow(row, size)
         return volume_view(await self._set(row.uuid, **values) if values else row)
+
+    async def _grow(self, row: Row[Any], size: int) -> None:
+        """Grow a volume on its server, if it has one: its size counts for the quota from the admission on.
+
+        The same size again is sent too: a service that ended in between may have left the server behind.
+        """
+        async with self.database.transaction() as tx:
+            await self.quotas.admit(tx, row.owner_uuid, disk=size - row.size_gib)
+            mine = (volumes.c.uuid == row.uuid) & (volumes.c.size_gib == row.size_gib)
+            changed = await tx.execute(update(volumes).where(mine).values(size_gib=size))
+            if not changed.rowcount:
+                raise conflict(f"the size of volume {row.uuid} was changed meanwhile: try again")
+        if not row.server_uuid:
+            return
+        params = {"volume_uuid": row.uuid, "size": size, **_vm_of(row)}
+        try:
+            await self._task(row.server_uuid, "volume_grow", params)
+        except Fault:
+            async with self.database.transaction() as tx:
+                mine = (volumes.c.uuid == row.uuid) & (volumes.c.size_gib == size)
+                await tx.execute(update(volumes).where(mine).values(size_gib=row.size_gib))
+            raise
 
     async def remove(self, row: Row[Any]) -> None:
         """Remove a volume. Errors: 409 while a VM has it, or while it has snapshots."""

@@ -139,13 +139,16 @@ class StatusSample(msgspec.Struct, omit_defaults=True):
 
 
 class PulledTask(msgspec.Struct, omit_defaults=True):
-    """A task for an agent in pull mode. ``id`` is its idempotency key as well."""
+    """A task for an agent in pull mode. ``id`` is its idempotency key as well; ``traceparent``: the
+    trace that it belongs to, '' for none.
+    """
 
     id: str
     task: str
     params: dict[str, Json]
     request_id: str = ""
     fence: Fence | None = None
+    traceparent: str = ""
 
 
 class PulledResult(msgspec.Struct):

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Row, insert, select, update
 
+from vetro import tracing
 from vetro.compute.servers.store import Agent, ServerStore
 from vetro.compute.tables import servers, tasks, vms
 from vetro.compute.values.faults import not_found
@@ -210,6 +211,7 @@ class NodeTasks:
                 fence=fence,
                 instance=self.instance,
                 job_uuid=job_uuid,
+                traceparent=tracing.traceparent() or None,
             )
         )
 

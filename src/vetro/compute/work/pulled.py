@@ -62,6 +62,8 @@ class PulledTasks:
             "params": row.params or {},
             "request_id": row.req_id or "",
         }
+        if row.traceparent:
+            taken["traceparent"] = row.traceparent
         return {**taken, "fence": row.fence} if row.fence else taken
 
     async def finish(self, server_uuid: str, id_: str, status: int, body: object) -> None:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from vetro import tracing
 from vetro.engine.errors import AgentTimeout, PolicyViolation
+from vetro.engine.guest_times import trace_guest
 from vetro.engine.plans import (
     PlanBuilder,
     bounded,
@@ -202,6 +204,8 @@ class Agent:
 
     def _message(self, ctx: CallContext, plan: Json) -> tuple[str, bytes, bytes | None]:
         id_ = str(plan.get("ID") or ctx.effects.new_id())
+        if tracing.is_on() and is_second_format(plan):
+            plan = {**plan, "Timings": True}
         body = json.dumps(plan, ensure_ascii=False).encode()
         signature = self._signer.sign(self._queue, body) if self._signer is not None else None
         return id_, body, signature
@@ -262,7 +266,9 @@ class Agent:
             services.waiting.say(id_, "")
         if body is not None:
             await transport.discard(id_)
-            return read_result(body)
+            result = read_result(body)
+            trace_guest(result, self._queue)
+            return result
         last = await transport.last_contact(self._queue)
         progress = await transport.progress(id_)
         withdrawn = await withdraw(

@@ -36,6 +36,8 @@ class Plan:
         """Seconds the whole plan may run; None: the configured default."""
         self.lifetime = seconds_of(document, "Lifetime")
         """Seconds after its arrival in which its sender waits for the result; None: no limit."""
+        self.timed = document.get("Timings") is True
+        """Whether the sender wants to know how long the plan and its scripts took."""
 
 
 def parse(body: bytes, message_id: "str | None", reply_to: "str | None") -> "dict[str, Any]":

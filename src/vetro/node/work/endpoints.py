@@ -153,22 +153,14 @@ async def _run_task(call: Call) -> Answer:
         fence = msgspec.convert(body.get("fence"), Fence | None)
     except msgspec.ValidationError as error:
         raise invalid(f"'fence': {error}") from error
-    with tracing.span(
-        f"node task {task}",
-        "server",
-        parent=call.header(tracing.HEADER),
-        vetro_server=call.node.server_uuid,
-        vetro_request=call.header("x-request-id"),
-    ) as span:
-        status, result = await runner.submit(
-            str(task),
-            cast("dict[str, Any]", params),
-            fence=fence,
-            key=call.header("idempotency-key"),
-            request_id=call.header("x-request-id"),
-        )
-        if status >= 400:
-            span.fail(str(status))
+    status, result = await runner.submit(
+        str(task),
+        cast("dict[str, Any]", params),
+        fence=fence,
+        key=call.header("idempotency-key"),
+        request_id=call.header("x-request-id"),
+        traceparent=call.header(tracing.HEADER),
+    )
     return Answer(status, result)
 
 

@@ -55,7 +55,12 @@ class Puller:
     async def _do(self, task: PulledTask) -> None:
         if self._runner.knows(task.task):
             status, body = await self._runner.submit(
-                task.task, task.params, key=task.id, request_id=task.request_id, fence=task.fence
+                task.task,
+                task.params,
+                key=task.id,
+                request_id=task.request_id,
+                fence=task.fence,
+                traceparent=task.traceparent,
             )
         else:
             text = f"Unknown task, '{task.task}'"

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from vetro import tracing
 from vetro.compute.wire import Fence
 from vetro.node.errors import DriverError, ImageError, NodeError, TaskFailure
 from vetro.node.files import write_bytes
@@ -96,8 +97,10 @@ class TaskRunner:
         concurrency: Mapping[str, int] | None = None,
         fences: Fences | None = None,
         log_directory: Path | None = None,
+        server_uuid: str = "",
     ) -> None:
         self.history = history
+        self._server_uuid = server_uuid
         self._log_directory = log_directory
         self._fences = fences
         self._limit = limit_seconds
@@ -142,14 +145,36 @@ class TaskRunner:
         key: str = "",
         request_id: str = "",
         fence: Fence | None = None,
+        traceparent: str = "",
     ) -> tuple[int, Any]:
         """Run a task to its end; ``(HTTP status, body)``.
 
         A request that repeats ``key`` (or ``request_id`` with the same task and parameters) gets
         the first run's result. A caller that disconnects does not stop the task. ``fence``: the
         turn in which the task is done (a ticket, or a VM's creations and destructions); an
-        overtaken turn is refused (409) before anything begins.
+        overtaken turn is refused (409) before anything begins. ``traceparent``: the trace that it
+        belongs to.
         """
+        with tracing.span(
+            f"node task {task}",
+            "server",
+            parent=traceparent,
+            vetro_server=self._server_uuid,
+            vetro_request=request_id,
+        ) as span:
+            status, body = await self._submit(task, params, key, request_id, fence)
+            if status >= 400:
+                span.fail(str(status))
+        return status, body
+
+    async def _submit(
+        self,
+        task: str,
+        params: Mapping[str, object],
+        key: str,
+        request_id: str,
+        fence: Fence | None,
+    ) -> tuple[int, Any]:
         kind = self._kinds[task]
         if not key and request_id and not kind.query:
             key = implied_key(request_id, task, params)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..files import FileManager
+    from ..timings import Timings
 
 _REGISTRY: "dict[str, type[Executor]]" = {}
 
@@ -56,20 +57,27 @@ class Executor:
 class ScriptCallable:
     """A script in the plan's body: `name(...)` or `name.function(...)`."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, timings: "Timings") -> None:
         self._executor = executor
+        self._timings = timings
 
     def __call__(self, *arguments: "Any", **named: "Any") -> Outcome:
-        return self._executor.run(None, *arguments, **named)
+        return self._run(None, *arguments, **named)
 
     def __getattr__(self, function: str) -> "Any":
         if function.startswith("__"):
             raise AttributeError(function)
 
         def call(*arguments: "Any", **named: "Any") -> Outcome:
-            return self._executor.run(function, *arguments, **named)
+            return self._run(function, *arguments, **named)
 
         return call
+
+    def _run(self, function: "str | None", *arguments: "Any", **named: "Any") -> Outcome:
+        executor = self._executor
+        return self._timings.measure(
+            executor.name, lambda: executor.run(function, *arguments, **named)
+        )
 
 
 def register(kind: str) -> "Any":
