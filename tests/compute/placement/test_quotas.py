@@ -266,7 +266,8 @@ async def test_addresses_and_volumes_have_quotas(any_world: Any) -> None:
         status, _, message = await world.refused(*call, token="user")
         assert status == 403
         assert message.startswith("Quota exceeded for disk: 6 of 10 GiB used, 5 more requested")
-    await world.ok("PUT", f"/volumes/{volume['uuid']}", {"size": 9}, token="user")
+    grown = await world.ok("PUT", f"/volumes/{volume['uuid']}", {"size": 9}, token="user")
+    assert grown["size"] == 9
     await world.ok("POST", "/volumes", {"size": 1}, token="user")
     assert (await world.refused("POST", "/volumes", {"size": 1}, token="user"))[2].startswith(
         "Quota exceeded for volumes: 2 of 2 used"

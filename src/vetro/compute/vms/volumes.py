@@ -211,6 +211,7 @@ class Volumes:
                 raise conflict(f"volume {row.uuid} is a root disk: resize its VM instead")
             if row.format != BOOT:
                 await self._grow(row, size)
+                row = await self.find(row.uuid, None)
         return volume_view(await self._set(row.uuid, **values) if values else row)
 
     async def _grow(self, row: Row[Any], size: int) -> None:
