@@ -1,17 +1,14 @@
 """docs/framework.md: the package that it shows passes its check and its tests, its model deploys."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import click
 import pytest
 
-from vetro.cli import cli
 from vetro.cli.client.connection import Connection
 from vetro.cli.environments.objects import Checker
 from vetro.cli.terminal.output import CommandError
@@ -19,29 +16,15 @@ from vetro.engine.system import library_path, system_runtime, trial_cloud
 from vetro.muranopl import Runtime
 from vetro.packages import open_package
 
-ROOT = Path(__file__).resolve().parents[2]
+from .commands import understood
+from .framework_page import MODEL, write
+
 BIN = Path(sys.executable).parent
-_BLOCK = re.compile(r"^(?:`([\w./]+)`:\n\n)?```(\w*)\n(.*?)^```$", re.M | re.S)
-
-
-def write(directory: Path) -> str:
-    """Write the page's files as its reader does; its commands."""
-    page = (ROOT / "docs/framework.md").read_text(encoding="utf-8")
-    commands = ""
-    for name, kind, text in _BLOCK.findall(page):
-        if name:
-            target = directory / "my.Cluster" / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
-        else:
-            assert kind == "sh"
-            commands += text
-    return commands
 
 
 def test_the_pages_package_passes_its_tests(tmp_path: Path) -> None:
     """Every listing is a file of the package or a command; those that need no service succeed."""
-    lines = write(tmp_path).splitlines()
+    lines = write(tmp_path)
     assert [line.split()[1] for line in lines[:2]] == ["check", "test"]
     for line in lines[:2]:
         done = subprocess.run(
@@ -53,22 +36,15 @@ def test_the_pages_package_passes_its_tests(tmp_path: Path) -> None:
 def test_the_pages_commands_for_a_service_are_understood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each names a command and gives it what it takes; tests of the samples run the like for real."""
-    lines = write(tmp_path).splitlines()[2:]
-    (tmp_path / "my.Cluster/cluster.json").rename(tmp_path / "cluster.json")
+    """Each names a command and gives it what it takes; tests/server/test_framework_guide.py runs them."""
+    lines = write(tmp_path)[2:]
     monkeypatch.chdir(tmp_path)
     assert [" ".join(line.split()[1:3]) for line in lines] == [
         *("image build", "package import", "env create", "env add", "env deploy", "action call")
     ]
     for line in lines:
-        found: click.Command | None = cli
-        words = line.split()[1:]
-        context = click.Context(cli, info_name="vetro")
-        while isinstance(found, click.Group):
-            found = found.get_command(context, words.pop(0))
-        assert found is not None, line
-        with found.make_context(found.name, words, parent=context) as understood:
-            assert understood.params
+        with understood(line.split()[1:]) as context:
+            assert context.params
 
 
 def page_runtime(tmp_path: Path) -> tuple[Runtime, dict[str, Any]]:
@@ -78,7 +54,7 @@ def page_runtime(tmp_path: Path) -> tuple[Runtime, dict[str, Any]]:
     for name in ("io.murano", "io.murano.applications"):
         runtime.add_package(open_package(library_path() / name))
     runtime.add_package(open_package(tmp_path / "my.Cluster"))
-    return runtime, json.loads((tmp_path / "my.Cluster/cluster.json").read_text(encoding="utf-8"))
+    return runtime, json.loads((tmp_path / MODEL).read_text(encoding="utf-8"))
 
 
 async def test_the_pages_model_deploys(tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ async def test_what_runs_is_counted(lab: Any) -> None:
     assert lab.cloud.reports.tracked["env"]["unit_count"] == 1
     await lab.probe("- $.reportDestroyed()\n- $env.instanceNotifier.untrackCloudInstance($env)")
     assert lab.cloud.reports.tracked == {}
+    # An application that was never in an environment has not been counted: it can go, too.
+    await lab.probe("- new(std:Application).reportDestroyed()")
 
 
 async def test_a_file_is_a_result(lab: Any) -> None:

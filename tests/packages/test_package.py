@@ -2,6 +2,7 @@
 
 import io
 import stat
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ from vetro.packages import (
 MANIFEST = (
     "Format: '1.4'\nType: Application\nFullName: org.acme.App\nClasses:\n  org.acme.App: App.yaml\n"
 )
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
-def archive(files: dict[str, str | bytes], **options: Any) -> bytes:
+def archive(files: dict[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     """A zip with these files."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(buffer, "w", method) as made:
         for name, content in files.items():
             made.writestr(name, content)
     return buffer.getvalue()
@@ -233,10 +235,49 @@ def test_links_out_of_a_directory_are_refused(tmp_path: Path) -> None:
         open_package(directory).read_resource("link")
 
 
-@given(st.binary(max_size=300), st.integers(0, 400))
-def test_damaged_archives_never_crash(noise: bytes, position: int) -> None:
-    """Whatever bytes are changed, the result is a package or a ``PackageError``."""
+@pytest.mark.parametrize("method", METHODS)
+def test_members_are_packed_by_any_usual_method(method: int) -> None:
+    """Stored, deflated, bzip2 or LZMA: the content is the same."""
+    files = good(Resources__empty="", Resources__long="long " * 50_000)
+    package = open_package(archive(files, method))
+    assert package.read_class("App.yaml") == "Name: App\n"
+    assert package.read_resource("empty") == b""
+    assert package.read_resource("long") == b"long " * 50_000
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_member_that_lies_about_its_size_unpacks_to_no_more(method: int) -> None:
+    """Not to 32 MiB for a member of 10 bytes, which its checksum does not fit."""
+    content = bytearray(archive(good(Resources__long=b"\0" * 2**25), method))
+    directory = content.rindex(b"Resources/long") - 46
+    content[directory + 24 : directory + 28] = (10).to_bytes(4, "little")
+    if method == zipfile.ZIP_STORED:
+        content[directory + 20 : directory + 24] = (10).to_bytes(4, "little")
+    package = open_package(bytes(content))
+    tracemalloc.start()
+    try:
+        with pytest.raises(PackageFormatError, match="Resources/long"):
+            package.read_resource("long")
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_method_that_python_may_not_know_is_refused() -> None:
+    """Whatever the Python of the catalog can unpack, an engine's must be able to as well."""
     content = bytearray(archive(good()))
+    directory = content.rindex(b"Resources/a/b.txt") - 46
+    content[directory + 10 : directory + 12] = (93).to_bytes(2, "little")
+    package = open_package(bytes(content))
+    with pytest.raises(PackageFormatError, match=r"method \(93\).*use deflate"):
+        package.read_resource("a/b.txt")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(noise=st.binary(max_size=300), position=st.integers(0, 400))
+def test_damaged_archives_never_crash(method: int, noise: bytes, position: int) -> None:
+    """Whatever bytes are changed, the result is a package or a ``PackageError``."""
+    content = bytearray(archive(good(), method))
     at = position % len(content)
     content[at : at + len(noise)] = noise
     try:

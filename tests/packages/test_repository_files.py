@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vetro.packages import RepositoryFiles
+from vetro.packages import RepositoryFiles, no_file
 from vetro.packages.errors import SourceError
 from vetro.packages.repositories import BundleEntry, write_index
 
@@ -34,13 +34,16 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.asked: list[str] = []
+        self.answers: dict[str, int] = {}
+        """Statuses of files that are not served."""
 
     def fetch(self, address: str, most: int) -> Path:
         """The file at an address."""
         self.asked.append(address.removeprefix(f"{BASE}/"))
         path = self.directory / address.removeprefix(f"{BASE}/").rpartition("//")[2]
-        if not path.is_file():
-            raise SourceError(f"{address}: 404")
+        status = self.answers.get(self.asked[-1]) or (200 if path.is_file() else 404)
+        if status != 200:
+            raise no_file(address, status)
         assert path.stat().st_size < most
         return path
 
@@ -125,3 +128,14 @@ def test_an_index_that_cannot_be_read_is_an_error_and_not_an_absence(site: Site)
     (site.directory / "index.json").write_text('{"Packages": 5}')
     with pytest.raises(SourceError, match="list Packages"):
         site.files().package(entry())
+    site.answers["index.json"] = 503
+    files = site.files()
+    for _ in range(2):
+        with pytest.raises(SourceError, match=r"index\.json: the server answers 503"):
+            files.package(entry())
+    # Stores of objects say so of what is not there.
+    site.answers["index.json"] = 403
+    assert files.package(entry())[0].version == "2.0.0"
+    site.answers["apps/org.App.1.0.0.zip"] = 500
+    with pytest.raises(SourceError, match="the server answers 500"):
+        files.package(entry("1.0.0"))

@@ -106,10 +106,15 @@ class Installation:
         if self.process is not None and self.process.poll() is None:
             self.stop()
 
-    def run(self, *arguments: str, code: int | None = 0) -> str:
-        """Run a command; its output, both streams."""
+    def run(self, *arguments: str, code: int | None = 0, directory: Path | None = None) -> str:
+        """Run a command, in ``directory`` or here; its output, both streams."""
         done = subprocess.run(
-            [VETRO, *arguments], env=self.environ, capture_output=True, text=True, timeout=900
+            [VETRO, *arguments],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            cwd=directory,
         )
         text = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"{arguments}: {text}\n{self.log()}"

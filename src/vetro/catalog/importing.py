@@ -26,6 +26,7 @@ from vetro.packages import (
     RepositoryFiles,
     SourceError,
     images_of,
+    no_file,
     parse_bundle,
     requirement_closure,
     version_spec,
@@ -104,8 +105,9 @@ class _Fetching:
         try:
             client.download(address, target, headers={}, most=most, ends=self._ends)
         except Fault as fault:
-            text = f"{address}: the server answers {fault.status}"
-            raise SourceError(fault.message if fault.status in (408, 413) else text) from fault
+            if fault.status in (408, 413):  # of the client: too slow, too large
+                raise SourceError(fault.message) from fault
+            raise no_file(address, fault.status) from fault
         except (TransportError, OSError) as error:
             raise SourceError(f"{address}: {error}") from error
         finally:

@@ -18,6 +18,7 @@ from vetro.packages.errors import (
     PackageFormatError,
     PackageLimitError,
     PackageLoadError,
+    SourceAbsentError,
     SourceError,
 )
 from vetro.packages.examine import examine, other_errors
@@ -41,7 +42,13 @@ from vetro.packages.repositories import (
     parse_index,
     write_index,
 )
-from vetro.packages.repository_files import ARCHIVE_BYTES, BUNDLE_BYTES, RepositoryFiles, is_address
+from vetro.packages.repository_files import (
+    ARCHIVE_BYTES,
+    BUNDLE_BYTES,
+    RepositoryFiles,
+    is_address,
+    no_file,
+)
 from vetro.packages.requirement_closure import Closure, requirement_closure
 from vetro.packages.schemas import (
     argument_problems,
@@ -89,6 +96,7 @@ __all__ = [
     "RepositoryFiles",
     "Signature",
     "Signers",
+    "SourceAbsentError",
     "SourceError",
     "Version",
     "VersionSpec",
@@ -111,6 +119,7 @@ __all__ = [
     "known_formats",
     "load_form",
     "missing_arguments",
+    "no_file",
     "open_package",
     "other_errors",
     "parse_bundle",

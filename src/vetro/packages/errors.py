@@ -9,6 +9,7 @@
     ├── PackageClassError         a class is not declared, or its file is missing or broken
     └── PackageLimitError         beyond a limit: bytes, depth or number of members
     SourceError                   a package cannot be had, or is not the one that was wanted
+    └── SourceAbsentError         the place was asked, and has no such file
 """
 
 from __future__ import annotations
@@ -91,3 +92,7 @@ class PackageLimitError(PackageFormatError):
 
 class SourceError(Exception):
     """A package, a bundle or an image cannot be had, or is not what was wanted."""
+
+
+class SourceAbsentError(SourceError):
+    """There is no such file: another name may be tried. Any other error says nothing of that."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+from vetro.packages.unpacking import DAMAGE, unpacked
 
 MEBIBYTE = 2**20
 
@@ -108,11 +108,6 @@ class DirectoryMembers:
             raise PackageLoadError(f"Unable to read {name}: {error.strerror}") from error
 
 
-#: The errors of reading a damaged member: a ValueError for a name that is not UTF-8, a RuntimeError
-#: for a local header with the flag "encrypted".
-DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError)
-
-
 class ArchiveMembers:
     """A zip archive, from a file or from bytes."""
 
@@ -177,8 +172,8 @@ class ArchiveMembers:
         if info is None:
             raise PackageLoadError(f"Unable to read {name}: there is no such file")
         try:
-            with self._open() as archive, archive.open(info) as member:
-                content = member.read(info.file_size + 1)
+            with self._open() as archive:
+                content = unpacked(archive, info)
         except DAMAGE as error:
             raise PackageFormatError(f"{name} is damaged: {error}", file=name) from error
         if len(content) > info.file_size:

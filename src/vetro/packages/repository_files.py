@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from vetro.muranopl import Version, version_spec
-from vetro.packages.errors import DataError, PackageError, SourceError
+from vetro.packages.errors import DataError, PackageError, SourceAbsentError, SourceError
 from vetro.packages.members import MEBIBYTE
 from vetro.packages.package import Package, open_package
 from vetro.packages.repositories import (
@@ -29,7 +29,16 @@ BUNDLE_BYTES = 4 * MEBIBYTE
 ARCHIVE_BYTES = 64 * MEBIBYTE
 
 Fetch = Callable[[str, int], Path]
-"""The file at an address, of at most so many bytes. Errors: ``SourceError``."""
+"""The file at an address, of at most so many bytes. Errors: ``SourceError``, ``SourceAbsentError``."""
+
+#: Answers of a server that has no such file. Stores of objects say 403 to who may not list them.
+_ABSENT = frozenset((403, 404, 410))
+
+
+def no_file(address: str, status: int) -> SourceError:
+    """The error for a server's answer that is not the file."""
+    kind = SourceAbsentError if status in _ABSENT else SourceError
+    return kind(f"{address}: the server answers {status}")
 
 
 def is_address(text: str) -> bool:
@@ -67,15 +76,18 @@ class RepositoryFiles:
         return self._fetch(f"{self.base}/{path}", most)
 
     def index(self) -> list[IndexEntry]:
-        """What the repository's index lists; nothing for a repository without one."""
+        """What the repository's index lists; nothing for a repository without one.
+
+        Errors: ``SourceError`` for an index that cannot be read or fetched now.
+        """
         if self._index is None:
-            self._index = []
             try:
                 content = self.below(INDEX, BUNDLE_BYTES).read_bytes()
                 self._index = parse_index(content, f"{self.base}/{INDEX}")
             except DataError as error:
                 raise SourceError(str(error)) from error
-            except SourceError:
+            except SourceAbsentError:
+                self._index = []
                 self._has_index = False
         return self._index
 
@@ -147,6 +159,6 @@ class RepositoryFiles:
         for name in names[:-1]:
             try:
                 return self.below(name, self._archive_bytes), entry.sha256
-            except SourceError:
+            except SourceAbsentError:
                 continue
         return self.below(names[-1], self._archive_bytes), entry.sha256

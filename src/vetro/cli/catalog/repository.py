@@ -50,15 +50,16 @@ class Repository:
 
     def fetch(self, address: str, most: int) -> Path:
         """A file by its address. Errors: ``SourceError``."""
-        from vetro.packages import SourceError
+        from vetro.packages import SourceError, no_file
 
         self._number += 1
         target = Path(self._directory.name) / str(self._number)
         try:
             self._client.download(address, target, headers={}, most=most)
         except Fault as fault:
-            text = f"{address}: the server answers {fault.status}"
-            raise SourceError(fault.message if fault.status == 413 else text) from fault
+            if fault.status == 413:  # of the client: too large
+                raise SourceError(fault.message) from fault
+            raise no_file(address, fault.status) from fault
         except (TransportError, OSError) as error:
             raise SourceError(f"{address}: {error}") from error
         return target
