@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ SAMPLES = sorted(
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_a_sample_passes_its_own_tests(invoke, sample):
+def test_a_sample_passes_its_own_tests(invoke: Any, sample: Path) -> None:
     """`vetro test` of the package as it ships."""
     code, text = invoke("test", sample, "--json", "--coverage", "--jobs", "1")
     document = json.loads(text)

@@ -19,7 +19,7 @@ BASE = "http://repository.example/v1"
 def archive(path: Path, name: str = "org.App", version: str = "1.0.0") -> Path:
     """A package without classes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    manifest = {
+    manifest: dict[str, Any] = {
         "Format": "1.4", "Type": "Library", "FullName": name, "Version": version, "Name": name,
         "Description": "d", "Author": "a", "Classes": {},
     }  # fmt: skip
