@@ -1,5 +1,7 @@
 """What services write to their logs."""
 
+import json
+import re
 import subprocess
 import sys
 
@@ -18,7 +20,7 @@ except ValueError as error:
 """
 
 
-@pytest.mark.parametrize("style", ["console", "json"])
+@pytest.mark.parametrize("style", ["console", "json", "logfmt"])
 def test_an_exception_is_logged_without_the_values_of_variables(style: str) -> None:
     """The log has the place and the message, but no values such as passwords."""
     done = subprocess.run(
@@ -51,3 +53,54 @@ def test_a_service_goes_on_when_nobody_reads_its_log() -> None:
         [sys.executable, "-c", UNREAD], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout == "went on\n"
+
+
+EVERYBODY = """
+import logging
+import structlog
+from vetro.http import configure_logging
+configure_logging("info", {style!r})
+structlog.get_logger().info(
+    "service_started", port=8082, ready=True, reason=None, path="/a/b", said='say "x = 1"\\nand go',
+    password="hunter2", limits={{"cores": 4}}, **{{"odd key": 1}},
+)
+try:
+    raise ValueError("two\\nlines")
+except ValueError:
+    logging.getLogger("some.library").exception("it said %s", "why")
+"""
+_PAIR = re.compile(r'([^\s"=]+)=("(?:[^"\\]|\\.)*"|[^\s"]*)(?: |$)')
+
+
+def lines_of(style: str) -> list[str]:
+    """What a program with that format writes, line by line."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERYBODY.format(style=style)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return done.stderr.splitlines()
+
+
+def test_logfmt_has_one_line_of_pairs_for_each_event() -> None:
+    """Every line is read back into the values that were logged, whatever is in them."""
+    ours, theirs = lines_of("logfmt")
+    assert ours.startswith("timestamp=")
+    read = {name: json.loads(v) if v[:1] == '"' else v for name, v in _PAIR.findall(ours)}
+    assert "".join(f"{name}={value} " for name, value in _PAIR.findall(ours)).rstrip() == ours
+    del read["timestamp"]
+    assert read == {
+        "level": "info", "event": "service_started", "port": "8082", "ready": "true", "reason": "",
+        "path": "/a/b", "said": 'say "x = 1"\nand go', "password": "***", "limits": '{"cores": 4}',
+        "odd_key": "1",
+    }  # fmt: skip
+    assert 'event="it said why"' in theirs
+    assert "logger=some.library" in theirs
+
+
+def test_what_libraries_log_is_json_as_well() -> None:
+    """Also a traceback is within the line of its event, so that a program can read line by line."""
+    ours, theirs = map(json.loads, lines_of("json"))
+    assert (ours["event"], ours["limits"]) == ("service_started", {"cores": 4})
+    assert (theirs["event"], theirs["level"]) == ("it said why", "error")
+    assert theirs["logger"] == "some.library"
+    assert "ValueError: two\nlines" in theirs["exception"]

@@ -1,9 +1,15 @@
-"""Structured logs on standard error: for people on a terminal, as JSON lines for machines."""
+"""Structured logs on standard error: for people on a terminal, as JSON or logfmt lines for machines.
+
+What libraries log by Python's `logging` is written in the same form, one line each, with the same masks:
+whoever reads a log line by line need not know which part of the program wrote it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
+import re
 import sys
 from typing import TextIO, cast
 
@@ -15,6 +21,10 @@ from vetro.tracing import add_trace_id
 _NOT_DATA = ("event", "exc_info", "stack_info", "exception", "level", "timestamp")
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
+_FIRST = ("timestamp", "level", "event")
+_PLAIN = re.compile(r'[^\s"=\\\x00-\x1f\x7f-\x9f]+')
+_NO_KEY = re.compile(r'[\s"=\x00-\x1f\x7f]')
+
 
 def without_secrets(
     _logger: object, _method: str, event: structlog.typing.EventDict
@@ -24,6 +34,28 @@ def without_secrets(
         name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
     }
     return {name: cover_log(v) if isinstance(v, str) else v for name, v in shown.items()}
+
+
+def as_logfmt(_logger: object, _method: str, event: structlog.typing.EventDict) -> str:
+    """The last structlog processor of the form logfmt: `name=value` pairs in one line.
+
+    Values with spaces, quotes, `=` or control characters are written as JSON texts, lists and maps as the
+    JSON text of their JSON; null is an empty value.
+    """
+    names = [name for name in _FIRST if name in event]
+    names += [name for name in event if name not in _FIRST]
+    return " ".join(f"{_NO_KEY.sub('_', name)}={_logfmt_value(event[name])}" for name in names)
+
+
+def _logfmt_value(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list | tuple):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 class LogStream:
@@ -48,17 +80,12 @@ class LogStream:
 
 
 def configure_logging(level: str = "info", style: str = "console") -> None:
-    """Send structlog and the libraries' logs to standard error; ``style`` is console or json."""
+    """Send structlog's and the libraries' logs to standard error.
+
+    ``style``: console, json or logfmt, as the setting `server.log_format`.
+    """
     threshold = LEVELS.get(level.lower(), 20)
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if style == "json"
-        # The renderer's own format of an exception takes seconds for a deep one, which blocks the
-        # loop, and shows the values of variables, including keys and passwords.
-        else structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
-    )
+    renderer = _renderer(style)
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -66,14 +93,32 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
         add_trace_id,
         without_secrets,
     ]
-    if style == "json":
+    if style != "console":
         processors.append(structlog.processors.format_exc_info)
+    stream = cast("TextIO", LogStream(sys.stderr))
     structlog.configure(
         processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", LogStream(sys.stderr))),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(
-        level=max(threshold, logging.WARNING), stream=sys.stderr, format="%(name)s: %(message)s"
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *processors],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(level=max(threshold, logging.WARNING), handlers=[handler])
+
+
+def _renderer(style: str) -> structlog.typing.Processor:
+    if style == "json":
+        return structlog.processors.JSONRenderer()
+    if style == "logfmt":
+        return as_logfmt
+    # The renderer's own format of an exception takes seconds for a deep one, which blocks the
+    # loop, and shows the values of variables, including keys and passwords.
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
     )
