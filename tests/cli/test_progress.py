@@ -16,7 +16,6 @@ from vetro.cli.client.connection import Connection
 from vetro.cli.client.deployment_progress import await_deployment, follow_deployment
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.environments.deployment import described_action, history_row
-from vetro.engine import pool
 from vetro.http import Fault
 from vetro.http.client import SyncClient, TransportError
 
@@ -75,21 +74,22 @@ OPENING = [*event("state", state="running"), *report(1, "opening")]
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "word", "hint"),
+    ("outcome", "code", "word", "hint"),
     [
-        ([], 0, "Deployment done", None),
-        (report(2, "it broke", "error"), 1, "Deployment failed", "correct what the report names"),
-        (report(2, "Cancelled by ann: late", "error"), 1, "Deployment cancelled", "env destroy"),
-        (report(2, pool.STOPPED, "error"), 1, "Deployment interrupted", "'vetro env deploy web'"),
-        (report(2, pool.CUT_OFF, "error"), 1, "Deployment interrupted", "'vetro env deploy web'"),
+        ("success", 0, "Deployment done", None),
+        ("failed", 1, "Deployment failed", "correct what the report names"),
+        ("cancelled", 1, "Deployment cancelled", "env destroy"),
+        ("interrupted", 1, "Deployment interrupted", "'vetro env deploy web'"),
+        (None, 1, "Deployment failed", "correct what the report names"),
     ],
 )
 def test_the_word_and_the_hint_fit_the_end(
-    streams: list[list[Line]], ending: list[Line], code: int, word: str, hint: str | None
+    streams: list[list[Line]], outcome: str | None, code: int, word: str, hint: str | None
 ) -> None:
     """Who cancels a deployment, or stops the service, has made no mistake in the environment."""
-    state = "completed_w_errors" if ending else "success"
-    streams.append([*OPENING, *ending, *event("end", state=state)])
+    state = "success" if outcome == "success" else "completed_w_errors"
+    said = {"outcome": outcome} if outcome else {}  # a service of an older version names none
+    streams.append([*OPENING, *event("end", state=state, **said)])
     found, text = follow()
     assert (found, word in text) == (code, True)
     assert ("Hint:" in text, "failed" in text) == (hint is not None, word.endswith("failed"))
@@ -167,8 +167,11 @@ def test_programs_get_the_state(streams: list[list[Line]]) -> None:
     """A line for each report, and the outcome; "unknown" when nobody knows it."""
     streams.append(OPENING)
     _, text = follow("--json")
-    outcome = [json.loads(line) for line in text.splitlines() if line.startswith("{")][-1]
-    assert outcome == {"deployment": "d1", "environment": "web", "state": "unknown"}
+    last = [json.loads(line) for line in text.splitlines() if line.startswith("{")][-1]
+    assert last == {"deployment": "d1", "environment": "web", "state": "unknown", "outcome": None}
+    streams.append([*OPENING, *event("end", state="completed_w_errors", outcome="cancelled")])
+    _, text = follow("--json")
+    assert json.loads(text.splitlines()[-1])["outcome"] == "cancelled"
 
 
 def test_the_history_says_what_and_who() -> None:

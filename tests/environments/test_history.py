@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from vetro.environments import HistoryPruning, HistorySection, TaskResult
 from vetro.environments.tables import statuses, tasks
@@ -65,6 +65,47 @@ async def test_deployments_are_listed_as_they_were_begun(api: Api, clock: Manual
     assert [one["id"] for one in page["deployments"]] == [last["id"]]
     rest = (await api.call("GET", f"{path}?limit=1&marker={last['id']}")).json()
     assert [one["id"] for one in rest["deployments"]] == [first["id"]]
+
+
+async def test_the_history_says_how_each_deployment_ended(api: Api) -> None:
+    """A cancelled or interrupted one is told from one that failed; what an older version ended, by its state."""
+    environment = await api.environment()
+    path = f"/environments/{environment}/deployments"
+    engine = api.rooms.tasks
+
+    async def begun() -> tuple[Any, Any]:
+        await api.deploy(environment, await api.session(environment))
+        return await api.take()
+
+    await api.deploy(environment, await api.session(environment))
+    (waiting,) = (await api.call("GET", path)).json()["deployments"]
+    await api.call("POST", f"{path}/{waiting['id']}/cancel")
+    lease, task = await begun()
+    await api.call("POST", f"{path}/{task.id}/cancel")
+    await engine.fail_task(lease, "Cancelled by ann")
+    lease, task = await begun()
+    await engine.fail_task(lease, "The service was killed", outcome="interrupted")
+    lease, task = await begun()
+    await engine.fail_task(lease, "The worker broke")
+    await begun()
+    await api.finish()
+    lease, task = await begun()
+    await engine.reports.add(task.id, None, "warning", "it creaks")
+    await engine.finish_task(lease, TaskResult(task.model))
+    lease, task = await begun()
+    ended = ["warnings", "success", "failed", "interrupted", "cancelled", "cancelled"]
+
+    async def outcomes() -> list[str | None]:
+        shown = (await api.call("GET", path, fields="all")).json()["deployments"]
+        return [one["outcome"] for one in shown]
+
+    assert await outcomes() == [None, *ended]
+    await api.call("DELETE", f"/environments/{environment}?abandon=true")
+    await engine.finish_task(lease, TaskResult(task.model))
+    assert await outcomes() == ["abandoned", *ended]
+    async with api.database.transaction() as tx:
+        await tx.execute(update(tasks).values(outcome=None))
+    assert await outcomes() == ["success", "warnings", "success", *["failed"] * 4]
 
 
 async def test_history_of_a_destroyed_environment_can_be_read(api: Api) -> None:

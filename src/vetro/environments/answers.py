@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from vetro.environments import upgrade_answers
+from vetro.environments.lifecycle import Outcome
 from vetro.http import Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -117,11 +119,12 @@ DEPLOYMENT = shape(
             ],
         },
         "action": maybe(_OBJECT),
+        "outcome": {"type": ["string", "null"], "enum": [*get_args(Outcome), None]},
         "waiting_on": maybe(_TEXT),
         "result": _OBJECT,
         "description": _OBJECT,
     },
-    ["environment_name", "environment_gone", "user_id", "user_name", "waiting_on"],
+    ["environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"],
 )
 REPORT = shape(
     "Report",

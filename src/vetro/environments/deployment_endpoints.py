@@ -117,7 +117,10 @@ async def events(call: Call) -> Any:
                     yield ServerEvent("waiting", {"waiting_on": waiting})
                 if view["finished"] is not None:
                     result = view["result"]
-                    yield ServerEvent("end", {"state": final_state(state, result)})
+                    yield ServerEvent(
+                        "end",
+                        {"state": final_state(state, result), "outcome": view["outcome"]},
+                    )
                     return
                 await subscription.wait()
 
@@ -195,7 +198,8 @@ _ONE = E + "/deployments/{deployment_id}"
 _STATISTICS = E + "/instance-statistics"
 #: What a deployment has beyond the API's sample, whose fields are exact (§14).
 _EXTRAS = Extras(
-    ("environment_name", "environment_gone", "user_id", "user_name", "waiting_on"), "deployments"
+    ("environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"),
+    "deployments",
 )
 
 ENDPOINTS = [

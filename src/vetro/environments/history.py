@@ -105,6 +105,11 @@ class TaskHistory:
 
     def view(self, row: Row[Any], levels: dict[str, int]) -> dict[str, Any]:
         """A deployment as the API shows it."""
+        state = states.deployment_state(
+            finished=row.finished is not None,
+            errors=levels.get("error", 0),
+            warnings=levels.get("warning", 0),
+        )
         return {
             "id": row.id,
             "environment_id": row.environment_id,
@@ -116,11 +121,8 @@ class TaskHistory:
             "updated": api_time(row.updated),
             "started": api_time(row.started),
             "finished": api_time_or_none(row.finished),
-            "state": states.deployment_state(
-                finished=row.finished is not None,
-                errors=levels.get("error", 0),
-                warnings=levels.get("warning", 0),
-            ),
+            "state": state,
+            "outcome": row.outcome or states.ENDINGS.get(state),
             "action": row.action,
             "waiting_on": row.waiting_on if row.finished is None else None,
             "result": row.result or {},

@@ -25,6 +25,13 @@ DEPLOYMENT = (
 ACTIVE = (DEPLOYING, DELETING)
 FINAL = (DEPLOYED, DEPLOY_FAILURE, DELETE_FAILURE)
 
+#: How a deployment ended, where its state says less; the metrics' word `failed` is the history's, too.
+ENDINGS = {
+    "success": "success",
+    "completed_w_warnings": "warnings",
+    "completed_w_errors": "failed",
+}
+
 
 def environment_status(states: Iterable[str]) -> str:
     """The status, from the states of all sessions, newest version first, then newest update."""

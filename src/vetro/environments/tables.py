@@ -85,6 +85,8 @@ tasks = Table(
     Column("result", SealedJson),
     Column("waiting_on", Text),  # while it runs: the text that the engine stored last
     Column("cancellation", Text),  # the reason, once its cancellation was requested
+    # How it ended (`lifecycle.Outcome`); null while it runs, and when a version before this one ended it.
+    Column("outcome", String(16)),
     Column("started", UtcDateTime, nullable=False),
     Column("finished", UtcDateTime),
     Column("created", UtcDateTime, nullable=False),

@@ -67,7 +67,7 @@ class TaskEndings:
         elif not failed:
             outcome = "warnings" if levels.get("warning", 0) else "success"
         if task.environment_gone is not None:
-            await self.close(tx, task.id, result.action)
+            await self.close(tx, task.id, result.action, "abandoned")
             return self.ending(task, "abandoned", await self._why(tx, task.id))
         why = await self._why(tx, task.id, result) if failed else ""
         of = select(environments.c.created).where(environments.c.id == task.environment_id)
@@ -84,7 +84,7 @@ class TaskEndings:
         elif levels.get("warning", 0):
             text += " with warnings"
         await self.reports.store(tx, task.id, task.environment_id, "info", text)
-        await self.close(tx, task.id, result.action)
+        await self.close(tx, task.id, result.action, outcome)
         if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
             await self.store.remove(tx, task.environment_id)
             return ending
@@ -100,13 +100,15 @@ class TaskEndings:
         )
         return ending
 
-    async def close(self, tx: Transaction, task_id: str, result: dict[str, object]) -> None:
+    async def close(
+        self, tx: Transaction, task_id: str, result: dict[str, object], outcome: Outcome
+    ) -> None:
         """Store the result and the end of a task."""
         now = self.database.clock.now()
         await tx.execute(
             update(tasks)
             .where(tasks.c.id == task_id)
-            .values(finished=now, updated=now, result=result)
+            .values(finished=now, updated=now, result=result, outcome=outcome)
         )
         tx.notify(task_channel(task_id))
 

@@ -278,7 +278,8 @@ class TaskStore:
             await self.reports.store(tx, row.id, environment_id, "error", text)
             if row.id in withdrawn:
                 result = {"message": text, "details": None}
-                await self.endings.close(tx, row.id, {"result": result, "isException": True})
+                failed = {"result": result, "isException": True}
+                await self.endings.close(tx, row.id, failed, "abandoned")
         await self.store.remove(tx, environment_id)
         return [
             self.endings.ending(row, "abandoned", text, environment.created)
@@ -430,7 +431,7 @@ class TaskStore:
     ) -> None:
         """End a task that its engine could not: a report with the reason, the model from before.
 
-        ``outcome``: for the metrics. Errors: ``LeaseLost``.
+        ``outcome``: how the history calls it. Errors: ``LeaseLost``.
         """
         payload = cast("dict[str, Any]", lease.payload)
         # The reason may quote values that the program was given.

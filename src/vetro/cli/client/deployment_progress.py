@@ -22,10 +22,6 @@ MARKS = {
     "warning": ("!", "yellow"),
     "error": ("✗", "red"),
 }
-# How the last error report of a deployment begins that did not fail by itself.
-CANCELLED = "Cancelled by"
-STOPPED = ("The service was stopped during", "The service was killed during")
-
 wait_option = click.option("--wait/--no-wait", default=True, help="Follow it to its end (default).")
 timeout_option = click.option(
     "--timeout",
@@ -88,13 +84,14 @@ def follow_deployment(
     service stops answering: how the deployment ends is not known then.
     """
     name = environment["name"]
-    state, reason = _watch(connection, environment, deployment_id, print_report, seconds)
+    state, ended = _watch(connection, environment, deployment_id, print_report, seconds)
     if wants_json():
-        emit_json_line({"deployment": deployment_id, "environment": name, "state": state})
+        line = {"deployment": deployment_id, "environment": name, "state": state}
+        emit_json_line({**line, "outcome": ended or None})
     refuse_unknown(name, state)
     ok = state in ("success", "completed_w_warnings")
     if not wants_json():
-        word, hint = outcome(name, state, reason)
+        word, hint = in_words(name, state, ended)
         click.echo(f"Deployment {click.style(word, fg='green' if ok else 'red')}: {name} ({state})")
         if hint:
             click.echo(f"Hint: {hint}", err=True)
@@ -122,16 +119,16 @@ def refuse_unknown(name: str, state: str) -> None:
         )
 
 
-def outcome(name: str, state: str, reason: str) -> tuple[str, str | None]:
-    """How a deployment ended, in a word, and what to do now. ``reason``: its last error."""
+def in_words(name: str, state: str, outcome: str) -> tuple[str, str | None]:
+    """How a deployment ended, in a word, and what to do now."""
     if state in ("success", "completed_w_warnings"):
         return "done", None
-    if reason.startswith(CANCELLED):
+    if outcome == "cancelled":
         return "cancelled", (
             f"what it had built stays: 'vetro env deploy {name}' finishes it,"
             f" 'vetro env destroy {name}' removes it."
         )
-    if reason.startswith(STOPPED):
+    if outcome == "interrupted":
         return (
             "interrupted",
             f"nothing is wrong with {name}: 'vetro env deploy {name}' finishes it.",
@@ -149,10 +146,9 @@ def _watch(
     show: Callable[[dict[str, Any]], None],
     seconds: float | None = None,
 ) -> tuple[str, str]:
-    """The state in which a deployment ended, and its last error. A stream that ends is taken up again."""
+    """The state in which a deployment ended, and its outcome. A stream that ends is taken up again."""
     name = environment["name"]
     path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
-    reason = ""
     seen: set[str] = set()
     until = None if seconds is None else time.monotonic() + seconds
     with goes_on(
@@ -167,21 +163,19 @@ def _watch(
                     if event == "report" and data["id"] not in seen:
                         seen.add(data["id"])
                         show(data)
-                        if data.get("level") == "error":
-                            reason = str(data.get("text", ""))
                     elif event == "end":
-                        return str(data.get("state")), reason
+                        return str(data.get("state")), str(data.get("outcome") or "")
             except WaitedEnough:
                 fail(
                     f"{name} is still being deployed after {seconds:g} seconds; that goes on",
                     f"'vetro env follow {name}' shows it, 'vetro deployment cancel {name}' ends it.",
                 )
             except StreamBroke:
-                return UNKNOWN, reason
+                return UNKNOWN, ""
             except Fault as fault:
                 if fault.status == 404:
                     # An environment goes with its last deployment, the one that destroys it.
-                    return "success", reason
+                    return "success", "success"
                 fail(f"The deployment of {name} cannot be followed: {fault.message}")
             if not answered:
-                return UNKNOWN, reason
+                return UNKNOWN, ""

@@ -26,6 +26,7 @@ COLUMNS = [
     ("ID", "id"),
     ("ACTION", "what"),
     ("STATE", "state"),
+    ("OUTCOME", "outcome"),
     ("BY", "who"),
     ("STARTED", "started"),
     ("TOOK", "took"),
@@ -67,7 +68,9 @@ def list_(environment: str | None, named: str | None) -> None:
     """List the deployments of ENVIRONMENT, or of the whole project.
 
     The newest come first. Those of environments that were destroyed are among them, as long as the
-    service keeps them (history.days); ENVIRONMENT may be one of these.
+    service keeps them (history.days); ENVIRONMENT may be one of these. OUTCOME tells those that failed
+    from those that somebody cancelled, that were interrupted because their engine ended, and that were
+    abandoned with their environment.
     """
     environment = environment or named
     with Connection() as connection:
@@ -129,7 +132,7 @@ def show(environment: str, deployment_id: str) -> None:
         return
     this = next((one for one in every if one["id"] == deployment_id), None)
     if this is not None:
-        emit_object(history_row(this, {}), ["what", "who", "state", "started", "took"])
+        emit_object(history_row(this, {}), ["what", "who", "state", "outcome", "started", "took"])
         click.echo()
     for report in reports:
         print_report(report)
