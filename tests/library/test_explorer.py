@@ -30,7 +30,7 @@ async def test_the_default_router_is_made_once(lab: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"create_router": False}, "Router murano-default-router was not found"),
+        ({"network.create_router": False}, "Router murano-default-router was not found"),
         (
             {"network.external_network": "none"},
             "Router murano-default-router could not be created, no external network found",

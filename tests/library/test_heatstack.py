@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ async def test_a_stack_that_stays_busy_is_an_error(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Waiting for others is bounded."""
-    lab.cloud.options["stack_busy_timeout"] = -1.0
+    lab.cloud.options["heat.stack_busy_timeout"] = -1.0
 
     async def busy(*args: Any, **named: Any) -> Any:
         raise StackBusy("s", "UPDATE_IN_PROGRESS")
@@ -92,6 +93,24 @@ async def test_a_stack_that_stays_busy_is_an_error(
     assert "another operation is in progress" in await lab.probe(
         GROUP + "- $stack.push()", fails=True
     )
+
+
+@pytest.mark.parametrize("call", ["output()", "delete()"])
+async def test_what_somebody_else_does_without_end_is_an_error(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """A stack that is never at rest is waited for as long as the setting says."""
+    await lab.probe(GROUP + "- $stack.push()")
+    lab.cloud.options["heat.stack_busy_timeout"] = -1.0
+    for name in ("get", "head"):
+        read = getattr(lab.cloud.stacks, name)
+
+        async def under_way(*args: Any, read: Any = read) -> Any:
+            return replace(await read(*args), status=StackStatus.UPDATE_IN_PROGRESS)
+
+        monkeypatch.setattr(lab.cloud.stacks, name, under_way)
+    said = await lab.probe(f"- Return: $stack.{call}", fails=True)
+    assert "is UPDATE_IN_PROGRESS: another operation is in progress" in said
 
 
 @pytest.mark.parametrize(("failures", "fails"), [(3, False), (4, True)])

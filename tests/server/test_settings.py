@@ -76,6 +76,8 @@ def test_environment_values_are_read_in_the_settings_type() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "known"),
     [
+        ("VETRO_SERVER_LOG_FORMAT", "xml", "console, json, logfmt"),
+        ("VETRO_SERVER_LOG_LEVEL", "loud", "debug, info, warning, error"),
         ("VETRO_COMPUTE_PROFILE", "triton", "seed, upstream"),
         ("VETRO_COMPUTE_VALIDATION_STATUS", "404", "400, 422, 500"),
         ("VETRO_COMPUTE_EXPIRED_WAIT_STATUS", "200", "204, 500"),
@@ -147,6 +149,17 @@ def test_every_limit_of_connections_has_bounds(name: str) -> None:
             load_settings(environ={variable: wrong})
     with pytest.raises(SettingsError, match=f"connections.{name} must be"):
         load_settings(environ={variable: "nan"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["heat.stack_timeout", "heat.stack_busy_timeout", "rabbitmq.queue_hours", "openstack.away_seconds"],
+)
+def test_times_that_operations_may_take_have_bounds(name: str) -> None:
+    """A negative or an endless one is refused with the allowed range."""
+    for wrong in ("-1", "inf", "nan"):
+        with pytest.raises(SettingsError, match=f"{name} must be from"):
+            load_settings(environ={f"VETRO_{name.replace('.', '_').upper()}": wrong})
 
 
 def test_limits_of_connections_reach_the_server() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vetro.engine.policy import RulesError, read_rules
     from vetro.engine.pool import EnginePool, owner_of
     from vetro.engine.services import library_path
-    from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
+    from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
     from vetro.engine.tables import MIGRATIONS
 
 __getattr__ = import_when_used(
@@ -25,7 +25,7 @@ __getattr__ = import_when_used(
         "vetro.engine.policy": "RulesError read_rules",
         "vetro.engine.pool": "EnginePool owner_of",
         "vetro.engine.services": "library_path",
-        "vetro.engine.settings": "EngineSection EngineSettings NetworkSection",
+        "vetro.engine.settings": "EngineSection EngineSettings HeatSection NetworkSection",
         "vetro.engine.tables": "MIGRATIONS",
     },
 )
@@ -36,6 +36,7 @@ __all__ = [
     "EnginePool",
     "EngineSection",
     "EngineSettings",
+    "HeatSection",
     "NetworkSection",
     "RulesError",
     "library_path",

@@ -94,6 +94,20 @@ class NetworkSection:
     """Name servers that instances are told; empty: this machine's own."""
     router_name: str = "murano-default-router"
     """Name of the router between the environments' networks and the external one."""
+    create_router: bool = True
+    """Whether that router is made in projects that have none; otherwise their deployments fail and say so."""
+
+
+@dataclass(frozen=True)
+class HeatSection:
+    """Stacks of environments, whichever back end makes them ([stacks.md](stacks.md))."""
+
+    stack_tags: list[str] = field(default_factory=lambda: ["murano"])
+    """Tags of every stack."""
+    stack_timeout: float = 3600.0
+    """Seconds that one operation on a stack may take; then it fails and names what it waited on."""
+    stack_busy_timeout: float = 1800.0
+    """Seconds that an operation waits for others on the same stack to end; then it fails."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +120,8 @@ class EngineSettings:
     directory, created when it is missing; engines that share guests, but not a data directory, need the
     same key. ``class_configs``: a directory of values for properties of classes (muranopl.md §6).
     ``package_dir``: archives of packages, or copies of them; ``blobs``: the fields of
-    `vetro.blobs.BlobsSection`. ``stack_timeout``: seconds for one operation on a stack,
-    ``stack_busy_timeout`` for waiting until other operations on it have ended. ``key_file`` has the keys
-    that seal stored values; without it nothing is sealed. The other parts are sections of the settings
-    file, as they are.
+    `vetro.blobs.BlobsSection`. ``key_file`` has the keys that seal stored values; without it nothing is
+    sealed. The other parts are sections of the settings file, as they are.
     """
 
     database_url: str
@@ -120,6 +132,7 @@ class EngineSettings:
     package_dir: Path
     engine: EngineSection = field(default_factory=EngineSection)
     network: NetworkSection = field(default_factory=NetworkSection)
+    heat: HeatSection = field(default_factory=HeatSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     rabbitmq: RabbitmqSection = field(default_factory=RabbitmqSection)
     keystone: KeystonePlace = field(default_factory=KeystonePlace)
@@ -131,10 +144,6 @@ class EngineSettings:
     database_connections: int = 4
     database_listen_url: str = ""
     class_configs: Path = Path("/etc/murano/class-configs")
-    stack_timeout: float = 3600.0
-    stack_busy_timeout: float = 1800.0
-    stack_tags: list[str] = field(default_factory=lambda: ["murano"])
-    create_router: bool = True
     log_level: str = "info"
     log_format: str = "console"
 
@@ -229,7 +238,10 @@ class EngineSettings:
                 "class_configs": str(self.class_configs),
                 "use_trusts": True,
             },
-            "heat": {"stack_tags": self.stack_tags, "stack_timeout": self.stack_timeout},
+            "heat": {
+                "stack_tags": self.heat.stack_tags,
+                "stack_timeout": self.heat.stack_timeout,
+            },
             "networking": {
                 "max_environments": self.network.max_environments,
                 "max_hosts": self.network.max_hosts,
@@ -237,7 +249,7 @@ class EngineSettings:
                 "default_dns": self.network.default_dns,
                 "external_network": self.network.external_network,
                 "router_name": self.network.router_name,
-                "create_router": self.create_router,
+                "create_router": self.network.create_router,
                 "network_config_file": "netconfig.yaml",
                 "driver": "neutron",
             },

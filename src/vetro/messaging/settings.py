@@ -47,6 +47,10 @@ class RabbitmqSection:
     """Do not check the broker's certificate."""
     quorum_queues: bool = False
     """Declare replicated queues, for a broker of several nodes."""
+    queue_hours: float = 24.0
+    """Hours that the broker keeps a queue that nobody uses, and what is in it: as long as a guest may be
+    switched off; 0: for ever.
+    """
     management_url: str = ""
     """Address of RabbitMQ's management API, such as `https://broker.example:15671`: each guest then has
     a user of its own, which reaches nothing but its queue. `login` needs the tag `administrator`. Empty:

@@ -49,6 +49,7 @@ def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> E
         network=replace(
             settings.network, default_dns=settings.network.default_dns or system_name_servers()
         ),
+        heat=settings.heat,
         mailbox=settings.mailbox,
         rabbitmq=settings.rabbitmq,
         keystone=place_of(settings.identity),

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 from vetro.blobs import BlobsSection
 from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
-from vetro.engine import EngineSection, NetworkSection
+from vetro.engine import EngineSection, HeatSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection, StatsSection
 from vetro.http import ConnectionLimits
 from vetro.identity import IdentitySection
@@ -80,7 +80,7 @@ class ServerSection:
     log_level: str = "info"
     """`debug`, `info`, `warning` or `error`."""
     log_format: str = "console"
-    """`console` for people, `json` for programs: one object a line."""
+    """`console` for people; for programs `json`, one object a line, or `logfmt`, `name=value` pairs."""
     announce_seconds: float = 0.0
     """How long before it refuses connections a service that is told to stop says so at `/readyz` (503): as
     long as a load balancer in front of it takes to notice.
@@ -133,6 +133,7 @@ class Settings:
     compute: ComputeSection = field(default_factory=ComputeSection)
     dapi: DapiSection = field(default_factory=DapiSection)
     engine: EngineSection = field(default_factory=EngineSection)
+    heat: HeatSection = field(default_factory=HeatSection)
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     repository: RepositorySection = field(default_factory=RepositorySection)
     api: ApiSection = field(default_factory=ApiSection)
@@ -196,6 +197,7 @@ _SECTIONS: dict[str, type] = {
     "compute": ComputeSection,
     "dapi": DapiSection,
     "engine": EngineSection,
+    "heat": HeatSection,
     "mailbox": MailboxSection,
     "repository": RepositorySection,
     "api": ApiSection,
@@ -221,6 +223,8 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
     "openstack.stacks": ("native", "heat"),
+    "server.log_format": ("console", "json", "logfmt"),
+    "server.log_level": ("debug", "info", "warning", "error", "DEBUG", "INFO", "WARNING", "ERROR"),
     "identity.interface": ("public", "internal", "admin"),
 }
 
@@ -249,6 +253,10 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "identity.cache_seconds": (0, 300),
     "identity.answer_seconds": (0.1, 300),
     "openstack.delegation_hours": (0.1, 8760),
+    "openstack.away_seconds": (0, 86_400),
+    "heat.stack_timeout": (1, 604_800),
+    "heat.stack_busy_timeout": (0, 604_800),
+    "rabbitmq.queue_hours": (0, 8760),
     "stats.env_audit_period": (0.01, 44_640),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),

@@ -28,7 +28,7 @@ class NetworkExplorer:
                 return await places(services, self.region_name)[1].default_router(
                     services.project_id,
                     name=settings.network.router_name,
-                    create=settings.create_router,
+                    create=settings.network.create_router,
                     external_network=settings.network.external_network,
                 )
             except RouterWithoutGateway as error:

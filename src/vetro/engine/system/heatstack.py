@@ -309,8 +309,8 @@ class HeatStack:
             "parameters": dict(self._parameters),
             "files": dict(self._files),
             "environment": self._environment,
-            "tags": services.settings.stack_tags,
-            "timeout": services.settings.stack_timeout,
+            "tags": services.settings.heat.stack_tags,
+            "timeout": services.settings.heat.stack_timeout,
             "progress": self._teller(services),
         }
 
@@ -349,7 +349,11 @@ class HeatStack:
         raise StackFailed(text, extra)
 
     async def _get(self, services: EngineServices, *, head: bool = False) -> Stack | None:
-        """The stack, settled. A back end that is not reached is asked again a few times."""
+        """The stack, settled. A back end that is not reached is asked again a few times.
+
+        Raises: StackBusy when an operation of somebody else does not end in time.
+        """
+        deadline = time.monotonic() + services.settings.heat.stack_busy_timeout
         read = self._stacks(services).head if head else self._stacks(services).get
         delays = iter(RETRY_SECONDS)
         while True:
@@ -367,6 +371,8 @@ class HeatStack:
             if stack is None or not stack.status.in_progress:
                 services.waiting.say(self._name, "")
                 return stack
+            if time.monotonic() > deadline:
+                raise StackBusy(self._name, stack.status.value)
             delays = iter(RETRY_SECONDS)
             text = f"the current operation on stack {self._name}"
             services.waiting.say(self._name, text)
@@ -374,7 +380,7 @@ class HeatStack:
 
     async def _until_free(self, services: EngineServices, work: Callable[[], Awaitable[T]]) -> T:
         """Do work on the stack, after whatever others do with it."""
-        deadline = time.monotonic() + services.settings.stack_busy_timeout
+        deadline = time.monotonic() + services.settings.heat.stack_busy_timeout
         try:
             while True:
                 try:

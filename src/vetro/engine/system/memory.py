@@ -25,7 +25,7 @@ from vetro.engine.services import (
     People,
     WorkflowService,
 )
-from vetro.engine.settings import EngineSection, EngineSettings, NetworkSection
+from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
 from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
 from vetro.stacks import (
     DEFAULT_FLAVORS,
@@ -238,7 +238,8 @@ class MemoryCloud:
         An option of a section has a dotted name, as in the settings: ``network.default_dns``.
         """
         own: dict[str, object] = {}
-        sections: dict[str, dict[str, Any]] = {"engine": {}, "network": {}, "rabbitmq": {}}
+        named = ("engine", "network", "heat", "rabbitmq")
+        sections: dict[str, dict[str, Any]] = {name: {} for name in named}
         for option, value in self.options.items():
             section, _, name = option.rpartition(".")
             (sections[section] if section else own)[name] = value
@@ -251,6 +252,7 @@ class MemoryCloud:
             "package_dir": self.directory,
             "engine": EngineSection(**sections["engine"]),
             "network": NetworkSection(**sections["network"]),
+            "heat": HeatSection(**sections["heat"]),
             "rabbitmq": RabbitmqSection(**sections["rabbitmq"]),
             **own,
         }

@@ -164,7 +164,7 @@ class WorkflowPort:
                 router = await directory.default_router(
                     project,
                     name=own,
-                    create=settings.create_router,
+                    create=settings.network.create_router,
                     external_network=settings.network.external_network,
                 )
                 outside = await directory.external_network_for_router(project, router)
@@ -287,7 +287,11 @@ class WorkflowPort:
             self._loop.call_soon_threadsafe(self._services.waiting.say, self._stack, "")
 
     async def _settled(self) -> Stack | None:
-        """The stack when nothing goes on with it; a back end that is away is asked again."""
+        """The stack when nothing goes on with it; a back end that is away is asked again.
+
+        Raises: StackBusy when an operation of somebody else does not end in time.
+        """
+        deadline = self._loop.time() + self._services.settings.heat.stack_busy_timeout
         delays = iter(RETRY_SECONDS)
         while True:
             try:
@@ -300,11 +304,13 @@ class WorkflowPort:
                 continue
             if stack is None or not stack.status.in_progress:
                 return stack
+            if self._loop.time() > deadline:
+                raise StackBusy(self._stack, stack.status.value)
             delays = iter(RETRY_SECONDS)
             await self._services.pause(SETTLING_SECONDS)
 
     async def _when_free(self, work: Callable[[], Awaitable[T]]) -> T:
-        deadline = self._loop.time() + self._services.settings.stack_busy_timeout
+        deadline = self._loop.time() + self._services.settings.heat.stack_busy_timeout
         while True:
             try:
                 return await work()
