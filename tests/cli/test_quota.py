@@ -13,9 +13,16 @@ from vetro.http.client import SyncResponse
 QUOTAS = {
     "project_id": "p1",
     "quotas": {
-        "instances": {"used": 3, "limit": 20, "default": 10, "unit": ""},
-        "memory": {"used": 512, "limit": -1, "default": -1, "unit": "MiB"},
+        "environments": {"used": 3, "limit": 20, "default": 10, "unit": "", "enforced_by": "vetro"},
+        "memory": {
+            "used": 512,
+            "limit": -1,
+            "default": -1,
+            "unit": "MiB",
+            "enforced_by": "openstack",
+        },
     },
+    "warnings": ["The quotas of volumes could not be read: away"],
 }
 
 
@@ -29,7 +36,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         if path == "/projects":
             projects = {"projects": [{"id": "p1", "name": "team"}]}
             return SyncResponse(200, {}, json.dumps(projects).encode())
-        found.append((method, path, options.get("json")))
+        found.append((method, path, options.get("json") or options.get("params")))
         return SyncResponse(200, {}, json.dumps(QUOTAS).encode())
 
     monkeypatch.setattr(Connection, "_send", answer)
@@ -42,13 +49,20 @@ def test_usage_is_shown_beside_the_limit(sent: list[Any], invoke: Any) -> None:
     code, text = invoke("quota", "show")
     assert code == 0, text
     assert [line.split() for line in text.splitlines()] == [
-        ["RESOURCE", "USED", "LIMIT", "DEFAULT", "UNIT"],
-        ["instances", "3", "20", "10"],
-        ["memory", "512", "any", "any", "MiB"],
+        ["RESOURCE", "USED", "LIMIT", "DEFAULT", "UNIT", "ENFORCED", "BY"],
+        ["environments", "3", "20", "10", "vetro"],
+        ["memory", "512", "any", "any", "MiB", "openstack"],
+        ["Warning:", "The", "quotas", "of", "volumes", "could", "not", "be", "read:", "away"],
     ]
     code, text = invoke("quota", "show", "team", "--json")
     assert (code, json.loads(text)) == (0, QUOTAS)
-    assert sent == [("GET", "/v1/quotas", None), ("GET", "/v1/quotas/p1", None)]
+    assert invoke("quota", "show", "--region", "RegionOne")[0] == 0
+    assert invoke("quota", "show", "team", "--region", "RegionOne")[0] == 2
+    assert sent == [
+        ("GET", "/v1/quotas", None),
+        ("GET", "/v1/quotas/p1", None),
+        ("GET", "/v1/quotas", {"region": "RegionOne"}),
+    ]
 
 
 def test_only_the_named_limits_are_set(sent: list[Any], invoke: Any) -> None:

@@ -275,7 +275,7 @@ async def test_events_stream_reports_and_the_end(api: Api) -> None:
         "Two",
         "Deployment finished with warnings",
     ]
-    assert data[-1] == {"state": "completed_w_warnings"}
+    assert data[-1] == {"state": "completed_w_warnings", "outcome": "warnings"}
     answer = await api.http.request(
         "GET", f"/v1{path}", headers={"X-Auth-Token": "ann", "Last-Event-ID": "3"}
     )

@@ -1,12 +1,14 @@
 """Deployments outlive their environment, for a time; old ones of living environments go too."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from sqlalchemy import func, select, update
 
 from vetro.environments import HistoryPruning, HistorySection, TaskResult
+from vetro.environments.answers import OUTCOMES
+from vetro.environments.lifecycle import Outcome
 from vetro.environments.tables import statuses, tasks
 from vetro.storage import ManualClock
 
@@ -68,7 +70,7 @@ async def test_deployments_are_listed_as_they_were_begun(api: Api, clock: Manual
 
 
 async def test_the_history_says_how_each_deployment_ended(api: Api) -> None:
-    """A cancelled or interrupted one is told from one that failed; what an older version ended, by its state."""
+    """Cancelled and interrupted ones are told from failed ones; those of an older version by their state."""
     environment = await api.environment()
     path = f"/environments/{environment}/deployments"
     engine = api.rooms.tasks
@@ -87,8 +89,8 @@ async def test_the_history_says_how_each_deployment_ended(api: Api) -> None:
     await engine.fail_task(lease, "The service was killed", outcome="interrupted")
     lease, task = await begun()
     await engine.fail_task(lease, "The worker broke")
-    await begun()
-    await api.finish()
+    lease, task = await begun()
+    await engine.finish_task(lease, TaskResult(task.model))
     lease, task = await begun()
     await engine.reports.add(task.id, None, "warning", "it creaks")
     await engine.finish_task(lease, TaskResult(task.model))
@@ -105,7 +107,8 @@ async def test_the_history_says_how_each_deployment_ended(api: Api) -> None:
     assert await outcomes() == ["abandoned", *ended]
     async with api.database.transaction() as tx:
         await tx.execute(update(tasks).values(outcome=None))
-    assert await outcomes() == ["success", "warnings", "success", *["failed"] * 4]
+    assert get_args(Outcome) == OUTCOMES
+    assert await outcomes() == ["failed", "warnings", "success", *["failed"] * 4]
 
 
 async def test_history_of_a_destroyed_environment_can_be_read(api: Api) -> None:

@@ -1,9 +1,17 @@
 """Quotas over HTTP: what projects may have, who may change it, what is refused."""
 
 import asyncio
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.environments.conftest import Api, Users
+
+from vetro.catalog import Catalog
+from vetro.environments import environments_face
+from vetro.http import assemble
+from vetro.http.client import HttpClient
 
 MINE = "/quotas/p"
 
@@ -13,7 +21,7 @@ async def test_the_limit_holds_until_something_is_removed(api: Any) -> None:
     first = await api.environment("a")
     answer = await api.call("PUT", MINE, {"environments": 2}, user="root")
     assert answer.json()["quotas"]["environments"] == {
-        "used": 1, "limit": 2, "default": -1, "unit": "",
+        "used": 1, "limit": 2, "default": -1, "unit": "", "enforced_by": "vetro",
     }  # fmt: skip
     await api.environment("b")
     refused = await api.call("POST", "/environments", {"name": "c"})
@@ -27,6 +35,34 @@ async def test_the_limit_holds_until_something_is_removed(api: Any) -> None:
     await api.environment("of another project", user="eve")
     assert (await api.call("DELETE", f"/environments/{first}?abandon=true")).status == 200
     await api.environment("c")
+
+
+class Cloud:
+    """A cloud that makes the stacks of one region."""
+
+    async def usage(self, principal: Any, region: str | None) -> Any:
+        """Its numbers there, and none elsewhere."""
+        if region != "RegionOne":
+            return {}, ()
+        return {"memory": SimpleNamespace(used=512, limit=2048)}, ["The quotas of volumes: away"]
+
+
+async def test_what_a_cloud_makes_it_counts_itself(api: Any, tmp_path: Path) -> None:
+    """Its numbers stand beside ours in its region, with who enforces them and what could not be read."""
+    face = environments_face(
+        Catalog(api.database, tmp_path / "more"), api.rooms.tasks, Users(), cloud_quotas=Cloud()
+    )
+    assembly = assemble([face])
+    async with assembly.running(), HttpClient(app=assembly, base_url="http://cloud") as http:
+        there = Api(http, api.database, api.rooms)
+        found = (await there.call("GET", "/quotas?region=RegionOne")).json()
+        assert found["quotas"]["memory"] == {
+            "used": 512, "limit": 2048, "default": 2048, "unit": "MiB", "enforced_by": "openstack",
+        }  # fmt: skip
+        assert found["quotas"]["environments"]["enforced_by"] == "vetro"
+        assert found["warnings"] == ["The quotas of volumes: away"]
+        found = (await there.call("GET", "/quotas")).json()
+        assert (sorted(found["quotas"]), found["warnings"]) == (["environments"], [])
 
 
 async def test_requests_at_once_never_share_the_last_place(api: Any) -> None:

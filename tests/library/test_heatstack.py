@@ -95,7 +95,7 @@ async def test_a_stack_that_stays_busy_is_an_error(
     )
 
 
-@pytest.mark.parametrize("call", ["output()", "delete()"])
+@pytest.mark.parametrize("call", ["output()", "reload()"])
 async def test_what_somebody_else_does_without_end_is_an_error(
     lab: Any, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -432,7 +432,7 @@ async def test_a_patch_that_leads_nowhere_changes_nothing(
     lab: Any, operation: dict[str, Any]
 ) -> None:
     """A missing pointer leaves the object as it is, whichever step is missing (§11)."""
-    data = {"a": {}, "list": [1], "text": "x"}
+    data: dict[str, Any] = {"a": {}, "list": [1], "text": "x"}
     found = await lab.probe(
         f"- $t: {json.dumps(data)}\n- $o: {json.dumps(operation)}\n- Return: patch($t, $o)"
     )

@@ -369,7 +369,7 @@ def test_queue_arguments() -> None:
     """Unused queues expire; replicated queues are an option."""
     settings = BrokerSettings(host="b")
     assert settings.queue_arguments() == {"x-expires": 86_400_000}
-    other = replace(settings, queue_hours=0, quorum_queues=True)
+    other = replace(settings, queue_expires=0, quorum_queues=True)
     assert other.queue_arguments() == {"x-queue-type": "quorum"}
 
 

@@ -46,7 +46,7 @@ def test_tls_is_as_the_settings_say(tmp_path: Path) -> None:
 def test_queues_are_declared_as_the_settings_say() -> None:
     """They expire without a consumer, and are replicated when that was asked for."""
     assert BROKER.queue_arguments() == {"x-expires": 86_400_000}
-    durable = replace(BROKER, queue_hours=0, quorum_queues=True)
+    durable = replace(BROKER, queue_expires=0, quorum_queues=True)
     assert durable.queue_arguments() == {"x-queue-type": "quorum"}
 
 

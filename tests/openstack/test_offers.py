@@ -6,7 +6,7 @@ import pytest
 
 from vetro.http import Principal
 from vetro.openstack import KeystonePlace, OpenstackSection
-from vetro.stacks.heat import OffersByRegion
+from vetro.stacks.heat import CloudQuota, OffersByRegion, QuotasByRegion
 
 from .cloud import Cloud
 
@@ -63,6 +63,21 @@ async def test_forms_choose_from_the_cloud_as_their_user(cloud: Cloud) -> None:
     assert (shown["volumes"], found["dns_zones"]) == ([], None)
     elsewhere, _ = await offers.offers(["images"], caller, "home")
     assert elsewhere == {"images": [{"value": "own", "label": "own"}]}
+
+
+async def test_quotas_are_those_of_the_cloud(cloud: Cloud) -> None:
+    """What Nova, Cinder and Neutron count and let the user's project have, by our names."""
+    async with cloud.session("demo") as session:
+        token, project = (await session.login()).token, await session.project_id()
+        answer = await session.request("compute", "GET", "/limits")
+    assert answer is not None
+    nova = answer.json()["limits"]["absolute"]
+    quotas = QuotasByRegion(OpenstackSection(stacks="heat"), KeystonePlace(cloud.url))
+    found, warnings = await quotas.usage(Principal("u", "demo", project, token=token), "RegionOne")
+    assert (warnings, len(found)) == ([], 6)
+    assert found["cores"] == CloudQuota(nova["totalCoresUsed"], nova["maxTotalCores"])
+    assert found["addresses"].limit > 0
+    assert found["disk"].limit > 0
 
 
 async def test_a_token_that_is_not_valid_any_more_is_a_warning(cloud: Cloud) -> None:

@@ -153,7 +153,12 @@ def test_every_limit_of_connections_has_bounds(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["heat.stack_timeout", "heat.stack_busy_timeout", "rabbitmq.queue_hours", "openstack.away_seconds"],
+    [
+        "heat.stack_timeout",
+        "heat.stack_busy_timeout",
+        "rabbitmq.queue_expires",
+        "openstack.away_seconds",
+    ],
 )
 def test_times_that_operations_may_take_have_bounds(name: str) -> None:
     """A negative or an endless one is refused with the allowed range."""
@@ -182,6 +187,10 @@ def test_more_connections_than_open_files_stop_the_start(
     given: dict[str, int], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start is refused with the number of connections that the process can keep."""
-    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (256, 512))
+
+    def limits(_kind: int) -> tuple[int, int]:
+        return (256, 512)
+
+    monkeypatch.setattr(resource, "getrlimit", limits)
     with pytest.raises(StartError, match=message):
         connection_limits(ConnectionLimits(**given))

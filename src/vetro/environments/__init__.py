@@ -12,6 +12,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection, StatsSection
+    from vetro.environments.endpoint import CloudQuota, CloudQuotas
     from vetro.environments.existing import Existing, ExistingEnvironments
     from vetro.environments.face import catalog_policy, environments_face
     from vetro.environments.form_secrets import FormSecrets
@@ -44,6 +45,7 @@ __getattr__ = import_when_used(
     __name__,
     {
         "vetro.environments.api_settings": "ApiSection StatsSection",
+        "vetro.environments.endpoint": "CloudQuota CloudQuotas",
         "vetro.environments.existing": "Existing ExistingEnvironments",
         "vetro.environments.face": "catalog_policy environments_face",
         "vetro.environments.form_secrets": "FormSecrets",
@@ -69,6 +71,8 @@ __all__ = [
     "ApiSection",
     "CallAnswer",
     "CallStore",
+    "CloudQuota",
+    "CloudQuotas",
     "Delegations",
     "Ending",
     "EngineCall",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 from vetro.environments import upgrade_answers
-from vetro.environments.lifecycle import Outcome
 from vetro.http import Reply, listed, maybe, shape
 
 _TEXT = {"type": "string"}
@@ -15,6 +13,8 @@ _FLAG = {"type": "boolean"}
 _TIME = {"type": "string", "examples": ["2026-01-31T12:00:00"]}
 _OBJECT = {"type": "object"}
 _ANYTHING: dict[str, object] = {}
+#: As `lifecycle.Outcome`; a test compares them.
+OUTCOMES = ("success", "warnings", "failed", "cancelled", "interrupted", "abandoned")
 _STATUS = {
     "type": "string",
     "enum": [
@@ -77,10 +77,24 @@ SESSION = shape(
         "updated": _TIME,
     },
 )
-_QUOTA = shape("Quota", {"used": _NUMBER, "limit": _NUMBER, "default": _NUMBER, "unit": _TEXT})
+_QUOTA = shape(
+    "Quota",
+    {
+        "used": _NUMBER,
+        "limit": _NUMBER,
+        "default": _NUMBER,
+        "unit": _TEXT,
+        "enforced_by": {"type": "string", "enum": ["vetro", "openstack"]},
+    },
+)
 QUOTAS = shape(
     "Quotas",
-    {"project_id": _TEXT, "quotas": {"type": "object", "additionalProperties": _QUOTA}},
+    {
+        "project_id": _TEXT,
+        "quotas": {"type": "object", "additionalProperties": _QUOTA},
+        "warnings": listed(_TEXT),
+    },
+    ["warnings"],
 )
 _TEMPLATE = {**_COLUMNS, "is_public": _FLAG}
 TEMPLATE = shape("Template", {**_TEMPLATE, "services": listed(SERVICE)})
@@ -119,7 +133,7 @@ DEPLOYMENT = shape(
             ],
         },
         "action": maybe(_OBJECT),
-        "outcome": {"type": ["string", "null"], "enum": [*get_args(Outcome), None]},
+        "outcome": {"type": ["string", "null"], "enum": [*OUTCOMES, None]},
         "waiting_on": maybe(_TEXT),
         "result": _OBJECT,
         "description": _OBJECT,

@@ -111,6 +111,7 @@ QUOTAS = Body(
         )
     )
 )
+REGION = query(STRING, "region")
 FOLLOW = query(pattern(r"\d{1,9}"), "seconds")
 EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
 PENDING = query(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from litestar import Response
 
@@ -20,7 +20,7 @@ from vetro.environments.templates import TemplateStore
 from vetro.environments.upgrading import Upgrades
 from vetro.environments.wizard_offers import Platform
 from vetro.environments.wizards import Wizards
-from vetro.http import BadRequest
+from vetro.http import BadRequest, Principal
 from vetro.http import endpoint as http
 from vetro.quotas import ProjectQuotas
 from vetro.storage import Database
@@ -35,9 +35,39 @@ async def no_types(_project_id: str) -> frozenset[str]:
     return frozenset()
 
 
+class CloudQuota(Protocol):
+    """What a project has of a resource at a cloud, and may have (-1: any amount)."""
+
+    @property
+    def used(self) -> int:
+        """What it has."""
+        ...
+
+    @property
+    def limit(self) -> int:
+        """What it may have."""
+        ...
+
+
+class CloudQuotas(Protocol):
+    """The quotas of a cloud that makes the stacks of some regions, or of all."""
+
+    async def usage(
+        self, principal: Principal, region: str | None
+    ) -> tuple[Mapping[str, CloudQuota], Sequence[str]]:
+        """Of the caller's project in a region, by the names of our resources, and warnings.
+
+        Nothing where stacks are made by Vetro itself.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Services:
-    """What the calls work on. ``platform``: what forms, and instances, can be made of."""
+    """What the calls work on. ``platform``: what forms, and instances, can be made of.
+
+    ``cloud_quotas``: those of the cloud that makes stacks in our place.
+    """
 
     work: TaskStore
     calls: CallStore
@@ -46,6 +76,7 @@ class Services:
     wizards: Wizards
     platform: Platform
     quotas: ProjectQuotas
+    cloud_quotas: CloudQuotas | None = None
     request_statistics: RequestStatistics | None = None
     api: ApiSection = field(default_factory=ApiSection)
     #: The types of services that a project's metadata repository adds to the nine of v0.3.

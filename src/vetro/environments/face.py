@@ -26,7 +26,14 @@ from vetro.environments import (
     wizard_endpoints,
 )
 from vetro.environments.api_settings import ApiSection, StatsSection
-from vetro.environments.endpoint import Call, Endpoint, Json, Services, no_types
+from vetro.environments.endpoint import (
+    Call,
+    CloudQuotas,
+    Endpoint,
+    Json,
+    Services,
+    no_types,
+)
 from vetro.environments.request_statistics import RequestStatistics
 from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, RULES
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
@@ -197,12 +204,14 @@ def environments_face(
     stats: StatsSection | None = None,
     audit: Audit | None = None,
     quotas: ProjectQuotas | None = None,
+    cloud_quotas: CloudQuotas | None = None,
 ) -> Face:
     """Discovery, environments and packages behind one prefix (none).
 
     ``platform``: what forms can choose from, sizes of instances among it. ``service_types``: the
     types of flat services that a project's metadata repository adds. ``service_form``: their forms.
     ``policy``: by default the built-in rules. ``quotas``: by default those of environments alone.
+    ``cloud_quotas``: what a project may have at the cloud that makes stacks in our place.
     """
     rules = policy or catalog_policy()
     calls = CallStore(work.database, timeout_seconds=static_call_timeout)
@@ -254,6 +263,7 @@ def environments_face(
         Wizards(work.sessions, catalog, calls, offers, service_form),
         chosen_from,
         quotas or ProjectQuotas(work.database, [work.store.quotas]),
+        cloud_quotas,
         statistics,
         chosen,
         service_types,

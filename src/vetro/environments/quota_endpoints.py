@@ -5,11 +5,28 @@ from __future__ import annotations
 from vetro.environments import bodies
 from vetro.environments.endpoint import Call, Endpoint, Json
 from vetro.http.endpoint import EMPTY
+from vetro.quotas import UNITS
 
 
 async def show_own(call: Call) -> Json:
-    """What the caller's project has of each resource, and may have (-1: any amount)."""
-    return await call.service.quotas.show(call.principal.project_id)
+    """What the caller's project has of each resource, and may have (-1: any amount).
+
+    What is made by an OpenStack is what that one counts and lets the project have, in the region.
+    """
+    found = await call.service.quotas.show(call.principal.project_id)
+    if call.service.cloud_quotas is not None:
+        region = call.query("region") or None
+        theirs, warnings = await call.service.cloud_quotas.usage(call.principal, region)
+        for name, one in theirs.items():
+            found["quotas"][name] = {
+                "used": one.used,
+                "limit": one.limit,
+                "default": one.limit,
+                "unit": UNITS.get(name, ""),
+                "enforced_by": "openstack",
+            }
+        found["warnings"] = list(warnings)
+    return found
 
 
 async def show(call: Call) -> Json:
@@ -30,7 +47,7 @@ async def reset(call: Call) -> Json:
 
 _OF = "/v1/quotas/{project_id}"
 ENDPOINTS = [
-    Endpoint("show_quotas", "GET", "/v1/quotas", show_own),
+    Endpoint("show_quotas", "GET", "/v1/quotas", show_own, bodies.REGION),
     Endpoint("show_project_quotas", "GET", _OF, show),
     Endpoint("change_project_quotas", "PUT", _OF, change, takes=bodies.QUOTAS),
     Endpoint("reset_project_quotas", "DELETE", _OF, reset),

@@ -278,7 +278,7 @@ class TaskStore:
             await self.reports.store(tx, row.id, environment_id, "error", text)
             if row.id in withdrawn:
                 result = {"message": text, "details": None}
-                failed = {"result": result, "isException": True}
+                failed: dict[str, object] = {"result": result, "isException": True}
                 await self.endings.close(tx, row.id, failed, "abandoned")
         await self.store.remove(tx, environment_id)
         return [

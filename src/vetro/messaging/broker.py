@@ -15,9 +15,9 @@ _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """A broker's address and login. Times in seconds but for the one in hours, ``ca_certs`` is a file.
+    """A broker's address and login. Times in seconds, ``ca_certs`` is a file.
 
-    ``queue_hours``: how long the broker keeps an unused queue (0: for ever). ``quorum_queues``:
+    ``queue_expires``: how long the broker keeps an unused queue (0: for ever). ``quorum_queues``:
     replicated queues, for a broker of several nodes. ``patience``: how long an unreachable broker
     is tried before that is an error. ``management_url``: its management API, by which each guest has a
     user of its own; empty: guests share this login.
@@ -32,7 +32,7 @@ class BrokerSettings:
     ssl_version: str = ""
     insecure: bool = False
     ca_certs: str = ""
-    queue_hours: float = 24.0
+    queue_expires: float = 86_400.0
     quorum_queues: bool = False
     management_url: str = ""
     patience: float = 60.0
@@ -84,8 +84,8 @@ class BrokerSettings:
     def queue_arguments(self) -> dict[str, Any]:
         """The arguments with which queues are declared."""
         arguments: dict[str, object] = {}
-        if self.queue_hours:
-            arguments["x-expires"] = max(1, int(self.queue_hours * 3_600_000))
+        if self.queue_expires:
+            arguments["x-expires"] = max(1, int(self.queue_expires * 1000))
         if self.quorum_queues:
             arguments["x-queue-type"] = "quorum"
         return arguments

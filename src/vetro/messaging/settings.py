@@ -47,8 +47,8 @@ class RabbitmqSection:
     """Do not check the broker's certificate."""
     quorum_queues: bool = False
     """Declare replicated queues, for a broker of several nodes."""
-    queue_hours: float = 24.0
-    """Hours that the broker keeps a queue that nobody uses, and what is in it: as long as a guest may be
+    queue_expires: float = 86_400.0
+    """Seconds that the broker keeps a queue that nobody uses, and what is in it: as long as a guest may be
     switched off; 0: for ever.
     """
     management_url: str = ""

@@ -68,6 +68,7 @@ class ProjectQuotas:
                 "limit": one.limit,
                 "default": one.default,
                 "unit": UNITS.get(name, ""),
+                "enforced_by": "vetro",
             }
             for name, one in found.items()
         }

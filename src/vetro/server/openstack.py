@@ -8,7 +8,7 @@ from vetro import identity
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
-    from vetro.environments import Delegations, Platform
+    from vetro.environments import CloudQuotas, Delegations, Platform
 
 
 def delegations_of(settings: Settings) -> Delegations | None:
@@ -28,3 +28,12 @@ def platform_of(settings: Settings, native: Platform) -> Platform:
     from vetro.stacks.heat import OffersByRegion
 
     return OffersByRegion(settings.openstack, identity.place_of(settings.identity), native)
+
+
+def cloud_quotas_of(settings: Settings) -> CloudQuotas | None:
+    """The quotas of the OpenStack that makes stacks; ``None`` where none does."""
+    if not settings.openstack.has_heat:
+        return None
+    from vetro.stacks.heat import QuotasByRegion
+
+    return QuotasByRegion(settings.openstack, identity.place_of(settings.identity))

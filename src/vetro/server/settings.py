@@ -256,7 +256,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "openstack.away_seconds": (0, 86_400),
     "heat.stack_timeout": (1, 604_800),
     "heat.stack_busy_timeout": (0, 604_800),
-    "rabbitmq.queue_hours": (0, 8760),
+    "rabbitmq.queue_expires": (0, 4_000_000),
     "stats.env_audit_period": (0.01, 44_640),
     "repository.body_limit": (1024, 2**30),
     "repository.import_limit": (1024, 2**30),

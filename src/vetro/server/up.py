@@ -35,7 +35,7 @@ from vetro.server.node import (
     mutual_tls,
 )
 from vetro.server.notifying import Notifying
-from vetro.server.openstack import delegations_of, platform_of
+from vetro.server.openstack import cloud_quotas_of, delegations_of, platform_of
 from vetro.server.policies import networks_of, policy_of
 from vetro.server.readings import stored_readings
 from vetro.server.registration import services
@@ -351,6 +351,7 @@ class _Up:
                     stats=settings.stats,
                     audit=self._notifying.audit(),
                     quotas=quotas,
+                    cloud_quotas=cloud_quotas_of(settings),
                     platform=platform_of(
                         settings, stacks.ComputeOffers(f"{url}/compute", self.engine.service_key)
                     ),

@@ -29,6 +29,7 @@ COLUMNS = [
     ("LIMIT", "limit"),
     ("DEFAULT", "default"),
     ("UNIT", "unit"),
+    ("ENFORCED BY", "enforced_by"),
 ]
 Quotas = dict[str, Any]
 
@@ -63,18 +64,28 @@ def _emit(found: Quotas) -> None:
         ],
         COLUMNS,
     )
+    for text in found.get("warnings", ()):
+        click.echo(f"Warning: {text}", err=True)
 
 
 @quota.command("show")
 @click.argument("name_or_id", type=PROJECT, required=False)
+@click.option(
+    "--region", help="Region of an OpenStack; without it that of environments that name none."
+)
 @json_option
-def show(name_or_id: str | None) -> None:
-    """Show what a project has and may have; without its name your own."""
+def show(name_or_id: str | None, region: str | None) -> None:
+    """Show what a project has and may have; without its name your own.
+
+    Where an OpenStack makes the machines, your own are its numbers: it counts and refuses them.
+    """
+    if name_or_id is not None and region is not None:
+        raise click.UsageError("--region shows your own project's quotas: leave the project out")
     with Connection() as connection:
-        path = "/v1/quotas"
+        path, params = "/v1/quotas", {"region": region} if region else None
         if name_or_id is not None:
             path = _path(find_project(connection, name_or_id)["id"])
-        found = connection.get(path)
+        found = connection.request("GET", path, params=params).json()
     _emit(found)
 
 
