@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import structlog
 from structlog.contextvars import bound_contextvars
 
 from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
 from vetro.environments import CallAnswer, EngineCall, Environments
-from vetro.storage import Lease, LeaseLost, StorageError, Worker
-
-if TYPE_CHECKING:
-    from vetro.engine.pool import EnginePool
+from vetro.storage import Lease, LeaseLost, LeaseQueue, StorageError, Worker
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +27,31 @@ GRACE_SECONDS = 5.0
 CUT_OFF = "The engine was stopped during this call: check what it has done, then call again"
 
 
-def calls_worker(pool: EnginePool, rooms: Environments) -> Worker:
+class Workers(Protocol):
+    """What answering calls asks of the pool of workers (`pool.EnginePool`)."""
+
+    def worker(
+        self, what: str, queue: LeaseQueue, run: Callable[[Lease], Awaitable[None]], seconds: float
+    ) -> Worker:
+        """A claim loop with as many slots as the settings give to calls."""
+        ...
+
+    async def order(
+        self,
+        key: str,
+        order: dict[str, Any],
+        what: str,
+        has_begun: Callable[[], Awaitable[bool]],
+    ) -> dict[str, Any]:
+        """Give an order to a worker process; return its answer."""
+        ...
+
+    def end(self, key: str) -> None:
+        """Kill the worker process that has the order of this key, if there is one."""
+        ...
+
+
+def calls_worker(pool: Workers, rooms: Environments) -> Worker:
     """A worker that answers calls; one that is cancelled answers them with the reason."""
 
     async def run(lease: Lease) -> None:
@@ -40,7 +62,7 @@ def calls_worker(pool: EnginePool, rooms: Environments) -> Worker:
     return pool.worker("calls", rooms.calls.queue, run, LEASE_SECONDS)
 
 
-async def _attend(pool: EnginePool, rooms: Environments, lease: Lease, call: EngineCall) -> None:
+async def _attend(pool: Workers, rooms: Environments, lease: Lease, call: EngineCall) -> None:
     began = time.monotonic()
     with bound_contextvars(call=call.id, request_id=call.request_id):
         try:
@@ -67,7 +89,7 @@ async def _attend(pool: EnginePool, rooms: Environments, lease: Lease, call: Eng
             pool.end(call.id)
 
 
-async def _answer(pool: EnginePool, call: EngineCall) -> CallAnswer:
+async def _answer(pool: Workers, call: EngineCall) -> CallAnswer:
 
     async def has_begun() -> bool:
         return True

@@ -7,77 +7,21 @@ when the rules have come to rest (`pending`).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any, cast
 
-from vetro.workflows.content import Arguments, Closure, Compile, Compiler, text_argument
-from vetro.workflows.errors import EvaluationError, Place, TemplateError
+from vetro.workflows.content import Arguments, Compile, Compiler, text_argument
+from vetro.workflows.errors import EvaluationError, TemplateError
 from vetro.workflows.functions import integer
 from vetro.workflows.plans import build_plan
 from vetro.workflows.ports import AgentRequest, Fragment, NetworkRequest, PortError
-from vetro.workflows.scopes import Frame, Scope
+from vetro.workflows.running import Blocks, Closure, Command, Frame
+from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.templates import substitute
 from vetro.workflows.userdata import queue_of
-from vetro.workflows.values import bounded, equal, plain_copy, text
+from vetro.workflows.values import bounded, plain_copy, text
 
 Json = Any
-
-
-@dataclass(slots=True)
-class Blocks:
-    """What a command does afterwards, and where it puts its result and its error."""
-
-    element: Element
-    success: Closure | None
-    failure: Closure | None
-    result: str | None = None
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class Command:
-    """A queued command. ``broken``: it could not be built, and why."""
-
-    kind: str
-    blocks: Blocks
-    frame: Frame
-    scope: Scope
-    place: Place
-    broken: str | None = None
-    fragment: Fragment | None = None
-    body: dict[str, Json] = field(default_factory=dict[str, Json])
-    arguments: dict[str, Json] = field(default_factory=dict[str, Json])
-    network: NetworkRequest | None = None
-    agent: AgentRequest | None = None
-    snapshot: dict[str, Json] | None = None
-
-    def repeats(self, other: Command) -> bool:
-        """Whether both are the same call, from the same place with the same values (§9.2)."""
-        if (
-            self.blocks.element is not other.blocks.element
-            or self.frame.cursor != other.frame.cursor
-        ):
-            return False
-        mine, others = self.agent, other.agent
-        if mine is not None and others is not None:
-            same = (mine.template, mine.queue) == (others.template, others.queue) and equal(
-                mine.mappings, others.mappings
-            )
-        else:
-            same = (
-                self.fragment == other.fragment
-                and self.network == other.network
-                and equal(self.body, other.body)
-                and equal(self.arguments, other.arguments)
-            )
-        return same and equal(self.variables(), other.variables())
-
-    def variables(self) -> dict[str, Json]:
-        """The variables its blocks will see."""
-        if self.snapshot is None:
-            self.snapshot = self.scope.visible()
-        return self.snapshot
 
 
 def _blocks(compiler: Compiler, element: Element) -> Blocks:

@@ -18,12 +18,12 @@ from vetro.workflows.errors import (
     WorkflowError,
     WorkflowSyntaxError,
 )
-from vetro.workflows.scopes import Frame, Scope
+from vetro.workflows.running import Closure, Frame
+from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.values import CONTAINERS, TEXT, scalar_text
 
 Json = Any
-Closure = Callable[[Frame, Scope], Json]
 Compile = Callable[["Compiler", Element], Closure]
 BLOCKS = {"success", "failure", "empty"}
 """Elements that mean something only directly below their owner."""

@@ -7,17 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from vetro.workflows.content import (
-    Closure,
-    Compile,
-    Compiler,
-    Deferred,
-    evaluated,
-    text_argument,
-)
+from vetro.workflows.content import Compile, Compiler, Deferred, evaluated, text_argument
 from vetro.workflows.errors import EvaluationError, WorkflowSyntaxError
 from vetro.workflows.hostnames import generate_hostname
-from vetro.workflows.scopes import Frame, Scope
+from vetro.workflows.running import Closure, Frame
+from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.userdata import prepare_user_data
 from vetro.workflows.values import bounded, text, type_name

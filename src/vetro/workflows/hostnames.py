@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from vetro.workflows.scopes import Frame
+from vetro.workflows.running import Frame, RunningTask
 
 Json = Any
 WINDOWS_LENGTH = 15
@@ -121,7 +120,7 @@ def is_windows(service: dict[str, Json]) -> bool:
     return is_windows_type(service.get("type")) or kind.lower().startswith(("windows", "ws-"))
 
 
-def _random_name(task: Any) -> str:
+def _random_name(task: RunningTask) -> str:
     """Five letters, eight characters of the time, two that count: 15 in all, a letter first."""
     bits = int(task.port.new_id(), 16)
     letters = ""

@@ -6,17 +6,14 @@ others still run, and then the task fails ("finish the batch, then fail").
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from vetro.workflows.commands import Command, digest, failure_value
+from vetro.workflows.commands import digest, failure_value
 from vetro.workflows.errors import CommandFailed, EvaluationError, WorkflowError
 from vetro.workflows.ports import NetworkRequest, PortError
 from vetro.workflows.results import decode
-from vetro.workflows.scopes import Run
+from vetro.workflows.running import Command, Run, RunningTask
 from vetro.workflows.templates import merge
-
-if TYPE_CHECKING:
-    from vetro.workflows.task import Task
 
 Json = Any
 
@@ -49,7 +46,7 @@ class Stack:
         self.template, self.arguments, self.outputs = {}, {}, {}
         self._applied = None
 
-    def apply(self, task: Task, commands: list[Command]) -> dict[str, Json]:
+    def apply(self, task: RunningTask, commands: list[Command]) -> dict[str, Json]:
         """Merge fragments in call order and apply the whole; its outputs.
 
         What is applied already is not pushed again. Raises: PortError, EvaluationError.
@@ -69,7 +66,13 @@ class Stack:
         return self.outputs
 
 
-def execute(task: Task, commands: list[Command]) -> None:
+class DeployingTask(RunningTask, Protocol):
+    """A task with the stack that its commands update."""
+
+    stack: Stack
+
+
+def execute(task: DeployingTask, commands: list[Command]) -> None:
     """Execute a batch and run its blocks. Raises: CommandFailed, or what a block raises."""
     kinds: dict[str, list[Command]] = {}
     for command in commands:
@@ -84,7 +87,7 @@ def execute(task: Task, commands: list[Command]) -> None:
 class _Settling:
     """Runs blocks after commands, and keeps the first error until all have run."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: DeployingTask) -> None:
         self.task = task
         self.failed: WorkflowError | None = None
 
@@ -123,7 +126,7 @@ def _order(request: NetworkRequest) -> int:
     return {"get-default-network-id": 1, "get-default-router-id": 2}[request.command]
 
 
-def _network(task: Task, commands: list[Command], settling: _Settling) -> None:
+def _network(task: DeployingTask, commands: list[Command], settling: _Settling) -> None:
     asked = [(command, command.network) for command in commands if command.network is not None]
     asked.sort(key=lambda pair: _order(pair[1]))
     answers: list[Json | PortError]
@@ -155,7 +158,7 @@ def _network_problem(
     return f"the network {request.arguments['existingNetwork']} has no subnet"
 
 
-def _stack_updates(task: Task, commands: list[Command], settling: _Settling) -> None:
+def _stack_updates(task: DeployingTask, commands: list[Command], settling: _Settling) -> None:
     good = [command for command in commands if command.broken is None]
     problem: PortError | EvaluationError | None = None
     outputs: dict[str, Json] = {}
@@ -174,7 +177,7 @@ def _stack_updates(task: Task, commands: list[Command], settling: _Settling) -> 
             settling.succeed(command, dict(outputs))
 
 
-def _stack_deletes(task: Task, commands: list[Command], settling: _Settling) -> None:
+def _stack_deletes(task: DeployingTask, commands: list[Command], settling: _Settling) -> None:
     problem: PortError | None = None
     try:
         task.port.delete_stack()
@@ -196,7 +199,7 @@ def _stack_deletes(task: Task, commands: list[Command], settling: _Settling) -> 
             )
 
 
-def _agents(task: Task, commands: list[Command], settling: _Settling) -> None:
+def _agents(task: DeployingTask, commands: list[Command], settling: _Settling) -> None:
     sent = [
         (command, command.agent)
         for command in commands

@@ -1,15 +1,11 @@
-"""What a call runs in: its scope of variables, the cursor, the rule, the mutes of its file (§5, §6)."""
+"""What a call runs in: its scope of variables, the rule, the mutes of its file (§5, §6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vetro.workflows.errors import Place
-from vetro.workflows.paths import Cursor
-
-if TYPE_CHECKING:
-    from vetro.workflows.task import Task
 
 Json = Any
 
@@ -131,29 +127,3 @@ class Mutes:
 def rule_key(rule: str) -> str:
     """A full rule id with one separator: the guide joins by ``.``, later files by ``/``."""
     return rule.replace(".", "/")
-
-
-class Run:
-    """One run of a file, or of a block of a command."""
-
-    __slots__ = ("changed", "mutes", "task")
-
-    def __init__(self, task: Task, mutes: Mutes) -> None:
-        self.task = task
-        self.mutes = mutes
-        self.changed = False
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Where a call stands. ``anonymous``: an object around it has no id, so nothing in it can be muted."""
-
-    run: Run
-    cursor: Cursor = ()
-    rule: RuleMark | None = None
-    object_id: str | None = None
-    anonymous: bool = False
-
-    def within(self, run: Run) -> Frame:
-        """The same place in another run."""
-        return Frame(run, self.cursor, self.rule, self.object_id, self.anonymous)

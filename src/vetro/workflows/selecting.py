@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from vetro.workflows.content import (
-    Arguments,
-    Closure,
-    Compile,
-    Compiler,
-    evaluated,
-    text_argument,
-)
+from vetro.workflows.content import Arguments, Compile, Compiler, evaluated, text_argument
 from vetro.workflows.errors import EvaluationError
 from vetro.workflows.functions import integer
 from vetro.workflows.paths import Path, base_of, follow, parse_path, write
 from vetro.workflows.queries import CompiledQuery, compile_query
 from vetro.workflows.query_embedding import join_query
-from vetro.workflows.scopes import Frame, Scope
+from vetro.workflows.running import Closure, Frame
+from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.values import CONTAINERS, text
 

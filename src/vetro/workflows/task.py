@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from vetro.workflows.commands import COMMANDS, Command
-from vetro.workflows.content import Closure, Compile, Compiler
+from vetro.workflows.commands import COMMANDS
+from vetro.workflows.content import Compile, Compiler
 from vetro.workflows.errors import (
     Cancelled,
     EvaluationError,
@@ -25,7 +25,8 @@ from vetro.workflows.paths import Cursor, Path, follow, write
 from vetro.workflows.pending import Stack, execute
 from vetro.workflows.ports import Limits, Port, Report, WorkflowSettings
 from vetro.workflows.rules import RULES
-from vetro.workflows.scopes import Frame, Mutes, RuleMark, Run, Scope
+from vetro.workflows.running import Closure, Command, Frame, Run
+from vetro.workflows.scopes import Mutes, RuleMark, Scope
 from vetro.workflows.secrets import scrubbed, secret_texts
 from vetro.workflows.selecting import SELECTING
 from vetro.workflows.source import parse_xml

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING
 
 from vetro.workflows.errors import EvaluationError
 from vetro.workflows.ports import PortError
-
-if TYPE_CHECKING:
-    from vetro.workflows.task import Task
+from vetro.workflows.running import RunningTask
 
 _MARK = re.compile(r"%[A-Z0-9_]+%")
 
@@ -26,7 +23,7 @@ def result_queue_of(environment: str) -> str:
 
 
 def prepare_user_data(
-    task: Task, hostname: str, service: str, unit: str, template: str, init_file: str
+    task: RunningTask, hostname: str, service: str, unit: str, template: str, init_file: str
 ) -> str:
     """The text of an init script, filled. Raises: TemplateError when a file is missing, EvaluationError
     when there is no way to the guest.
@@ -65,7 +62,7 @@ def prepare_user_data(
     )
 
 
-def _configuration(task: Task, template: str) -> str:
+def _configuration(task: RunningTask, template: str) -> str:
     """An agent configuration; archives of cases may leave out the ending of its file."""
     name = f"{template}.template"
     found = task.files.find("agent-config", name) is not None
