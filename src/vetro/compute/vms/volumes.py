@@ -21,7 +21,7 @@ from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict, internal_error, invalid_argument, not_found
 from vetro.compute.values.records import Record, mapping
 from vetro.compute.vms.volume_views import copy_view, volume_view
-from vetro.compute.wire import HVM_BRANDS, NewVolume, Offer, Volume, VolumeCopy, VolumeSource
+from vetro.compute.wire import HVM_BRANDS, NewVolume, Volume, VolumeCopy, VolumeSource
 from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import Fault
 from vetro.quotas import Quotas
@@ -62,27 +62,6 @@ class Volumes:
         self.blobs = blobs
 
     # Reading
-
-    async def offer(self) -> Offer:
-        """What running servers can do; everything when there is none yet."""
-        async with self.database.read() as tx:
-            rows = list(await tx.execute(select(servers.c.sysinfo, servers.c.status)))
-        nodes = [mapping(row.sysinfo.get("Vetro Node")) for row in rows if row.status == "running"]
-        drivers = {str(one.get("driver") or "unknown") for one in nodes}
-        able = {
-            "volumes": not nodes or any("volumes" in (one.get("features") or ()) for one in nodes),
-            # With `process` instances share the machine's ports and have no address of their own.
-            "load balancers": drivers != {"process"},
-        }
-        told = f"(drivers: {', '.join(sorted(drivers))}); 'lxc' and 'qemu' have them"
-        return Offer(
-            parts=[part for part, has in able.items() if has],
-            reasons={
-                part: f"no running server has {part} {told}"
-                for part, has in able.items()
-                if not has
-            },
-        )
 
     async def listing(self, project: str | None) -> list[Volume]:
         """Volumes of a project, or of all."""
@@ -198,8 +177,6 @@ class Volumes:
     async def change(self, row: Row[Any], values: Record) -> Volume:
         """Another name, a larger size. Errors: 403 for the quota, 409 to shrink it."""
         size = values.pop("size", None)
-        if size is not None:
-            _refuse_lost(row)
         if size is not None:
             _refuse_lost(row)
             if size < row.size_gib:

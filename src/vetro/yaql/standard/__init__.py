@@ -51,9 +51,11 @@ AREAS: dict[str, str] = {
     """,
     "queries": """
         accumulate aggregate all any count cycle defaultIfEmpty distinct enumerate filter first
-        groupBy indexOf indexWhere join last lastIndexOf lastIndexWhere limit map max memorize
-        min reduce repeat reverse select selectMany single skip skipWhile slice sliceWhere
-        splitAt splitWhere sum take takeWhile where zip zipLongest
+        groupBy join last limit map max memorize min reduce repeat reverse select selectMany
+        single skip skipWhile sum take takeWhile where zip zipLongest
+    """,
+    "positions": """
+        indexOf indexWhere lastIndexOf lastIndexWhere slice sliceWhere splitAt splitWhere
     """,
     "generators": """
         generate generateMany range sequence

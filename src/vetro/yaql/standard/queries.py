@@ -41,7 +41,8 @@ registry = Registry()
 _MISSING: Any = object()
 
 
-def _pay(rt: Evaluation, items: Iterable[object]) -> None:
+def pay(rt: Evaluation, items: Iterable[object]) -> None:
+    """Charge for all elements of a list; the source of a lazy sequence charges for its own."""
     if type(items) in LIST_TYPES:
         rt.charge(len(items) + 1)  # type: ignore[arg-type]  # a list
     else:
@@ -50,13 +51,13 @@ def _pay(rt: Evaluation, items: Iterable[object]) -> None:
 
 @registry.method_legacy_both("where", "filter")
 def where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, filter(predicate, collection), collection)
 
 
 @registry.method_legacy_both("select", "map")
 def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, map(selector, collection), collection)
 
 
@@ -84,13 +85,13 @@ def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
 
 @registry.method_legacy_both("takeWhile")
 def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[object]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, takewhile(predicate, collection), collection)
 
 
 @registry.method()
 def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, dropwhile(predicate, collection), collection)
 
 
@@ -98,7 +99,7 @@ def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator
 def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
     if count < 0:
         raise ValueError(f"skip takes a number of elements from 0, not {count}")
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, islice(collection, count, None), collection)
 
 
@@ -197,7 +198,7 @@ def _seeded(
 
 @registry.method("aggregate", "reduce")
 def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING) -> Any:
-    _pay(rt, collection)
+    pay(rt, collection)
     seed, items = _seeded(collection, seed, "aggregate")
     return reduce(selector, items, seed)
 
@@ -206,7 +207,7 @@ def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = 
 def accumulate(
     rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING
 ) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     seed, items = _seeded(collection, seed, "accumulate")
     return linked(rt, _accumulated(rt, items, selector, seed), collection)
 
@@ -228,14 +229,14 @@ def _accumulated(
 @registry.both()
 def any_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> bool:
     if predicate is not None:
-        _pay(rt, collection)
+        pay(rt, collection)
         return any(map(predicate, collection))
     return any(True for _ in collection)
 
 
 @registry.both()
 def all_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> bool:
-    _pay(rt, collection)
+    pay(rt, collection)
     return all(collection) if predicate is None else all(map(predicate, collection))
 
 
@@ -243,7 +244,7 @@ def all_(rt: Evaluation, collection: Items, predicate: Lambda | None = None) -> 
 def distinct(
     rt: Evaluation, collection: Items, key_selector: Lambda | None = None
 ) -> Iterator[object]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, _distinct(rt, collection, key_selector), collection)
 
 
@@ -263,7 +264,7 @@ def _distinct(
 
 @registry.both("enumerate")
 def enumerate_(rt: Evaluation, collection: Items, start: Integer = 0) -> Iterator[object]:
-    _pay(rt, collection)
+    pay(rt, collection)
     return linked(rt, map(list, enumerate(collection, start)), collection)
 
 
@@ -338,7 +339,7 @@ def _joined(
 
 @registry.method("zip")
 def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     zipped = map(list, zip(collection, *collections))  # noqa: B905 - the shortest ends it
     return linked(rt, zipped, collection, *collections)
 
@@ -347,111 +348,9 @@ def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any
 def zip_longest_(
     rt: Evaluation, collection: Items, *collections: Items, default: Any = None
 ) -> Iterator[Any]:
-    _pay(rt, collection)
+    pay(rt, collection)
     zipped = map(list, zip_longest(collection, *collections, fillvalue=default))
     return linked(rt, zipped, collection, *collections)
-
-
-@registry.method("indexOf")
-def index_of(rt: Evaluation, collection: Items, item: Any) -> int:
-    _pay(rt, collection)
-    wanted = hashable(item, rt)
-    for index, value in enumerate(collection):
-        if hashable(value, rt) == wanted:
-            return index
-    return -1
-
-
-@registry.method("lastIndexOf")
-def last_index_of(rt: Evaluation, collection: Items, item: Any) -> int:
-    _pay(rt, collection)
-    wanted = hashable(item, rt)
-    found = -1
-    for index, value in enumerate(collection):
-        if hashable(value, rt) == wanted:
-            found = index
-    return found
-
-
-@registry.method()
-def index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> int:
-    _pay(rt, collection)
-    for index, value in enumerate(collection):
-        if predicate(value):
-            return index
-    return -1
-
-
-@registry.method()
-def last_index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> int:
-    _pay(rt, collection)
-    found = -1
-    for index, value in enumerate(collection):
-        if predicate(value):
-            found = index
-    return found
-
-
-@registry.method("slice")
-def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
-    if length <= 0:
-        raise ValueError(f"slice takes a length from 1, not {length}")
-    _pay(rt, collection)
-    return linked(rt, _slices(iter(collection), min(length, rt.max_items + 1)), collection)
-
-
-def _slices(items: Iterator[object], length: int) -> Iterator[object]:
-    while piece := list(islice(items, length)):
-        yield piece
-
-
-@registry.method()
-def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
-    _pay(rt, collection)
-    return linked(rt, _split_where(collection, predicate), collection)
-
-
-def _split_where(
-    collection: Iterable[object], predicate: Callable[[object], object]
-) -> Iterator[list[object]]:
-    piece: list[object] = []
-    for item in collection:
-        if predicate(item):
-            yield piece
-            piece = []
-        else:
-            piece.append(item)
-    if piece:
-        yield piece
-
-
-@registry.method()
-def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
-    _pay(rt, collection)
-    return linked(rt, _slice_where(rt, collection, predicate), collection)
-
-
-def _slice_where(
-    rt: Evaluation, collection: Iterable[object], predicate: Callable[[object], object]
-) -> Iterator[list[object]]:
-    piece: list[object] = []
-    last: object = None
-    for item in collection:
-        value = hashable(predicate(item), rt)
-        if piece and value != last:
-            yield piece
-            piece = []
-        last = value
-        piece.append(item)
-    if piece:
-        yield piece
-
-
-@registry.method()
-def split_at(rt: Evaluation, collection: Items, index: Integer) -> list[Any]:
-    items = collect(collection, rt)
-    rt.charge(len(items))
-    return [items[:index], items[index:]]
 
 
 @registry.method()

@@ -16,6 +16,7 @@ import msgspec
 
 from vetro.blobs import digest_of
 from vetro.compute.http.endpoint import Access, Call, Endpoint
+from vetro.compute.servers.offers import offer
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.network_parameters import AN_UUID, TEXT, text_of
 from vetro.compute.values.records import Json, mapping
@@ -218,7 +219,7 @@ async def download_backup(call: Call) -> Json:
 
 async def show_offers(call: Call) -> Json:
     """What the running servers can do beyond running VMs, and why not the rest."""
-    return await call.service.volumes.offer()
+    return await offer(call.service.database)
 
 
 Run = Callable[[Call], Awaitable[Json]]
