@@ -82,7 +82,7 @@ MAY_PAUSE = {
     # Looks for an instant in the start of a machine.
     "tests/node/drivers/test_qemu_faults.py",
     # A guest that refuses connections for as long as a peer of it may try.
-    "tests/node/test_lxc_containers.py",
+    "tests/node/lxc_guests.py",
 }  # fmt: skip
 
 

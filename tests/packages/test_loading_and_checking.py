@@ -14,8 +14,8 @@ from vetro.muranopl.syntax.yamltree import load_documents
 from vetro.muranopl.values.errors import Position
 from vetro.packages.check_codes import LOADS
 
-from . import test_check
-from .test_check import HEAD
+from . import test_check, test_check_names
+from .small_packages import HEAD
 
 GOOD = """\
 Namespaces: {=: p, std: io.murano, m: io.murano.metadata}
@@ -177,12 +177,12 @@ WRONG = [
         for statement, _ in cases_of(test_check.test_statements)
     ),
     *(
-        test_check.NAMES.replace("STATEMENT", f"Do: {one}" if one[0] == "[" else one)
-        for one, _, _ in cases_of(test_check.test_names_that_nothing_has)
+        test_check_names.NAMES.replace("STATEMENT", f"Do: {one}" if one[0] == "[" else one)
+        for one, _, _ in cases_of(test_check_names.test_names_that_nothing_has)
     ),
     *(
-        test_check.KNOWN.replace("STATEMENT", one)
-        for one, _, _ in cases_of(test_check.test_methods_of_values_whose_class_is_known)
+        test_check_names.KNOWN.replace("STATEMENT", one)
+        for one, _, _ in cases_of(test_check_names.test_methods_of_values_whose_class_is_known)
     ),
 ]
 

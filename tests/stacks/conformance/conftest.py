@@ -24,7 +24,7 @@ from tests.networks import unused_number
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, ExternalNetwork, compute_face
 from vetro.compute.client import ComputeClient
-from vetro.compute.client.machines import image_copies, vm
+from vetro.compute.client.vm_calls import image_copies, vm
 from vetro.compute.http.keys import NodeAware
 from vetro.engine.signing import PlanSigner
 from vetro.engine.worker.stack_guests import StackGuests
