@@ -9,7 +9,7 @@ from vetro.http import BadRequest, Forbidden, an_object
 from vetro.http.endpoint import Body
 from vetro.http.parameters import STRING, query
 from vetro.identity import store
-from vetro.identity.calls import Call, Endpoint
+from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.login import mapping, stamp, text
 from vetro.identity.passwords import digest, new_secret
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from vetro.http import NotFound
 from vetro.http.parameters import STRING, query
-from vetro.identity.calls import Call, Endpoint
+from vetro.identity.endpoint import Call, Endpoint
 
 Rows = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ from vetro.http import Face, Fault, FaultStyle, NotFound, an_object, make_face
 from vetro.http.endpoint import Answer, Body, routes, serving
 from vetro.http.parameters import STRING, Param, query
 from vetro.identity import answers, credentials, endpoints, grants, resources
-from vetro.identity.calls import Call, Endpoint, Services
+from vetro.identity.endpoint import Call, Endpoint, Services
 from vetro.identity.leaving import ProjectRemoval
 from vetro.identity.login import Login
 

@@ -8,7 +8,7 @@ from typing import Any
 from vetro.http import NotFound
 from vetro.http.parameters import STRING, query
 from vetro.identity import store
-from vetro.identity.calls import Call, Endpoint
+from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.tables import GRANTS
 
 

@@ -9,7 +9,7 @@ from vetro.http import BadRequest, Forbidden, Unauthorized, an_object
 from vetro.http.endpoint import Answer, Body
 from vetro.http.parameters import STRING, query
 from vetro.identity import store
-from vetro.identity.calls import Call, Endpoint
+from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.login import mapping, text
 from vetro.identity.passwords import hash_password, verify_password
 from vetro.identity.tables import DOMAIN_ID

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from vetro.compute.client import NETWORKS, SECURITY_GROUPS, SUBNETS, ComputeClient, ComputeError
 from vetro.compute.client import keypairs as list_keypairs
 from vetro.compute.client.calls import VOLUME_SNAPSHOTS, VOLUMES
-from vetro.compute.client.machines import images as list_images
+from vetro.compute.client.vm_calls import images as list_images
 from vetro.http import Principal
 from vetro.http.client import TransportError
 from vetro.stacks.flavors import DEFAULT_FLAVORS

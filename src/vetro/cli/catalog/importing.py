@@ -26,7 +26,7 @@ from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal import choices
 from vetro.cli.terminal.output import CommandError, say, wants_json
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.wire import FORM_TAG, Image, NewImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
@@ -244,7 +244,7 @@ class PackageImport(Gathering):
         # What forms show of it (A9), under the name that it has on OpenStack.
         about = {"title": entry.title or entry.name, "type": entry.type or system}
         tags = {FORM_TAG: json.dumps(about)}
-        images = self.connection.send(machines.images())
+        images = self.connection.send(vm_calls.images())
         known = [one for one in images if one.name == entry.name and one.type == type_]
         if known:
             return self._describe(known, tags)
@@ -262,7 +262,7 @@ class PackageImport(Gathering):
         if not unmarked or any(one.form_info for one in known):
             return None
         for one in unmarked:
-            response = self.connection.answer_to(machines.add_image_tags(one.uuid, tags))
+            response = self.connection.answer_to(vm_calls.add_image_tags(one.uuid, tags))
             if response.status != 403:
                 accepted(response)
                 return "described", "it was there without a title"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vetro.cli.client.connection import Connection
 from vetro.cli.terminal.output import CommandError
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.wire import Image, NewImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
@@ -19,11 +19,11 @@ def upload_image(connection: Connection, manifest: NewImage, path: Path) -> Imag
     Errors: ``CommandError`` when the service refuses the record; for the file ``Fault``,
     ``TransportError``.
     """
-    made = connection.send(machines.new_image(manifest))
+    made = connection.send(vm_calls.new_image(manifest))
     try:
         connection.client.upload(
             "PUT",
-            f"{connection.url}/compute{machines.image_file_path(made.uuid)}",
+            f"{connection.url}/compute{vm_calls.image_file_path(made.uuid)}",
             path,
             headers={"X-Auth-Token": connection.token, "Content-Type": "application/octet-stream"},
         )
@@ -31,6 +31,6 @@ def upload_image(connection: Connection, manifest: NewImage, path: Path) -> Imag
         # A record without a file would be in everybody's way. The service may be gone with it.
         if made.state != "active":
             with contextlib.suppress(Fault, TransportError, CommandError):
-                connection.send(machines.remove_image(made.uuid))
+                connection.send(vm_calls.remove_image(made.uuid))
         raise
     return made

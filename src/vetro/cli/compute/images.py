@@ -38,7 +38,7 @@ from vetro.cli.terminal.output import (
     say,
     wants_json,
 )
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.wire import Image, ImageManifest, NewImage, VmImage
 from vetro.http import Fault
 from vetro.http.client import TransportError
@@ -131,7 +131,7 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
     told: dict[str, str] = {}
     try:
         while True:
-            found = connection.send(machines.image_copies(uuid, version, seconds))
+            found = connection.send(vm_calls.image_copies(uuid, version, seconds))
             for copy in found.copies:
                 node = copy.hostname or copy.server_uuid
                 how = f"{copy.state} {copy.percent} %" if copy.is_coming else copy.state
@@ -148,7 +148,7 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
             version, seconds = found.version, _NEWS_SECONDS if coming else _ASKED_SECONDS
     except KeyboardInterrupt:
         say(f"The nodes go on; 'vetro image show {name}' says how far they are.")
-    return connection.told(machines.image(uuid))
+    return connection.told(vm_calls.image(uuid))
 
 
 def refuse_what_is_no_tar(path: Path) -> None:
@@ -171,7 +171,7 @@ def find_image(connection: Connection, wanted: str) -> Told[Image]:
 
 def images_called(connection: Connection, wanted: str) -> list[Told[Image]]:
     """The image with this uuid, or all of this name, oldest first."""
-    all_ = connection.all_told(machines.images())
+    all_ = connection.all_told(vm_calls.images())
     found = [one for one in all_ if one.known.uuid == wanted]
     found = found or [one for one in all_ if one.known.name == wanted]
     if found:
@@ -223,7 +223,7 @@ def build(
             say(str(built.path))
         return
     with Connection() as connection:
-        for told in connection.all_told(machines.images()):
+        for told in connection.all_told(vm_calls.images()):
             if told.known.name == name and told.known.sha256 == built.sha256:
                 emit_rows([_row(told)], COLUMNS)
                 return
@@ -262,7 +262,7 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
         )
         say(f"Making {name} of VM {called} …")
         new = VmImage(manifest=manifest)
-        started = connection.send(machines.image_of_vm(vm.uuid, new, vm.server_uuid))
+        started = connection.send(vm_calls.image_of_vm(vm.uuid, new, vm.server_uuid))
         if started.id:
             wait_task(connection, started.id)
         told = follow_copies(connection, manifest.uuid, name)
@@ -303,7 +303,7 @@ def export(name_or_uuid: str, file: Path) -> None:
         found = find_image(connection, name_or_uuid).known
         try:
             size = connection.client.download(
-                f"{connection.url}/compute{machines.image_file_path(found.uuid)}",
+                f"{connection.url}/compute{vm_calls.image_file_path(found.uuid)}",
                 partial,
                 headers={"X-Auth-Token": connection.token},
             )
@@ -331,7 +331,7 @@ def export(name_or_uuid: str, file: Path) -> None:
 def list_() -> None:
     """List images."""
     with Connection() as connection:
-        emit_rows([_row(one) for one in connection.all_told(machines.images())], COLUMNS)
+        emit_rows([_row(one) for one in connection.all_told(vm_calls.images())], COLUMNS)
 
 
 @image.command("show")
@@ -342,7 +342,7 @@ def show(name_or_uuid: str) -> None:
     with Connection() as connection:
         found = find_image(connection, name_or_uuid)
         # Which machines there are is for operators: others are refused.
-        call = machines.image_copies(found.known.uuid)
+        call = vm_calls.image_copies(found.known.uuid)
         answer = connection.answer_to(call)
     copies = read(call, answer).copies if answer.status == 200 else []
     rows: list[Row] = [msgspec.to_builtins(one) for one in copies]
@@ -376,7 +376,7 @@ def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
         names = some_of([f"{row.name} ({row.uuid})" for row in rows])
         agree(f"{names}: the file of the image would be lost", "Delete")
         for row in rows:
-            answer = connection.answer_to(machines.remove_image(row.uuid, force=force))
+            answer = connection.answer_to(vm_calls.remove_image(row.uuid, force=force))
             if answer.status >= 400:
                 fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
             gone.append(f"{row.name} ({row.uuid})")

@@ -19,7 +19,7 @@ from vetro.cli.terminal.output import (
     say,
     wants_json,
 )
-from vetro.compute.client import machines, servers
+from vetro.compute.client import servers, vm_calls
 from vetro.compute.client.calls import Call
 from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task
 
@@ -68,7 +68,7 @@ def wait_job(connection: Connection, job: str) -> Told[Job]:
 
 def wait_task(connection: Connection, task_id: str) -> Told[Task]:
     """A task when it has ended; the command fails with the node's own words when it failed."""
-    call = machines.wait_task(task_id, 30)
+    call = vm_calls.wait_task(task_id, 30)
     with _goes_on("task", task_id, call):
         told = connection.told(call)
         # A virtual machine has three minutes to stop in order.

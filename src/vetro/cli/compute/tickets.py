@@ -9,7 +9,7 @@ import click
 from vetro.cli.client.connection import Connection, Told
 from vetro.cli.compute.servers import find_server
 from vetro.cli.terminal.output import Row, emit_object, emit_rows, json_option, say, wants_json
-from vetro.compute.client import machines, servers
+from vetro.compute.client import servers, vm_calls
 from vetro.compute.wire import Ticket
 
 COLUMNS = [
@@ -85,7 +85,7 @@ def ticket_show(uuid: str) -> None:
 def ticket_release(uuid: str) -> None:
     """End a ticket whose holder is gone; the next in its queue has its turn."""
     with Connection() as connection:
-        connection.send(machines.release_ticket(uuid))
+        connection.send(vm_calls.release_ticket(uuid))
         if wants_json():
             emit_object(connection.told(servers.ticket(uuid)).row)
     say(f"Ticket {uuid} is released")

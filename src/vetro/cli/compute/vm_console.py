@@ -11,7 +11,7 @@ from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.output import emit_object, fail, json_option, say
 from vetro.cli.terminal.streams import Line, Manner, attach
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.wire import Document
 
 LEAVE = b"\x1d"
@@ -28,7 +28,7 @@ def console(name_or_uuid: str, log: bool) -> None:
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)
         wanted: Document = {"Logs": True} if log else {"AttachConsole": True}
-        where = connection.send(machines.open_stream(vm.uuid, wanted, vm.server_uuid))
+        where = connection.send(vm_calls.open_stream(vm.uuid, wanted, vm.server_uuid))
     with Line(where) as line:
         typing = where.interactive
         person = sys.stdin.isatty() and not log
@@ -52,10 +52,10 @@ def vnc(name_or_uuid: str) -> None:
     """Where a virtual machine's screen is served, and its password."""
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)
-        where = connection.told(machines.screen(vm.uuid, vm.server_uuid))
+        where = connection.told(vm_calls.screen(vm.uuid, vm.server_uuid))
         if not where.known.host or where.known.port is None:
             fail(f"{name_or_uuid} has no screen", "It was made with vnc_port -1.")
-        told = connection.told(machines.vm(vm.uuid, vm.server_uuid))
+        told = connection.told(vm_calls.vm(vm.uuid, vm.server_uuid))
     secret = told.row.get("vnc_password")
     emit_object({**where.row, "display": where.known.port - 5900, "password": secret})
 
@@ -67,7 +67,7 @@ def screenshot(name_or_uuid: str, file: Path) -> None:
     """Write a picture of a virtual machine's screen to FILE (PNG)."""
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)
-        path = machines.screenshot_path(vm.uuid, vm.server_uuid)
+        path = vm_calls.screenshot_path(vm.uuid, vm.server_uuid)
         response = connection.request("GET", f"/compute{path}")
     file.write_bytes(response.content)
     say(f"{file}: {len(response.content)} bytes")

@@ -29,7 +29,7 @@ from vetro.cli.compute.lookup import (
 )
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.client.calls import PORTS, SUBNETS
 from vetro.compute.client.http_client import refusal
 from vetro.compute.wire import (
@@ -184,11 +184,11 @@ def _make(
         where = _place(connection, new, image, server)
         if wait:
             say(f"  the image {image.name} on {where.hostname} …")
-            task = connection.send(machines.ensure_image(where.uuid, image.uuid))
+            task = connection.send(vm_calls.ensure_image(where.uuid, image.uuid))
             if task.id:
                 wait_task(connection, task.id)
         new.resolvers = _resolvers(connection, [*ports, *ready])
-        started = connection.send(machines.create_vm(where.uuid, new))
+        started = connection.send(vm_calls.create_vm(where.uuid, new))
     except BaseException:
         if started is None:
             _undo(connection, new.uuid, ports, placed)
@@ -213,9 +213,9 @@ def _told(connection: Connection, server: str, new: NewVm, made: bool) -> None:
     if wants_json():
         from vetro.cli.terminal.output import shown
 
-        emit_object(shown(connection.told(machines.vm(new.uuid, server)).row))
+        emit_object(shown(connection.told(vm_calls.vm(new.uuid, server)).row))
         return
-    found = connection.send(machines.vm(new.uuid, server))
+    found = connection.send(vm_calls.vm(new.uuid, server))
     addresses = ", ".join(address.split("/")[0] for address in found.addresses)
     if made:
         say(f"VM {new.alias} ({new.uuid}) is {found.state}: {addresses or 'no address'}")
@@ -227,7 +227,7 @@ def _undo(connection: Connection, uid: str, ports: list[Port], placed: bool) -> 
     """Give room and ports back after a failure, which is what the user is told."""
     if placed:
         # 404: it had no room yet.
-        connection.answer_to(machines.destroy_vm(uid))
+        connection.answer_to(vm_calls.destroy_vm(uid))
     for one in ports:
         connection.answer_to(PORTS.remove(one.uuid))
 
@@ -277,7 +277,7 @@ def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) 
     )
     if server is not None:
         wanted.servers = [find_server(connection, server).uuid]
-    call = machines.allocate(wanted)
+    call = vm_calls.allocate(wanted)
     answer = connection.answer_to(call)
     if answer.status == 409:
         reasons = refusal(answer.status, answer.content).body_as(NoAllocation).reasons()

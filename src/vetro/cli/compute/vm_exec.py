@@ -18,7 +18,7 @@ from vetro.cli.terminal.streams import (
     collect,
     window,
 )
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.wire import Document
 
 
@@ -57,7 +57,7 @@ def exec_(
             wanted[name] = value
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)
-        where = connection.send(machines.open_stream(vm.uuid, wanted, vm.server_uuid))
+        where = connection.send(vm_calls.open_stream(vm.uuid, wanted, vm.server_uuid))
     with Line(where) as line:
         if not wants_json():
             at_end = END_OF_TERMINAL if tty else END_OF_INPUT

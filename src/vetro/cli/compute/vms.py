@@ -31,7 +31,7 @@ from vetro.cli.terminal.output import (
     shown,
     wants_json,
 )
-from vetro.compute.client import machines
+from vetro.compute.client import vm_calls
 from vetro.compute.client.calls import PORTS, Call
 from vetro.compute.wire import Document, TaskStarted, Vm
 
@@ -84,7 +84,7 @@ def vm_show(name_or_uuid: str) -> None:
 def _as_it_is(connection: Connection, name_or_uuid: str) -> Told[Vm]:
     """A VM as its node sees it now."""
     found = find_vm(connection, name_or_uuid)
-    return connection.told(machines.vm(found.uuid, found.server_uuid))
+    return connection.told(vm_calls.vm(found.uuid, found.server_uuid))
 
 
 def _vm_task(
@@ -112,7 +112,7 @@ def _ended(connection: Connection, call: Call[TaskStarted]) -> Row:
 
 
 def _action(action: str, body: Document | None = None) -> Callable[[Vm], Call[TaskStarted]]:
-    return lambda found: machines.act_on_vm(found.uuid, action, body, found.server_uuid)
+    return lambda found: vm_calls.act_on_vm(found.uuid, action, body, found.server_uuid)
 
 
 @vm.command("start")
@@ -165,7 +165,7 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
         )
         for row in rows:
             ports = own_ports(connection, row.uuid)
-            ended.append(_ended(connection, machines.destroy_vm(row.uuid, row.server_uuid)))
+            ended.append(_ended(connection, vm_calls.destroy_vm(row.uuid, row.server_uuid)))
             for port in ports:
                 connection.send(PORTS.remove(port.uuid))
             say(f"VM {_called(row)} destroyed")
@@ -190,7 +190,7 @@ def vm_migrate(name_or_uuid: str, target: str | None) -> None:
     with Connection() as connection:
         found = find_vm(connection, name_or_uuid)
         to = None if target is None else find_server(connection, target).uuid
-        job = connection.send(machines.move_vm(found.uuid, to, found.server_uuid))
+        job = connection.send(vm_calls.move_vm(found.uuid, to, found.server_uuid))
         wait_job(connection, job.job_uuid)
         moved = find_told(connection, found.uuid)
     if wants_json():
@@ -222,7 +222,7 @@ def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
     """Take a snapshot; without a name it is called by the time."""
     _vm_task(
         name_or_uuid,
-        lambda found: machines.take_snapshot(found.uuid, snapshot_name or "", found.server_uuid),
+        lambda found: vm_calls.take_snapshot(found.uuid, snapshot_name or "", found.server_uuid),
         "has one more snapshot",
     )
 
@@ -236,7 +236,7 @@ def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
     """Take the disks back to a snapshot."""
     _vm_task(
         name_or_uuid,
-        lambda found: machines.roll_back(found.uuid, snapshot_name, found.server_uuid),
+        lambda found: vm_calls.roll_back(found.uuid, snapshot_name, found.server_uuid),
         f"is back at {snapshot_name}",
         losing=f"would lose what changed since {snapshot_name}, newer snapshots too",
     )
@@ -251,7 +251,7 @@ def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
     """Delete a snapshot."""
     _vm_task(
         name_or_uuid,
-        lambda found: machines.remove_snapshot(found.uuid, snapshot_name, found.server_uuid),
+        lambda found: vm_calls.remove_snapshot(found.uuid, snapshot_name, found.server_uuid),
         f"has no snapshot {snapshot_name} any more",
         losing=f"would lose its snapshot {snapshot_name}",
     )

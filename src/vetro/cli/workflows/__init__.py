@@ -1,1 +1,5 @@
-"""Commands for authors of XML workflows: cases, tests and explanations, without any service."""
+"""Commands for authors of XML workflows, without any service.
+
+`definitions` reads the folders of a metadata repository from disk; `group` tests definitions on
+recorded answers and explains what they would do; `case` runs one task, JSON in and JSON out.
+"""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from vetro.compute.client.calls import Call
-from vetro.compute.client.machines import wait_task
+from vetro.compute.client.vm_calls import wait_task
 from vetro.compute.wire import ACTING_HEADER, Task
 from vetro.http.client import HttpClient, TransportError
 

@@ -1,6 +1,6 @@
 """The tasks of a node (compute-node-agent.md §5), grouped by subject.
 
-``machines`` (life cycle), ``media`` (snapshots, images of VMs, screens), ``docker`` (streams to and
+``life_cycle``, ``media`` (snapshots, images of VMs, screens), ``docker`` (streams to and
 from containers), ``migration``, ``images``, ``server`` (the node itself), ``agents``, ``datasets``
 (``zfs_*``). Each module has a class whose ``kinds()`` are registered with the runner.
 """

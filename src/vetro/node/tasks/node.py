@@ -21,7 +21,7 @@ from vetro.node.tasks.datasets import DatasetTasks
 from vetro.node.tasks.docker import DockerTasks
 from vetro.node.tasks.host import Host
 from vetro.node.tasks.images import ImageTasks
-from vetro.node.tasks.machines import MachineTasks
+from vetro.node.tasks.life_cycle import MachineTasks
 from vetro.node.tasks.media import MediaTasks, Publish
 from vetro.node.tasks.migration import MigrationTasks
 from vetro.node.tasks.pool_datasets import Datasets

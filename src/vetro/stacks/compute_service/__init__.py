@@ -1,1 +1,8 @@
-"""The compute service as stacks see it: a port of theirs, and the adapter to the HTTP client."""
+"""The compute service as stacks see it.
+
+`port` is all that the native back end asks of machines and networks, as a protocol; `adapter`
+implements it with the typed HTTP client, `memory` with objects in memory. After this part nothing in
+`stacks` knows addresses or bodies of calls. `optional_parts` names what a service may lack
+(volumes, load balancers), so that a template is refused before anything is made; `snapshot` reads
+objects once, for outputs that must all be of one moment.
+"""

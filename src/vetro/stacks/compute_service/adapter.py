@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from vetro.compute.client import calls, machines
+from vetro.compute.client import calls, vm_calls
 from vetro.compute.client.calls import PORTS, SUBNETS, Call, Change, Kind, New, Shown
 from vetro.compute.client.http_client import ComputeClient, ComputeError, TransportError
 from vetro.compute.wire import (
@@ -138,9 +138,9 @@ class ServicePort:
 
     async def image(self, project_id: str, name: str) -> Image:
         """An active image by name or uuid."""
-        found = await self._find(machines.image(name))
+        found = await self._find(vm_calls.image(name))
         if found is None:
-            known = sorted({one.name for one in await self._send(machines.images())})
+            known = sorted({one.name for one in await self._send(vm_calls.images())})
             there = f"there are: {', '.join(known)}" if known else "there are none yet"
             raise ResourceFailure(f"There is no image {name!r}; {there}")
         if found.state != "active":
@@ -157,7 +157,7 @@ class ServicePort:
             reserve=True,
             explain=False,  # the steps of a success are not used
         )
-        server = (await self._send(machines.allocate(wanted))).server
+        server = (await self._send(vm_calls.allocate(wanted))).server
         if server is None:
             raise ResourceFailure(f"The server chosen for {spec.name} no longer exists")
         ticket = await self._ticket(server.uuid, spec)
@@ -185,7 +185,7 @@ class ServicePort:
                     "brand": spec.image.brand,
                 },
             )
-            made = await self._send(machines.queue_up(host, ticket))
+            made = await self._send(vm_calls.queue_up(host, ticket))
             self._attempts[spec.uuid] = attempt + 1
             if made.status == "active":
                 return None
@@ -197,7 +197,7 @@ class ServicePort:
         """Wait until the ticket is active."""
         while placement.ticket is not None:
             try:
-                found = await self._send(machines.wait_ticket(placement.ticket))
+                found = await self._send(vm_calls.wait_ticket(placement.ticket))
             except ResourceFailure as error:
                 if _status(error) == 503:
                     await asyncio.sleep(_PAUSES[2])
@@ -243,7 +243,7 @@ class ServicePort:
         while True:
             try:
                 found = await self._client.send(
-                    machines.image_copies(image, version, _NEWS_SECONDS)
+                    vm_calls.image_copies(image, version, _NEWS_SECONDS)
                 )
             except (ComputeError, TransportError) as error:
                 # The image arrives without it: an older service cannot report its progress.
@@ -257,7 +257,7 @@ class ServicePort:
                     say(told)
 
     async def _ensure_image(self, host: str, image: str) -> None:
-        await self._finish(await self._send(machines.ensure_image(host, image)))
+        await self._finish(await self._send(vm_calls.ensure_image(host, image)))
 
     async def create_server(self, placement: Placement, spec: ServerSpec) -> None:
         """Make and start the server."""
@@ -267,11 +267,11 @@ class ServicePort:
             resolvers=await self._resolvers(spec),
             autoboot=True,
         )
-        task = await self._finish(await self._send(machines.create_vm(placement.host, new)))
+        task = await self._finish(await self._send(vm_calls.create_vm(placement.host, new)))
         for volume, device in spec.volumes.items():
             await self.attach_volume(volume, server=spec.uuid, device=device)
         if task is not None and task.vm_state == "stopped":
-            start = machines.act_on_vm(spec.uuid, "start", server=placement.host)
+            start = vm_calls.act_on_vm(spec.uuid, "start", server=placement.host)
             await self._finish(await self._send(start))
 
     async def _resolvers(self, spec: ServerSpec) -> list[str]:
@@ -294,7 +294,7 @@ class ServicePort:
         attempt = 0
         while known is None or attempt < known:
             try:
-                await self._send(machines.release_ticket(_ticket_id(uuid, attempt)))
+                await self._send(vm_calls.release_ticket(_ticket_id(uuid, attempt)))
             except ResourceFailure as error:
                 if _status(error) == 404:
                     return
@@ -314,15 +314,15 @@ class ServicePort:
             tags = (found.tags if found is not None else None) or {}
             wanted.set_tags = dict(change.metadata)
             wanted.remove_tags = [key for key in tags if key not in change.metadata]
-        await self._finish(await self._send(machines.update_vm(uuid, wanted)))
+        await self._finish(await self._send(vm_calls.update_vm(uuid, wanted)))
 
     async def delete_server(self, uuid: str) -> None:
         """Destroy a server on any host and release its room."""
-        await self._finish(await self._find(machines.destroy_vm(uuid)))
+        await self._finish(await self._find(vm_calls.destroy_vm(uuid)))
 
     async def server(self, uuid: str) -> Vm | None:
         """A server as its node sees it."""
-        return await self._find(machines.vm(uuid))
+        return await self._find(vm_calls.vm(uuid))
 
     # --- block storage -----------------------------------------------------------------
 

@@ -1,4 +1,10 @@
-"""Stacks on a real OpenStack: Heat makes the resources, Neutron says what networks there are."""
+"""Stacks on a real OpenStack: Heat makes the resources, Neutron says what networks there are.
+
+`back_end` implements the protocol `Stacks` with the calls of `client`; `answers` puts what Heat says
+in the words of `vetro.stacks`, so that the engine cannot tell the back ends apart. `patience` asks
+again while a service of the cloud is away. `directory` and `offers` read networks, flavors and
+images for programs and forms.
+"""
 
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory

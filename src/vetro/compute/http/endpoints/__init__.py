@@ -1,4 +1,9 @@
-"""The calls of the compute API, a module for each part of the document."""
+"""The calls of the compute API, a module for each part of the document.
+
+Each module has a table `ENDPOINTS`: method, path, parameters, who may call, and the function that
+answers. The functions read the call, ask one part of the service, and return an object of
+`compute.wire` or a record; they execute no statements. `all_endpoints` is what `face` serves.
+"""
 
 from __future__ import annotations
 
