@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = (ROOT / "docs/versions.md").read_text(encoding="utf-8")
 
 
-def test_the_makefile_describes_every_target():
+def test_the_makefile_describes_every_target() -> None:
     """`make help` prints a line for each phony target, with what it does."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.M)
@@ -28,7 +29,7 @@ def test_the_makefile_describes_every_target():
 
 
 @pytest.mark.parametrize("room", [vetro.yaql, vetro.muranopl, vetro.packages])
-def test_public_names_are_exported(room):
+def test_public_names_are_exported(room: ModuleType) -> None:
     """Each name that docs/versions.md lists for a package is in its `__all__` and can be imported."""
     row = re.search(rf"^\| `{room.__name__}` \| (.*) \|$", VERSIONS, re.M)
     assert row is not None
@@ -39,13 +40,13 @@ def test_public_names_are_exported(room):
         assert getattr(room, name) is not None, name
 
 
-def test_the_public_face_works_as_it_is_typed():
+def test_the_public_face_works_as_it_is_typed() -> None:
     """The program whose types `make lint` checks gives the results that it names."""
     assert public_face.expressions() == [2, 4]
     assert public_face.programs() == 1
 
 
-def test_a_package_is_checked_and_packed_through_the_public_face(tmp_path):
+def test_a_package_is_checked_and_packed_through_the_public_face(tmp_path: Path) -> None:
     """The package functions of the public face accept a sample package."""
     copy = tmp_path / "apache"
     shutil.copytree(ROOT / "library/ApacheHttpServer", copy)
@@ -64,7 +65,9 @@ def test_a_package_is_checked_and_packed_through_the_public_face(tmp_path):
         ("Add a verb\nand more\n", False),
     ],
 )
-def test_a_long_subject_is_refused_before_the_commit(tmp_path, message, accepted):
+def test_a_long_subject_is_refused_before_the_commit(
+    tmp_path: Path, message: str, accepted: bool
+) -> None:
     """The commit hook takes subjects of 72 characters with an empty line after them, and no others."""
     file = tmp_path / "message"
     file.write_text(message, encoding="utf-8")
@@ -86,7 +89,7 @@ MAY_PAUSE = {
 }  # fmt: skip
 
 
-def test_tests_do_not_pause_to_wait():
+def test_tests_do_not_pause_to_wait() -> None:
     """Only `tests/waiting.py` pauses, and no test turns in a loop until something has happened."""
     found: list[str] = []
     for file in sorted((ROOT / "tests").rglob("*.py")):
@@ -105,7 +108,7 @@ def test_tests_do_not_pause_to_wait():
     assert found == []
 
 
-def test_texts_are_asked_for_digits_in_one_way():
+def test_texts_are_asked_for_digits_in_one_way() -> None:
     """`isdigit` is also true of texts that `int` refuses; each use of it also asks for ASCII.
 
     YAQL has numbers of its own: its scanner bounds them.
@@ -133,10 +136,11 @@ def _events(tree: ast.Module) -> list[ast.expr]:
     ]
 
 
-def test_log_events_are_names_with_fields():
+def test_log_events_are_names_with_fields() -> None:
     """Events of structlog loggers are in snake_case, so that programs find them; the rest is fields."""
     named = re.compile(r"\{[\w.]+\}_[a-z_]+|[a-z][a-z0-9]*(_[a-z0-9]+)*")
-    found, sentences = 0, []
+    found = 0
+    sentences: list[str] = []
     for path in sorted((ROOT / "src/vetro").rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if "structlog.get_logger" not in text:
@@ -159,7 +163,7 @@ def _normal(release: str) -> str:
     return f"{re.sub('[._]', '-', name)}=={version}"
 
 
-def test_every_locked_release_has_its_files_digests():
+def test_every_locked_release_has_its_files_digests() -> None:
     """hashes.txt has the releases of constraints.txt, each with digests and none with an address."""
     compiled_here = {"libvirt-python"}  # against the distribution's library (docs/decisions/0256)
     locked = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().split()

@@ -27,7 +27,7 @@ async def test_security_groups_decide_who_comes_in(containers: Any) -> None:
     guarded = containers.nic(5, security_groups=["open-81"])
     member = containers.nic(6, security_groups=["friends"])
     stranger = containers.nic(7)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {
             "uuid": "open-81",
             "rules": [

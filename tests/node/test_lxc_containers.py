@@ -154,7 +154,11 @@ async def test_a_guest_that_powers_off_is_noticed(containers: Any) -> None:
     await containers.apply([nic])
     vm = await containers.create([nic])
     changed = asyncio.Event()
-    containers.driver.watch(lambda _uuid: changed.set())
+
+    def notice(_uuid: str) -> None:
+        changed.set()
+
+    containers.driver.watch(notice)
     await inside(containers, vm["uuid"], "poweroff", "-f")
     async with asyncio.timeout(240):
         await changed.wait()

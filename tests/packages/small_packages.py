@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from typing import Any
 
 from vetro.packages import check
 
@@ -21,7 +22,7 @@ Classes:
 FORM = "Version: 2.4\nApplication:\n  ?: {type: p.App}\n"
 
 
-def archive(files):
+def archive(files: Any):
     """A zip with these files; None leaves one of the good package out."""
     good = {
         "manifest.yaml": MANIFEST,
@@ -38,7 +39,7 @@ def archive(files):
     return buffer.getvalue()
 
 
-def found(files, runtime=None):
+def found(files: Any, runtime: Any = None):
     """`code file:line:column` of every finding."""
     return [
         f"{item.code} {item.file}" + (f":{item.line}:{item.column}" if item.line else "")
@@ -46,9 +47,9 @@ def found(files, runtime=None):
     ]
 
 
-def manifest(*lines, **changes):
+def manifest(*lines: Any, **changes: Any):
     """The good manifest with keys replaced (None: left out) and lines added."""
-    kept = []
+    kept: list[str] = []
     for line in MANIFEST.splitlines():
         key = line.partition(":")[0]
         if key in changes:

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from vetro.packages import CODES, NotAPackage, check, check_manifest_only
 from .small_packages import FORM, HEAD, MANIFEST, PNG, archive, found, manifest
 
 
-def test_a_good_package_has_no_findings():
+def test_a_good_package_has_no_findings() -> None:
     """Nothing is said of a package that is as it should be."""
     assert found({}) == []
 
@@ -60,7 +61,7 @@ def test_a_good_package_has_no_findings():
         (manifest("  p-q: App.yaml"), ["E011 manifest.yaml:7:3"]),
     ],
 )
-def test_the_manifest(text, expected):
+def test_the_manifest(text: str, expected: Any) -> None:
     """Each mistake of a manifest, with its place."""
     listed = found({"manifest.yaml": text})
     assert [item for item in listed if not item.startswith("E051") or item in expected] == expected
@@ -82,7 +83,7 @@ def test_the_manifest(text, expected):
         ({"Classes/notes.txt": "x"}, []),
     ],
 )
-def test_the_files(files, expected):
+def test_the_files(files: Any, expected: Any) -> None:
     """What is missing, in the way, or no image."""
     assert found(files) == expected
 
@@ -151,7 +152,7 @@ def test_the_files(files, expected):
         (HEAD + "Methods:\n  m:\n    Body:\n      - io.murano.extensions.p.App.new()\n", []),
     ],
 )
-def test_classes(text, expected):
+def test_classes(text: str, expected: Any) -> None:
     """Each mistake of a class file, with its place."""
     listed = found({"Classes/App.yaml": text})
     assert [
@@ -211,7 +212,7 @@ def test_classes(text, expected):
         ("{Do: !yaql 'inject(a, b, $argument)'}", []),
     ],
 )
-def test_statements(statement, expected):
+def test_statements(statement: str, expected: Any) -> None:
     """Each mistake of a code block; those of one block are listed together."""
     text = HEAD + f"Methods:\n  m:\n    Body:\n      - {statement}\n"
     listed = found({"Classes/App.yaml": text})
@@ -262,7 +263,7 @@ def test_statements(statement, expected):
         (FORM + "Forms: [{a: {fields: [{name: x, type: choice, choices: [1]}]}}]\n", ["E087 4:23"]),
     ],
 )
-def test_forms(text, expected):
+def test_forms(text: str, expected: Any) -> None:
     """Each mistake of a form, with its place."""
     listed = found({"UI/ui.yaml": text})
     assert [item.replace(" UI/ui.yaml", "").replace(":", " ", 1) for item in listed] == expected
@@ -271,7 +272,7 @@ def test_forms(text, expected):
 @pytest.mark.parametrize(
     "version", ["Version: 1\n", "Version: 1.0\n", "Version: '1'\n", "Format: 1\n", ""]
 )
-def test_a_clean_form_of_version_1_has_no_findings(version):
+def test_a_clean_form_of_version_1_has_no_findings(version: Any) -> None:
     """What clients of the catalog show is not wrong because `vetro env add` cannot ask it."""
     pages = "forms: [{a: {fields: [{name: x, type: TYPE, label: X}]}}]\n"
     assert found({"UI/ui.yaml": version + pages.replace("TYPE", "string")}) == []
@@ -279,7 +280,7 @@ def test_a_clean_form_of_version_1_has_no_findings(version):
     assert [item.split()[0] for item in wrong] == ["E100"]
 
 
-def test_older_formats_have_their_own_advice():
+def test_older_formats_have_their_own_advice() -> None:
     """What is newer than the package's format is named."""
     text = HEAD + (
         "Methods:\n  a: {Scope: Public}\n  b: {Usage: Static}\n"
@@ -289,7 +290,7 @@ def test_older_formats_have_their_own_advice():
     assert [item.split()[0] for item in listed] == ["E044", "W045", "E052"]
 
 
-def test_everything_is_found_at_once():
+def test_everything_is_found_at_once() -> None:
     """Mistakes of the manifest, two classes and the form come in one list, sorted."""
     listed = found(
         {
@@ -310,7 +311,7 @@ def test_everything_is_found_at_once():
     ]
 
 
-def test_classes_are_compiled_although_the_manifest_is_wrong():
+def test_classes_are_compiled_although_the_manifest_is_wrong() -> None:
     """A description that is missing hides no contract that is wrong, nor a class that is not there."""
     text = HEAD + "Extends: q.Nobody\n"
     other = "Name: p.B\nProperties:\n  a: {Contract: $.class()}\n"
@@ -321,14 +322,14 @@ def test_classes_are_compiled_although_the_manifest_is_wrong():
     assert wrong == [*right, "E020 manifest.yaml:1:1"]
 
 
-def test_a_doubled_key_names_both_places():
+def test_a_doubled_key_names_both_places() -> None:
     """The message says where the key stands first; the finding's place is the second."""
     (item,) = check(archive({"Classes/App.yaml": HEAD + "Methods:\n  a: {}\n  b: {}\n  a: {}\n"}))
     assert (item.code, item.line, item.column) == ("E006", 6, 3)
     assert item.message == "the key a appears twice: first in line 4, column 3"
 
 
-def test_required_packages_must_be_there():
+def test_required_packages_must_be_there() -> None:
     """A requirement that nobody has is one finding at its place; one that is there is none."""
     files = {"manifest.yaml": manifest("Require:", "  q.Lib: '>=1.0'")}
     assert found(files) == ["E307 manifest.yaml:8:3"]
@@ -337,14 +338,14 @@ def test_required_packages_must_be_there():
     assert found(files, runtime) == []
 
 
-def test_clients_look_at_the_manifest_alone():
+def test_clients_look_at_the_manifest_alone() -> None:
     """Before an upload only errors of the manifest count."""
     files = {"manifest.yaml": manifest("Autor: a", "Tags: 1"), "Classes/App.yaml": "- 1"}
     assert [item.code for item in check_manifest_only(archive(files))] == ["E070"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no zip"])
-def test_what_is_no_package_is_an_error_of_its_own(content, tmp_path: Path):
+def test_what_is_no_package_is_an_error_of_its_own(content: bytes, tmp_path: Path) -> None:
     """Not an archive, no manifest, no such file: NotAPackage, not a finding."""
     with pytest.raises(NotAPackage, match="zip archive"):
         check(content)
@@ -354,7 +355,7 @@ def test_what_is_no_package_is_an_error_of_its_own(content, tmp_path: Path):
         check(tmp_path / "none")
 
 
-def test_heat_packages_have_no_classes_to_check():
+def test_heat_packages_have_no_classes_to_check() -> None:
     """A Heat.HOT package is checked for its template instead."""
     text = manifest(Format="Heat.HOT/1.0", Classes=None).replace("  p.App: App.yaml\n", "")
     files = {"manifest.yaml": text, "Classes/App.yaml": None, "template.yaml": "resources: {}"}
@@ -365,7 +366,7 @@ def test_heat_packages_have_no_classes_to_check():
     assert found({**files, "template.yaml": "a: ["}) == ["E002 template.yaml:2:1"]
 
 
-def test_images_that_cannot_be_imported_are_named():
+def test_images_that_cannot_be_imported_are_named() -> None:
     """Entries that miss a key, hashes and addresses that are none, a list that cannot be read."""
     good = "- {Name: a, DiskFormat: qcow2, ContainerFormat: bare, Hash: " + "a" * 32 + "}\n"
     assert found({"images.lst": "Images:\n" + good}) == []
@@ -374,7 +375,7 @@ def test_images_that_cannot_be_imported_are_named():
     assert found({"images.lst": "Images: ["}) == ["W077 images.lst"]
 
 
-def test_every_code_has_a_case():
+def test_every_code_has_a_case() -> None:
     """No code is listed that the tables above do not produce."""
     import ast
 
@@ -398,7 +399,7 @@ def test_every_code_has_a_case():
     assert set(CODES) - shown - elsewhere == set()
 
 
-def test_one_mistake_of_a_class_hides_no_other():
+def test_one_mistake_of_a_class_hides_no_other() -> None:
     """Members are read one by one: contracts and scopes are looked at beside a wrong usage."""
     text = HEAD + (
         "Extends: nowhere:Class\n"
@@ -436,7 +437,7 @@ PACKAGES = sorted(
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
-def test_packages_that_work_have_no_findings(package):
+def test_packages_that_work_have_no_findings(package: Path) -> None:
     """All packages that tests, demo and benchmarks deploy, with the class library, as users check them.
 
     Those of benchmarks miss what people look at. What other tests deploy is checked when they end
@@ -447,7 +448,7 @@ def test_packages_that_work_have_no_findings(package):
     assert [str(item) for item in listed if item.code not in bare] == []
 
 
-def test_a_misspelt_handler_is_named():
+def test_a_misspelt_handler_is_named() -> None:
     """Nothing would call it; one that the class calls itself, and an unlike name, are nobody's mistake."""
     text = HEAD + (
         "Extends: Base\n"
@@ -463,7 +464,7 @@ def test_a_misspelt_handler_is_named():
     assert found(files) == ["W210 Classes/App.yaml:5:3"]
 
 
-def test_what_a_class_of_the_framework_needs_is_said():
+def test_what_a_class_of_the_framework_needs_is_said() -> None:
     """A class of it without `Require`, and a required package of nearly its name."""
     (finding,) = check(
         archive({"Classes/App.yaml": HEAD + "Extends: io.murano.applications.Event\n"})
@@ -476,7 +477,7 @@ def test_what_a_class_of_the_framework_needs_is_said():
     assert finding.message.endswith("did you mean io.murano.applications?")
 
 
-def test_contracts_and_metadata_are_looked_at_too():
+def test_contracts_and_metadata_are_looked_at_too() -> None:
     """A quoted contract, a function as text in a contract, an expression by accident in `Meta`."""
     text = HEAD + (
         "Meta: {io.murano.metadata.Title: {text: my-app}}\n"
@@ -507,7 +508,7 @@ def test_contracts_and_metadata_are_looked_at_too():
         "- 'x'.toUpper()",
     ],
 )
-def test_an_expression_that_begins_with_a_quote_gets_a_hint(line):
+def test_an_expression_that_begins_with_a_quote_gets_a_hint(line: str) -> None:
     """YAML ends the text at the second quote; what to write instead is said."""
     text = HEAD + f"Methods:\n  m:\n    Body:\n      {line}\n      - Return: 1\n"
     (finding,) = check(archive({"Classes/App.yaml": text}))
@@ -519,7 +520,7 @@ def test_an_expression_that_begins_with_a_quote_gets_a_hint(line):
     assert [item.code for item in check(archive({"Classes/App.yaml": again}))] in ([], ["W208"])
 
 
-def test_scope_before_its_format_is_a_warning():
+def test_scope_before_its_format_is_a_warning() -> None:
     """`Scope` in format 1.3 works; the original takes it, too."""
     text = HEAD + "Methods:\n  m: {Scope: Public}\n"
     files = {"manifest.yaml": manifest(Format="'1.3'"), "Classes/App.yaml": text}
@@ -527,7 +528,7 @@ def test_scope_before_its_format_is_a_warning():
     assert (finding.level, finding.code) == ("warning", "E044")
 
 
-def test_resources_that_cannot_be_read():
+def test_resources_that_cannot_be_read() -> None:
     """One that nests without end, one that is no JSON, one that is damaged."""
     files = {
         "Resources/deep.yaml": "[" * 200_000 + "]" * 200_000,

@@ -1,5 +1,7 @@
 """Package lint: names that nothing has, and methods of values whose class is known (A8)."""
 
+from typing import Any
+
 import pytest
 
 from vetro.packages import check
@@ -78,7 +80,7 @@ Methods:
         ("{Try: [], Catch: {With: Mine}}", None, ""),
     ],
 )
-def test_names_that_nothing_has(statement, expected, words):
+def test_names_that_nothing_has(statement: str, expected: Any, words: str) -> None:
     """Functions, methods, arguments, properties and exceptions that are not there; no false alarm."""
     text = NAMES.replace("STATEMENT", f"Do: {statement}" if statement[0] == "[" else statement)
     classes = manifest("  p.Base: App.yaml", "  p.Derived: App.yaml")
@@ -148,7 +150,7 @@ Methods:
         ("{Try: [], Catch: {As: given, Do: $given.nosuch()}}", None, ""),
     ],
 )
-def test_methods_of_values_whose_class_is_known(statement, expected, words):
+def test_methods_of_values_whose_class_is_known(statement: str, expected: Any, words: str) -> None:
     """By contracts of properties and arguments, by `new`, and along chains; no false alarm."""
     text = KNOWN.replace("STATEMENT", statement)
     classes = manifest("  p.Part: App.yaml", "  p.Derived: App.yaml")

@@ -1,5 +1,8 @@
 """Loading and checking read with the same readers: one fails if and only if the other finds errors."""
 
+from collections.abc import Iterator
+from typing import Any, cast
+
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
@@ -132,7 +135,7 @@ def compare(text: str, classes: dict[str, str] = CLASSES) -> None:
     assert not refused or checked
 
 
-def raised_by(action, *given) -> MuranoError | None:
+def raised_by(action: Any, *given: Any) -> MuranoError | None:
     """What a reader raises."""
     try:
         action(*given)
@@ -143,7 +146,7 @@ def raised_by(action, *given) -> MuranoError | None:
 
 def compare_readers(text: str) -> None:
     """Assert that a reader raises the first of the errors that it has when it collects."""
-    mistakes = {}
+    mistakes: dict[int, Any] = {}
     try:
         documents = load_documents(text, "f", parse_expression=parse_expression, mistakes=mistakes)
     except MuranoError:
@@ -164,7 +167,7 @@ def shown(error: MuranoError | None) -> tuple[object, ...]:
     return () if error is None else (type(error), error.message, error.hint, error.position)
 
 
-def cases_of(test):
+def cases_of(test: Any):
     """The cases of a parametrized test."""
     (mark,) = test.pytestmark
     return mark.args[1]
@@ -187,14 +190,14 @@ WRONG = [
 ]
 
 
-def test_a_good_package_is_loaded_and_has_no_errors():
+def test_a_good_package_is_loaded_and_has_no_errors() -> None:
     """What the damage begins with has none."""
     assert errors_of_loading(GOOD, CLASSES) == (set(), set())
     assert errors_of_check(GOOD, CLASSES) == set()
 
 
 @pytest.mark.parametrize("text", WRONG, ids=range(len(WRONG)))
-def test_the_packages_of_the_check_fail_to_load_if_they_have_errors(text):
+def test_the_packages_of_the_check_fail_to_load_if_they_have_errors(text: str) -> None:
     """Every class file of the check's own tests: the same errors at the same places."""
     compare(text, {"p.App": "App.yaml"})
     compare_readers(text)
@@ -203,10 +206,10 @@ def test_the_packages_of_the_check_fail_to_load_if_they_have_errors(text):
 WORDS = ("5", "true", "", "text", "$.x(", "a-b", "$", "Static", "2026-99-99", "In", "null")
 
 
-def maps_of(node):
+def maps_of(node: Any) -> list[Any]:
     """All maps of a document that have keys."""
-    found = []
-    stack = [node]
+    found: list[Any] = []
+    stack: list[Any] = [node]
     while stack:
         item = stack.pop()
         if isinstance(item, yaml.MappingNode):
@@ -218,15 +221,16 @@ def maps_of(node):
     return found
 
 
-def text_node(text):
+def text_node(text: str) -> Any:
     """A plain scalar, of the type that YAML gives it."""
-    return yaml.compose(f"[{text}]" if text else "[null]").value[0]
+    composed: Any = yaml.compose(f"[{text}]" if text else "[null]")
+    return composed.value[0]
 
 
 @st.composite
-def damaged(draw):
+def damaged(draw: Any) -> str:
     """The good file with keys dropped, renamed and doubled, and values of a wrong kind."""
-    nodes = list(yaml.compose_all(GOOD))
+    nodes: list[Any] = [*cast("Iterator[Any]", yaml.compose_all(GOOD))]
     for _ in range(draw(st.integers(1, 3))):
         pairs = draw(st.sampled_from([one for node in nodes for one in maps_of(node)])).value
         if not pairs:
@@ -245,14 +249,18 @@ def damaged(draw):
                 pairs[at] = key, text_node(draw(st.sampled_from(WORDS)))
             case "list":
                 pairs[at] = key, yaml.SequenceNode("tag:yaml.org,2002:seq", [value])
-            case "map":
+            case _:
                 pairs[at] = key, yaml.MappingNode("tag:yaml.org,2002:map", [(key, value)])
     return "---\n".join(yaml.serialize(node) for node in nodes)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(damaged())
-def test_a_damaged_package_fails_to_load_if_a_check_has_errors(text):
+def test_a_damaged_package_fails_to_load_if_a_check_has_errors(text: str) -> None:
     """Whatever is dropped, renamed, doubled or of a wrong kind: both say the same."""
     compare(text)
     compare_readers(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections.abc
 from typing import Any
 
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ import datetime
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
@@ -59,9 +59,9 @@ def _engines() -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Sequences as lists, so that the two can be compared."""
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [plain(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in cast("dict[Any, Any]", value).items()}
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     return value
@@ -107,7 +107,7 @@ def check(
         deadline=None,
         database=None,
         phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[*HealthCheck],  # pyright: ignore[reportArgumentType]
     )
     @given(strategy, data)
     def each(text: str, value: dict[str, Any]) -> None:

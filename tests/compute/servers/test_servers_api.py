@@ -37,7 +37,7 @@ async def test_answers_carry_the_headers_of_the_document(world: World) -> None:
 async def test_a_new_server_has_the_documents_defaults(any_world: World) -> None:
     """The record of a server that only registered."""
     one = await any_world.ok("GET", f"/servers/{NODE}")
-    expected = {
+    expected: dict[str, Any] = {
         "uuid": NODE,
         "hostname": "node-1",
         "status": "running",
@@ -252,7 +252,13 @@ async def test_changes_that_are_refused(
 
 async def test_all_failing_rules_are_told_in_declared_order(world: World) -> None:
     """Several wrong parameters give several entries."""
-    body = {"setup": 1, "agents": 1, "comments": " x", "traits": [], "etag_retries": "x"}
+    body: dict[str, Any] = {
+        "setup": 1,
+        "agents": 1,
+        "comments": " x",
+        "traits": [],
+        "etag_retries": "x",
+    }
     answer = await world.call("POST", f"/servers/{NODE}", body)
     assert answer.json()["errors"] == [
         {"field": "agents", "code": "Invalid", "message": "value was not an array"},
@@ -321,7 +327,8 @@ async def test_bodies_that_are_not_objects(world: World) -> None:
 
     async def send(content: bytes, kind: str = "application/json") -> tuple[int, str]:
         answer = await world.call("POST", path, content=content, headers={"Content-Type": kind})
-        return answer.status, (answer.json() or {}).get("code", "")
+        said: dict[str, Any] = answer.json() or {}
+        return answer.status, said.get("code", "")
 
     assert await send(b"{") == (400, "InvalidContent")
     assert await send(b"[1]") == (500, "InvalidParameters")
@@ -386,12 +393,13 @@ async def test_nodes_speak_for_themselves_only(any_world: World) -> None:
     call = any_world.call
     own = {"token": "", "headers": any_world.key_of(NODE)}
     other = {"token": "", "headers": any_world.key_of(OTHER)}
-    for path, body in (
+    sent: tuple[tuple[str, dict[str, Any]], ...] = (
         ("/events/heartbeat", {}),
         ("/events/status", SAMPLE),
         ("/sysinfo", {"sysinfo": {"UUID": NODE, "Setup": True, "Admin IP": "127.0.0.1"}}),
         ("", {"agents": []}),
-    ):
+    )
+    for path, body in sent:
         for headers, wanted in ((own, (200, 204)), (other, (403,))):
             answer = await call("POST", f"/servers/{NODE}{path}", body, **headers)
             assert answer.status in wanted, (path, answer.text)

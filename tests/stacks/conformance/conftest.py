@@ -78,7 +78,7 @@ class Cloud:
         if isinstance(self.stacks, MemoryStacks):
             return self.stacks.compute.server_list[server].spec.customer_metadata["user-data"]
         assert self.client is not None
-        call = replace(vm(server), answer=dict)
+        call: Any = replace(vm(server), answer=dict)
         return str((await self.client.send(call))["customer_metadata"]["user-data"])
 
     async def inside(self, server: str, *command: str) -> bool:
