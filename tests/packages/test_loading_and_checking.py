@@ -1,6 +1,6 @@
 """Loading and checking read with the same readers: one fails if and only if the other finds errors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
@@ -203,6 +203,7 @@ def test_the_packages_of_the_check_fail_to_load_if_they_have_errors(text: str) -
     compare_readers(text)
 
 
+COMPOSE = cast("Callable[[str], Any]", yaml.compose)
 WORDS = ("5", "true", "", "text", "$.x(", "a-b", "$", "Static", "2026-99-99", "In", "null")
 
 
@@ -223,7 +224,7 @@ def maps_of(node: Any) -> list[Any]:
 
 def text_node(text: str) -> Any:
     """A plain scalar, of the type that YAML gives it."""
-    composed: Any = yaml.compose(f"[{text}]" if text else "[null]")
+    composed = COMPOSE(f"[{text}]" if text else "[null]")
     return composed.value[0]
 
 
