@@ -73,6 +73,7 @@ format: $(VENV)/.installed ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff check --fix src tests tools benchmarks
 
 bench: setup ## the published figures, as ratios measured in one run
+	@tools/system-packages.sh test
 	@tools/with-postgres.sh $(BIN)/python benchmarks/run_all.py
 
 soak: setup ## every test in a new Debian, then many more generated examples

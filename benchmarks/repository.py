@@ -16,7 +16,7 @@ from pathlib import Path
 
 from limits import Published
 
-from vetro.http import Principal, assemble
+from vetro.http import Principal, assemble, configure_logging
 from vetro.http.client import HttpClient
 from vetro.repository import MIGRATIONS, Repository, RepositorySection, repository_face
 from vetro.storage import Database, migrate
@@ -90,6 +90,7 @@ async def measure(directory: Path) -> tuple[float, float, bool]:
 
 def main() -> int:
     """Print the figures; 1 when an answer is wrong or a limit is missed."""
+    configure_logging("warning", "json")
     published = Published()
     with tempfile.TemporaryDirectory() as directory:
         cold, known, right = asyncio.run(measure(Path(directory)))
