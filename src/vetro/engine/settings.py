@@ -36,6 +36,9 @@ class EngineSection:
     """
     task_seconds: float = 0.0
     """Seconds that one deployment may take; then it is cancelled. 0: without bound."""
+    task_timeout: float = 0.0
+    """Seconds that a deployment may wait for an engine; then it fails, and its environment can be changed
+    again. 0: without bound."""
     model_limit: int = 16 * 2**20
     """Bytes of JSON that the objects of one environment may have."""
     agent_timeout: float = 3600.0

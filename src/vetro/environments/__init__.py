@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         task_channel,
     )
     from vetro.environments.tasks import TaskStore
+    from vetro.environments.unanswered import UnansweredTasks
     from vetro.environments.upgrades import make_moves
     from vetro.environments.uses import EnvironmentUses, pinned_packages
     from vetro.environments.wizard_offers import Platform
@@ -60,6 +61,7 @@ __getattr__ = import_when_used(
         "vetro.environments.tables": "MIGRATIONS",
         "vetro.environments.task_values": "Delegations EngineTask TaskResult shortened task_channel",
         "vetro.environments.tasks": "TaskStore",
+        "vetro.environments.unanswered": "UnansweredTasks",
         "vetro.environments.upgrades": "make_moves",
         "vetro.environments.uses": "EnvironmentUses pinned_packages",
         "vetro.environments.wizard_offers": "Platform",
@@ -90,6 +92,7 @@ __all__ = [
     "StatsSection",
     "TaskResult",
     "TaskStore",
+    "UnansweredTasks",
     "catalog_policy",
     "destroy_of_project",
     "environments_face",

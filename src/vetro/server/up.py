@@ -45,6 +45,7 @@ from vetro.server.starting import explained_errors, full_disk
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
+    from vetro.environments import TaskStore
     from vetro.http import Admission, Assembly, ConnectionLimits, Readings, ServicePart
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
@@ -146,6 +147,7 @@ class _Up:
         self.owner = owner_of(settings.data_dir) if pool is None else pool.owner
         self.limits = limits
         self._database: Database | None = None
+        self._work: TaskStore | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
         self._notifying = Notifying(settings)
@@ -219,6 +221,8 @@ class _Up:
             ]
             if self.pool is not None:
                 others.append(self._task(self.pool.run(database), "engine", stop))
+            if self.engine.engine.task_timeout:
+                others.append(self._task(self._unanswered(), "unanswered deployments", stop))
             stack.enter_context(self._notifying.told())
             for name, work in self._notifying.works(database, self.owner).items():
                 others.append(self._task(work, name, stop))
@@ -283,6 +287,13 @@ class _Up:
         pruning = HistoryPruning(database, self.settings.history)
         await (await pruning.worker(self.owner)).work()
 
+    async def _unanswered(self) -> None:
+        from vetro.environments import UnansweredTasks
+
+        assert self._work is not None
+        failing = UnansweredTasks(self._work, self.engine.engine.task_timeout)
+        await (await failing.worker(self.owner)).work()
+
     @asynccontextmanager
     async def _rooms(
         self, port: int
@@ -314,6 +325,7 @@ class _Up:
                 ),
                 delegations_of(settings),
             )
+            self._work = rooms.tasks
             definitions = definitions_of(settings, database)
             limited = [rooms.store.quotas]
             if settings.openstack.stacks == "native":

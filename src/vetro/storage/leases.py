@@ -234,7 +234,9 @@ class LeaseQueue:
         """Give the work back at once, for another owner to claim (a graceful shutdown)."""
         async with self.database.transaction() as tx:
             changed = await tx.execute(
-                update(leased_work).where(self._held(lease)).values(owner=None, expires_at=None)
+                update(leased_work)
+                .where(self._held(lease))
+                .values(owner=None, expires_at=None, available_at=self.database.steady_now())
             )
             if changed.rowcount != 1:
                 raise LeaseLost(self.name, lease.key, lease.fence)
@@ -277,6 +279,23 @@ class LeaseQueue:
         """The keys of all work that has not ended, held or not."""
         rows = await tx.execute(select(leased_work.c.key).where(leased_work.c.queue == self.name))
         return {str(row.key) for row in rows}
+
+    async def overdue(self, tx: Transaction, seconds: float) -> list[str]:
+        """The keys of work that has waited to be claimed for at least ``seconds``, oldest first.
+
+        Work whose lease ran out has waited since then.
+        """
+        now = self.database.steady_now()
+        since = case(
+            (leased_work.c.owner.is_(None), leased_work.c.available_at),
+            else_=leased_work.c.expires_at,
+        )
+        query = (
+            select(leased_work.c.key)
+            .where(self._claimable(now), since <= now - timedelta(seconds=seconds))
+            .order_by(leased_work.c.id)
+        )
+        return [str(row.key) for row in await tx.execute(query)]
 
     async def load(self, tx: Transaction) -> QueueLoad:
         """The load of the queue."""
