@@ -80,6 +80,28 @@ async def test_rights_of_administrators_can_be_given_to_others(api: Api, tmp_pat
     ) == [403, 403]  # fmt: skip
 
 
+async def test_rules_know_what_a_call_is_about(api: Api, package_zip: Any, tmp_path: Path) -> None:
+    """The ids of §10 can be compared with, by the names that policies of the released API use."""
+    e = await api.environment()
+    s = await api.session(e)
+    await api.deploy(e, s)
+    task = (await api.finish()).id
+    template = (await api.call("POST", "/templates", {"name": "t"})).json()["id"]
+    package = (await api.upload(package_zip())).json()["id"]
+    category = await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
+    for rule, name, id_, path in (
+        ("show_environment", "environment_id", e, f"/v1/environments/{e}"),
+        ("statuses_deployments", "deployment_id", task, f"/v1/environments/{e}/deployments/{task}"),
+        ("show_env_template", "env_template_id", template, f"/v1/templates/{template}"),
+        ("get_package", "package_id", package, f"/v1/catalog/packages/{package}"),
+        ("get_category", "category_id", category.json()["id"], "/v1/catalog/categories/{}"),
+    ):
+        where = path.format(id_)
+        for literal, status in ((id_, 200), ("other", 403)):
+            rules = f"{rule}: \"'{literal}':%({name})s\"\n"
+            assert await statuses(api, tmp_path, rules, ("ann", "GET", where)) == [status], rule
+
+
 def test_each_rule_of_the_table_decides_about_a_call() -> None:
     """Every name of §10 is the rule of some call: who writes it into a policy changes something."""
     from vetro.environments.rules import RULES

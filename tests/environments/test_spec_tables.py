@@ -410,7 +410,23 @@ async def test_uploads_and_patches_of_packages_answer_as_specified(
         assert answer.status == status, (op, answer.text)
         assert (await api.call("GET", path)).json()[after[0]] == after[1], op
     assert (await api.call("PATCH", path, {}, type=kind)).status == 400
-    assert (await api.call("PATCH", path, [], type="application/json")).status == 415
+    assert (await api.call("PATCH", path, [], type="application/json")).status == 400
+
+
+async def test_a_package_is_looked_for_before_its_patch_is_read(api: Api, package_zip: Any) -> None:
+    """§6.2: 404 and 403 go before what is wrong with a body; whoever may not publish is told at once."""
+    row = (await api.upload(package_zip())).json()
+    for id_, user, status in (
+        ("none", "ann", 404),
+        (row["id"], "eve", 403),
+        (row["id"], "ann", 400),
+    ):
+        answer = await api.call(
+            "PATCH", f"/catalog/packages/{id_}", {}, user=user, type="application/json"
+        )
+        assert answer.status == status, answer.text
+    assert (await api.upload(b"no archive", '{"is_public": true}')).status == 403
+    assert (await api.upload(b"no archive", '{"is_public": false}')).status == 400
 
 
 async def test_uploads_side_by_side_conflict_once(api: Api, package_zip: Any) -> None:

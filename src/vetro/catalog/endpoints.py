@@ -196,8 +196,14 @@ async def change(call: Call) -> Json:
 
     409 when other projects use a public one that is to be private or disabled; ``force=true``: not.
     """
-    await _refuse_public(call)
-    body = await call.json(PATCH_TYPE)
+    # §6.2: that there is such a package, and whose, is said before its patch is read.
+    found = await call.service.catalog.show(call.principal, call.path["package_id"])
+    if found["is_public"] and not _may(call, "manage_public_package"):
+        raise denied("manage_public_package")
+    try:
+        body = await call.json(PATCH_TYPE)
+    except UnsupportedMediaType as error:
+        raise BadRequest(error.message) from error
     force = call.flag("force")
     return await call.service.catalog.patch(
         call.principal,

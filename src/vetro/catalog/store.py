@@ -152,11 +152,11 @@ class Catalog:
         """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409."""
         digest = ""
         try:
+            if metadata.is_public and not (may_publish or principal.is_admin):
+                raise Forbidden("Only an administrator may make a package public")
             # Parsing every class takes a while: do it in a thread.
             package = await asyncio.to_thread(self._checked, file)
             extended = await asyncio.to_thread(parents_in, package)
-            if metadata.is_public and not (may_publish or principal.is_admin):
-                raise Forbidden("Only an administrator may make a package public")
             digest = await asyncio.to_thread(digest_of, file)
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ from vetro.environments.uses import EnvironmentUses
 from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
 from vetro.environments.wizards import ServiceForm, Wizards
 from vetro.http import (
+    CATALOG_CONVENTIONS,
     Audit,
     Authenticator,
     Face,
@@ -173,7 +175,11 @@ def _guarded(
         # The dialect without a version has the same calls, hence the same rules.
         name = endpoint.name.removeprefix("v03_")
         rule = RULES.get(name, "default")
-        allowed = policy.allows(call.principal, rule, call.path)
+        target = call.path
+        if "template_id" in target:
+            # The name that policies know it by (§10).
+            target = {**target, "env_template_id": target["template_id"]}
+        allowed = policy.allows(call.principal, rule, target)
         if not allowed and name in ENVIRONMENT_FIRST:
             async with services.database.read() as tx:
                 await services.store.environment(
@@ -268,8 +274,10 @@ def environments_face(
         chosen,
         service_types,
     )
+    most = int(chosen.max_request_body_size * 2**20)
     return make_face(
         name="catalog",
+        conventions=replace(CATALOG_CONVENTIONS, body_limit_bytes=most),
         prefix="",
         title="Vetro catalog API",
         handlers=[
