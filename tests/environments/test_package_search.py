@@ -138,3 +138,29 @@ async def test_operators_set_the_sizes_of_pages_and_packages(
         assert await found(small, "limit=100") == ["A", "B", "C"]
         answer = await small.upload(package_zip("org.acme.E") + bytes(2**19))
         assert (answer.status, "The limit is 0.5 MiB" in answer.text) == (400, True)
+
+
+async def test_operators_set_the_size_of_every_body(
+    api: Api, package_zip: Any, tmp_path: Path
+) -> None:
+    """Whatever the call: up to the size a body is read, announced or not; beyond it is 413."""
+    environment = await api.environment("e")
+    session = await api.session(environment)
+    packages = Catalog(api.database, tmp_path / "packages")
+    for most in (0.5, 12.0):
+        section = ApiSection(max_request_body_size=most)
+        face = environments_face(packages, api.rooms.tasks, Users(), api=section)
+        assembly = assemble([face])
+        async with assembly.running(), HttpClient(app=assembly, base_url="http://test") as http:
+            other = Api(http, api.database, api.rooms)
+            for size, status in ((int(most * 2**20) - 200, 200), (int(most * 2**20), 413)):
+                body = {"?": {"type": "org.App", "id": f"{most}"}, "x": "x" * size}
+                path = f"/environments/{environment}/services"
+                answer = await other.call("POST", path, body, session=session)
+                assert answer.status == status, answer.text[:300]
+                named = {"name": "x" * size}
+                answer = await other.call("POST", "/catalog/categories", named, user="root")
+                assert answer.status == (400 if status == 200 else 413)
+            if most < 1:
+                answer = await other.upload(package_zip() + bytes(2**19))
+                assert answer.status == 413

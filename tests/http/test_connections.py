@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import resource
 import socket
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import uvicorn
@@ -72,6 +73,32 @@ async def service(**limits: Any) -> AsyncGenerator[int, None]:
     await ready.wait()
     try:
         yield listener.getsockname()[1]
+    finally:
+        stop.set()
+        await task
+
+
+@contextlib.asynccontextmanager
+async def listening(**limits: Any) -> AsyncGenerator[tuple[socket.socket, Admission], None]:
+    """A listener that is served, and the connections to it."""
+    face = make_face(name="c", prefix="/c", handlers=[quick], title="C")
+    listener = socket.create_server(("127.0.0.1", 0))
+    values = ConnectionLimits(**limits)
+    entrance = admission(values, each_address=True)
+    stop, ready = asyncio.Event(), asyncio.Event()
+    serving = serve(
+        assemble([face]),
+        [listener],
+        stop,
+        drain_seconds=1,
+        on_ready=ready.set,
+        limits=values,
+        entrance=entrance,
+    )
+    task = asyncio.create_task(serving)
+    await ready.wait()
+    try:
+        yield listener, entrance
     finally:
         stop.set()
         await task
@@ -383,3 +410,47 @@ def test_limits_follow_the_descriptors_that_there_are(monkeypatch: pytest.Monkey
     assert small.per_address == small.total // 2
     behind_proxy = admission(ConnectionLimits(), each_address=False)
     assert behind_proxy.per_address == behind_proxy.total
+
+
+async def test_a_listener_has_the_backlog_that_is_set() -> None:
+    """As the system tells it: so many connections may wait to be accepted."""
+    async with listening(backlog=77) as (listener, _):
+        told = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        # linux/tcp.h: of a listener, `tcpi_sacked` is its backlog.
+        assert int.from_bytes(told[28:32], sys.byteorder) == 77
+
+
+@pytest.mark.parametrize(("seconds", "asks"), [(123, (1, 123)), (0, (0, None))])
+async def test_silent_clients_are_asked_whether_they_are_there(
+    seconds: int, asks: tuple[int, int | None]
+) -> None:
+    """Each connection has the time of ``tcp_keepidle``; with 0 nobody is asked."""
+    async with listening(tcp_keepidle=seconds) as (listener, entrance):
+        peer = await Peer.of(listener.getsockname()[1], asking("/c/quick"))
+        assert (await peer.answer())[0] == 200
+        (client,) = entrance._all
+        connection: Any = cast("Any", client).transport.get_extra_info("socket")
+        alive = connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        assert (alive, idle if alive else None) == asks
+        peer.close()
+
+
+async def test_a_header_may_have_the_length_that_is_set() -> None:
+    """A longer one is 431, a longer target 414, and the message says how long they may be."""
+    async with service(max_header_line=20_000) as port:
+        for path, header, status in (
+            ("/c/quick", "x" * 19_990, 200),
+            ("/c/quick", "x" * 20_000, 431),
+            ("/c/quick?" + "x" * 20_000, "", 414),
+            ("/c/quick?" + "x" * 19_900, "", 200),
+        ):
+            peer = await Peer.of(port, asking(path, X_Long=header))
+            found, said = await peer.answer()
+            assert (found, status == 200 or b"20000" in said) == (status, True)
+            peer.close()
+    async with service(max_header_line=30_000) as port:
+        several = {f"X_{number}": "x" * 29_000 for number in range(4)}
+        peer = await Peer.of(port, asking("/c/quick", **several))
+        assert (await peer.answer())[0] == 200
+        peer.close()

@@ -171,6 +171,7 @@ def test_limits_of_connections_reach_the_server() -> None:
     """Each setting is the limit of the same name; 0 is what the descriptors permit."""
     table = {"header_seconds": 5.5, "body_seconds": 6.5, "body_bytes": 7, "write_seconds": 8.5}
     table |= {"keep_alive_seconds": 9, "total": 40, "per_address": 20, "reserve": 3}
+    table |= {"max_header_line": 20_000, "backlog": 7, "tcp_keepidle": 30}
     environ = {f"VETRO_CONNECTIONS_{name}".upper(): str(value) for name, value in table.items()}
     assert asdict(connection_limits(load_settings(environ=environ).connections)) == table
     assert connection_limits(load_settings(environ={}).connections) == ConnectionLimits()

@@ -24,6 +24,9 @@ class ApiSection:
     """Requests that a project may send at once before `project_rate` holds it back."""
     package_size_limit: float = 5.0
     """MiB of an uploaded package."""
+    max_request_body_size: float = 0.0
+    """MiB of the body of any request (413); 0: `package_size_limit` and one more for uploads, 8 for models,
+    services and templates, 1 otherwise."""
     limit_param_default: int = 20
     """Packages on a page for who names no `limit`."""
     api_limit_max: int = 100

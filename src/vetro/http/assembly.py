@@ -14,7 +14,7 @@ import msgspec
 from litestar.types import Message, Receive, Scope, Send
 
 from vetro.http.connections import LIMITED
-from vetro.http.conventions import MAX_HEADER_BYTES, MAX_HEADER_LINE
+from vetro.http.conventions import MAX_HEADER_LINE, header_bytes
 from vetro.http.face import Face
 from vetro.http.faults import (
     CATALOG_FAULTS,
@@ -58,6 +58,8 @@ class Assembly:
         self.readings = readings
         self.stopping = False
         """Whether ``/readyz`` tells load balancers to send requests elsewhere."""
+        self.max_header_line = MAX_HEADER_LINE
+        """Bytes of a header, name and value together, and of the target of a request."""
         self._operations: dict[str, Operation] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -116,7 +118,7 @@ class Assembly:
         limited: str = given.get("state", {}).get(LIMITED, "")
         if limited:
             send = _closing(send)
-        refusal = _too_long(given)
+        refusal = _too_long(given, self.max_header_line)
         if refusal is None and limited and given["path"] not in self._operations:
             refusal = ServiceUnavailable(
                 f"{limited}; try again later", headers={"Retry-After": RETRY_SECONDS}
@@ -167,7 +169,8 @@ class Assembly:
 
     async def _serve_socket(self, given: dict[str, Any], receive: Receive, send: Send) -> None:
         found = self._face_at(given["path"])
-        if found is None or given.get("state", {}).get(LIMITED) or _too_long(given):
+        limited = given.get("state", {}).get(LIMITED)
+        if found is None or limited or _too_long(given, self.max_header_line):
             # Before it is accepted, this is a 403.
             await send(cast("Any", {"type": "websocket.close"}))
             return
@@ -244,23 +247,21 @@ def _new_request_id() -> str:
     return f"req-{uuid.uuid4()}"
 
 
-def _too_long(scope: dict[str, Any]) -> Fault | None:
+def _too_long(scope: dict[str, Any], line: int) -> Fault | None:
     """414 or 431 for a target or headers above the limits (catalog-api.md §11), else ``None``."""
     target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
-    if target > MAX_HEADER_LINE:
-        return Fault(
-            f"The target of a request can have at most {MAX_HEADER_LINE} bytes", status=414
-        )
+    if target > line:
+        return Fault(f"The target of a request can have at most {line} bytes", status=414)
     together = 0
     for name, value in scope["headers"]:
         size = len(name) + len(value)
         together += size
-        if size > MAX_HEADER_LINE:
+        if size > line:
             shown = name[:64].decode("latin-1")
-            text = f"The header {shown} is longer than {MAX_HEADER_LINE} bytes"
+            text = f"The header {shown} is longer than {line} bytes"
             return Fault(text, status=431)
-    if together > MAX_HEADER_BYTES:
-        return Fault(too_many_headers(), status=431)
+    if together > header_bytes(line):
+        return Fault(too_many_headers(header_bytes(line)), status=431)
     return None
 
 

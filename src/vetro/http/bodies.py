@@ -82,8 +82,11 @@ async def read_json(
     ``limit_bytes``: by default that of the face's conventions. Errors: 415 for a body with another
     content type, 400 ``Malformed request body``, 413.
     """
+    conventions = context_of(request).conventions
     if limit_bytes is None:
-        limit_bytes = context_of(request).conventions.json_limit_bytes
+        limit_bytes = conventions.json_limit_bytes
+    if conventions.body_limit_bytes:
+        limit_bytes = conventions.body_limit_bytes
     body = await read_body(request, limit_bytes)
     if not body:
         return None
@@ -258,6 +261,7 @@ async def receive_multipart(
         raise BadRequest("The multipart form has no boundary")
     # The boundaries and headers of parts add to the size of the files.
     total = total_bytes or limit_bytes * max_parts + TEXT_LIMIT
+    total = context_of(request).conventions.body_limit_bytes or total
     refuse_larger(request, total)
     form = _Form(directory, limit_bytes, max_parts)
     try:

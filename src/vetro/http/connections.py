@@ -14,6 +14,8 @@ import resource
 from dataclasses import dataclass
 from typing import Protocol
 
+from vetro.http.conventions import MAX_HEADER_LINE
+
 #: In the scope's state: why this connection may use only the operations pages.
 LIMITED = "vetro.limited"
 #: One event loop cannot use more descriptors than this; some programs iterate over all of them.
@@ -42,6 +44,13 @@ class ConnectionLimits:
     """Connections at a time from one address; 0: half of them."""
     reserve: int = 32
     """Connections on top, where `/healthz`, `/readyz` and `/metrics` (a node's `/ping`) answer."""
+    max_header_line: int = MAX_HEADER_LINE
+    """Bytes of a header of a request, name and value together, and of its target (431, 414); all headers
+    together may have four times that, at least 65536."""
+    backlog: int = 4096
+    """Connections that wait until they are accepted; the system's `net.core.somaxconn` may be less."""
+    tcp_keepidle: int = 600
+    """Seconds of silence after which the system asks whether a client is still there; 0: never."""
 
     def problem(self) -> str:
         """The reason why this process cannot keep the limits, naming the field, or ''."""

@@ -13,6 +13,11 @@ MAX_HEADER_LINE = 16_384
 MAX_HEADER_BYTES = 65_536
 
 
+def header_bytes(line: int) -> int:
+    """Bytes of all headers of a request together, where one may have ``line``."""
+    return max(MAX_HEADER_BYTES, 4 * line)
+
+
 @dataclass(frozen=True)
 class Conventions:
     """Headers on every answer, and the default limit of bodies.
@@ -20,6 +25,7 @@ class Conventions:
     ``keeps_request_id``: a request id that the client sends is used instead of a new one.
     ``response_time_header``: has the milliseconds until the answer began; '' for no such header.
     ``json_limit_bytes``: the limit of ``read_json`` when its caller gives none.
+    ``body_limit_bytes``: when given, the limit of every body, whatever its call names.
     ``nul_is_unknown``: nothing is at a path with a NUL character (404); else such a path is a mistake (400).
     """
 
@@ -29,6 +35,7 @@ class Conventions:
     response_time_header: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     json_limit_bytes: int = MEBIBYTE
+    body_limit_bytes: int = 0
     nul_is_unknown: bool = False
 
 

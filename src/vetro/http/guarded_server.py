@@ -20,10 +20,6 @@ from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.protocol import guarded
 from vetro.http.tls import MutualTls
 
-#: catalog-api.md §11.
-BACKLOG = 4096
-
-
 #: The longest message of a web socket.
 MAX_MESSAGE_BYTES = 1 << 20
 
@@ -63,6 +59,16 @@ class _Server(uvicorn.Server):
         yield
 
 
+def keep_alive(listener: socket.socket, seconds: int) -> None:
+    """Have the system ask whether a silent client is still there, once it was silent so long.
+
+    ``seconds`` 0: never. Connections inherit it from their listener.
+    """
+    if seconds and listener.family != socket.AF_UNIX:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
+
+
 async def serve_application(
     application: Any,
     listeners: Sequence[socket.socket],
@@ -86,6 +92,8 @@ async def serve_application(
     written. ``tls``: clients must present a certificate. ``is_socket``: whether a request's target is a
     web socket.
     """
+    for listener in listeners:
+        keep_alive(listener, limits.tcp_keepidle)
     config = uvicorn.Config(
         application,
         http=guarded(entrance, limits, faults, is_socket),
@@ -104,7 +112,7 @@ async def serve_application(
         ssl_cert_reqs=ssl.CERT_REQUIRED if tls else ssl.CERT_NONE,
         timeout_graceful_shutdown=max(1, round(drain_seconds)),
         timeout_keep_alive=limits.keep_alive_seconds,
-        backlog=BACKLOG,
+        backlog=limits.backlog,
     )
     server = _Server(config, stop, on_ready, on_stop)
     serving = asyncio.create_task(server.serve(sockets=list(listeners)), name="http")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from vetro.http.conventions import MAX_HEADER_BYTES
-
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -15,6 +13,6 @@ def header(headers: Headers, name: bytes) -> str:
     return ""
 
 
-def too_many_headers() -> str:
-    """The message for a client whose headers are too long together."""
-    return f"The headers of a request can have at most {MAX_HEADER_BYTES} bytes together"
+def too_many_headers(most: int) -> str:
+    """The message for a client whose headers are longer than ``most`` bytes together."""
+    return f"The headers of a request can have at most {most} bytes together"

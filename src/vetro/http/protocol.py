@@ -16,7 +16,7 @@ from http import HTTPStatus
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vetro.http.connections import LIMITED, Admission, ConnectionLimits
-from vetro.http.conventions import MAX_HEADER_BYTES
+from vetro.http.conventions import header_bytes
 from vetro.http.faults import CATALOG_FAULTS, Fault, FaultStyle, MalformedBody
 from vetro.http.headers import too_many_headers
 
@@ -34,6 +34,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     admission: Admission
     limits: ConnectionLimits
+    most_header_bytes: int
     faults: FaultStyle
     #: Whether a request's target (its path and query) is a web socket.
     is_socket: Callable[[bytes], bool]
@@ -82,8 +83,8 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes += len(data)
         super().data_received(data)
         # The parser keeps what is not complete, however much it is.
-        if self._phase is Phase.HEADERS and self._header_bytes > MAX_HEADER_BYTES:
-            self._refuse(Fault(too_many_headers(), status=431))
+        if self._phase is Phase.HEADERS and self._header_bytes > self.most_header_bytes:
+            self._refuse(Fault(too_many_headers(self.most_header_bytes), status=431))
         if self._upgrades:
             self._stop_timer()
         else:
@@ -272,6 +273,7 @@ def guarded(
 
     Guarded.admission = admission
     Guarded.limits = limits
+    Guarded.most_header_bytes = header_bytes(limits.max_header_line)
     Guarded.faults = faults
     Guarded.is_socket = staticmethod(is_socket)
     return Guarded

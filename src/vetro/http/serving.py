@@ -40,6 +40,7 @@ async def serve(
     uses all of them).
     """
     limits = limits or ConnectionLimits()
+    assembly.max_header_line = limits.max_header_line
     if entrance is None:
         raise_descriptor_limit()
         entrance = admission(limits, each_address=not assembly.trust_proxy)
