@@ -13,8 +13,8 @@ from typing import Any, cast
 import msgspec
 from litestar.types import Message, Receive, Scope, Send
 
-from vetro.http.connections import LIMITED
-from vetro.http.conventions import MAX_HEADER_LINE, header_bytes
+from vetro.http.connections import LIMITED, ConnectionLimits
+from vetro.http.conventions import header_bytes
 from vetro.http.face import Face
 from vetro.http.faults import (
     CATALOG_FAULTS,
@@ -58,7 +58,7 @@ class Assembly:
         self.readings = readings
         self.stopping = False
         """Whether ``/readyz`` tells load balancers to send requests elsewhere."""
-        self.max_header_line = MAX_HEADER_LINE
+        self.max_header_line = ConnectionLimits.max_header_line
         """Bytes of a header, name and value together, and of the target of a request."""
         self._operations: dict[str, Operation] = {
             "/healthz": self._healthz,

@@ -14,8 +14,6 @@ import resource
 from dataclasses import dataclass
 from typing import Protocol
 
-from vetro.http.conventions import MAX_HEADER_LINE
-
 #: In the scope's state: why this connection may use only the operations pages.
 LIMITED = "vetro.limited"
 #: One event loop cannot use more descriptors than this; some programs iterate over all of them.
@@ -44,7 +42,7 @@ class ConnectionLimits:
     """Connections at a time from one address; 0: half of them."""
     reserve: int = 32
     """Connections on top, where `/healthz`, `/readyz` and `/metrics` (a node's `/ping`) answer."""
-    max_header_line: int = MAX_HEADER_LINE
+    max_header_line: int = 16_384
     """Bytes of a header of a request, name and value together, and of its target (431, 414); all headers
     together may have four times that, at least 65536."""
     backlog: int = 4096

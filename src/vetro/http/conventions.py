@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MEBIBYTE = 2**20
-#: A header's name and value together, or the target of a request (catalog-api.md §11).
-MAX_HEADER_LINE = 16_384
 #: All headers of a request together: clients send several long ones (tokens, service catalogs).
 MAX_HEADER_BYTES = 65_536
 
