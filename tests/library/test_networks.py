@@ -445,6 +445,16 @@ async def test_a_shared_address(lab: Any) -> None:
     assert (await lab.probe(text, shared=..., vm=...)).startswith("10.0.")
 
 
+async def test_a_shared_ipv6_address(lab: Any) -> None:
+    """Machines may answer on it alone, not on the network around it."""
+    shared = {"?": {"id": "ip", "type": "io.murano.SharedIp"}}
+    network = lab.network(ipVersion=6, subnetCidr="fd7e::/64")
+    vm = lab.instance(sharedIps=["ip"])
+    await lab.probe("- $.vm.deploy()", lab.environment(networks=network), shared=shared, vm=vm)
+    port = (await lab.template())["resources"]["port-net-web"]["properties"]
+    assert port["allowed_address_pairs"] == [{"ip_address": "fd7e::2/128"}]
+
+
 async def test_a_range_of_shared_addresses(lab: Any) -> None:
     """A subnet of the network; the pair is the range as it is (§3.7)."""
     shared = {"?": {"id": "ip", "type": "io.murano.SharedIpRange"}, "cidr": "10.99.0.0/24"}

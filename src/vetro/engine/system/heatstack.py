@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
+from vetro.engine.system.leaving import Leaving
 from vetro.engine.system.template_merging import merge
-from vetro.engine.system.template_parts import without, without_orphans, without_unmade
+from vetro.engine.system.template_parts import without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
@@ -72,6 +73,8 @@ class HeatStack:
         self._deferred = False
         self._unmade: set[str] = set()
         """Resources that a failed operation has not made and nobody has asked for since."""
+        self._leaving = Leaving(name)
+        self._finishes = self._explained = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
 
@@ -102,7 +105,7 @@ class HeatStack:
                 }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
-            self._template = found["template"] if found else {}
+            self._template = self._leaving.found(ctx, found["template"] if found else {})
             parameters = cast("dict[str, Json]", found["parameters"] if found else {})
             self._parameters = {k: v for k, v in parameters.items() if not k.startswith("OS::")}
             if found:
@@ -111,6 +114,9 @@ class HeatStack:
                 self._environment = found.get("environment")
             self._pushed = self._revision
             self._content = self._wanted()
+            if found and self._leaving:
+                self._content[0] = found["template"]
+                self._change()
             if found and not found["settled"]:
                 # What the last operation left half done is not as the template says.
                 self._unmade = set(found.get("unmade") or [])
@@ -148,6 +154,7 @@ class HeatStack:
         """Replace the template; the parameters go."""
         given = cast("dict[str, Json]", copy.deepcopy(template) or {})
         self._template = given
+        self._leaving.replaced(given)
         self._ask_for(given)
         self._parameters = {}
         self._change()
@@ -172,11 +179,17 @@ class HeatStack:
         given = cast("dict[str, Json]", template or {})
         self._check_version(given)
         before = self._current(ctx)
-        merged = merge(before, respell(given, before))
         self._ask_for(given)
-        if merged != before:
-            self._template = merged
-            self._change()
+        self._becomes(before, merge(before, respell(given, before)))
+
+    def _becomes(self, before: dict[str, Json], template: dict[str, Json]) -> bool:
+        """Whether the template is another one than before."""
+        if template == before:
+            return False
+        self._leaving.change(before, template, self._unmade)
+        self._template = template
+        self._change()
+        return True
 
     def _check_version(self, given: dict[str, Json]) -> None:
         if str(given.get("heat_template_version", VERSION)) != VERSION:
@@ -196,12 +209,7 @@ class HeatStack:
     ) -> bool:
         """Take resources and outputs out of the template; whether there were any."""
         before = self._current(ctx)
-        template = without(before, resources, outputs or [])
-        if template == before:
-            return False
-        self._template = template
-        self._change()
-        return True
+        return self._becomes(before, without(before, resources, outputs or []))
 
     def replace_fragment(
         self,
@@ -220,9 +228,7 @@ class HeatStack:
         self._check_version(given)
         merged = merge(without(before, resources or [], outputs or []), respell(given, before))
         self._ask_for(given)
-        if merged != before:
-            self._template = merged
-            self._change()
+        self._becomes(before, merged)
 
     def in_hot(self, ctx: CallContext) -> Json:
         """Resources and outputs of the template in today's spelling, whatever its own is."""
@@ -246,16 +252,27 @@ class HeatStack:
         With ``async`` it happens with the next push, before the next ``output``, at the latest when
         the action or the session ends: several such pushes become one.
         """
-        if not (async_ or is_async):
-            self._push(ctx)
-        elif not self._deferred:
+        if async_ or is_async:
             self._deferred = True
+            self._finish_later(ctx)
+        else:
+            self._push(ctx)
+
+    def _finish_later(self, ctx: CallContext) -> None:
+        if not self._finishes:
+            self._finishes = True
             ctx.session.on_finish(lambda: self._finish(ctx))
 
     async def _finish(self, ctx: CallContext) -> None:
+        if self._deferred:
+            await self._push_late(ctx)
+        if ctx.session.closed and not self._explained:
+            self._explained = True
+            for text in self._leaving.explained(self._template or {}):
+                await services_of(ctx).reports.report(None, "warning", text)
+
+    async def _push_late(self, ctx: CallContext) -> None:
         """What was put off is done now. Nobody waits for it, so its failure is a report."""
-        if not self._deferred:
-            return
         try:
             await ctx.session.in_green_thread_async(lambda: self._push(ctx))
         except Exception as error:
@@ -293,6 +310,10 @@ class HeatStack:
         finally:
             self._outputs = None
             self._push_now = None
+            self._leaving.pushed(content[0], well=push.error is None)
+            self._leaving.remember(ctx)
+            if self._leaving:
+                self._finish_later(ctx)
             push.done.set()
 
     def _complete_template(self) -> dict[str, Json]:
@@ -301,7 +322,7 @@ class HeatStack:
             template.setdefault("heat_template_version", VERSION)
         if self._description and "Description" not in template:
             template.setdefault("description", self._description)
-        return without_orphans(template, self._content[0] if self._content else {})
+        return self._leaving.complete(template)
 
     def _push_revision(self, ctx: CallContext, template: dict[str, Json]) -> None:
         services = services_of(ctx)
@@ -453,6 +474,7 @@ class HeatStack:
         services.left.pop(self._name, None)
         self._template = {}
         self._parameters = {}
+        self._leaving.forget(ctx)
         self._change()
         self._pushed = self._revision
         self._content = self._wanted()

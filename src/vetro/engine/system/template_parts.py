@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from vetro.engine.system.template_spelling import section
+from vetro.engine.system.template_spelling import respell, section
 
 Json = Any
 
@@ -58,6 +58,23 @@ def without_unmade(template: dict[str, Json], unmade: Collection[str]) -> dict[s
         reached += needed
     outputs = section(template, "outputs")
     return without(template, dropped, [key for key in outputs if dropped & named_in(outputs[key])])
+
+
+def with_needed(template: dict[str, Json], leaving: Mapping[str, Json]) -> dict[str, Json]:
+    """A template with those of the resources ``leaving`` that it still refers to."""
+    bodies = section(template, "resources")
+    names = leaving.keys() - bodies.keys()
+    needed: dict[str, Json] = {}
+    looked_at = list(bodies.values()) if names else []
+    while looked_at:
+        for name in sorted(named_in(looked_at.pop()) & (names - needed.keys())):
+            needed[name] = leaving[name]
+            looked_at.append(leaving[name])
+    if not needed:
+        return template
+    fragment = respell({"resources": needed}, template)
+    key = "resources" if "resources" in fragment else "Resources"
+    return {**template, key: {**bodies, **section(fragment, "resources")}}
 
 
 def named_in(value: Json) -> set[str]:

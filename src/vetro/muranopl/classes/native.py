@@ -145,16 +145,31 @@ class CallContext:
         type_ = self.find_class(class_name) if class_name is not None else self._this.type
         return self.session.runtime.class_config(type_)
 
-    def get_attribute(self, name: str, default: Json = None, *, owner: str | None = None) -> Json:
-        """A value kept beside the object's properties (section 20), of its class or of `owner`."""
-        this = self._this
+    def get_attribute(
+        self,
+        name: str,
+        default: Json = None,
+        *,
+        owner: str | None = None,
+        of: MuranoObject | None = None,
+    ) -> Json:
+        """A value kept beside the properties (section 20) of the object, or of the object `of`: the value
+        of its class or of the class `owner`."""
+        this = of or self._this
         run = self.session.run
         value = run.attributes.get(this.id, owner or this.type.name, name, freeze(default))
         return thaw(afford(value, run))
 
-    def set_attribute(self, name: str, value: Json, *, owner: str | None = None) -> None:
-        """Keep a value beside the object's properties; None removes it."""
-        this = self._this
+    def set_attribute(
+        self,
+        name: str,
+        value: Json,
+        *,
+        owner: str | None = None,
+        of: MuranoObject | None = None,
+    ) -> None:
+        """Keep a value beside the properties of the object, or of `of`; None removes it."""
+        this = of or self._this
         self.session.run.attributes.set(this.id, owner or this.type.name, name, freeze(value))
 
     def evaluate(self, text: str, **variables: Any) -> Any:
