@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,41 @@ async def test_a_package_reads_only_its_own_resources(lab: Any) -> None:
     lab.libraries.append(other)
     text = "- Return: list(sys:Resources.string('f'), call(read, [], {}, type('other.Reader')))"
     assert await lab.probe(text) == ["ours", "theirs"]
+
+
+async def test_a_log_line_never_ends_a_deployment(
+    lab: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lines are formatted; one that cannot be is logged as it is, with a warning (§4.7)."""
+    caplog.set_level(logging.DEBUG, "applications.test.Probe")
+    await lab.probe(
+        """
+        - $log: logger('test.Probe')
+        - $log.info('{0} of {total}', 1, total => 2)
+        - $log.warning('{0} and {1}', 1)
+        - $log.error('no {arguments}')
+        - $log.debug('{0}', null)
+        - $log.trace('below')
+        - Try:
+            - Throw: Odd
+              Message: it is odd
+          Catch:
+            As: error
+            Do:
+              - $log.exception($error, 'then {0}', $error.message)
+        """
+    )
+    said = [
+        (one.name, one.levelname, one.getMessage()) for one in caplog.records if "Probe" in one.name
+    ]
+    assert {name for name, _, _ in said} == {"applications.test.Probe"}
+    assert said[0][1:] == ("INFO", "1 of 2")
+    assert said[1][1] == "WARNING"
+    assert said[1][2].startswith("Can not format string: {0} and {1} (")
+    assert [one[1:] for one in said[2:5]] == [
+        ("WARNING", "{0} and {1}"), ("ERROR", "no {arguments}"), ("DEBUG", "None"),
+    ]  # fmt: skip
+    level, text = said[5][1:]
+    assert level == "ERROR"
+    assert text.startswith("then it is odd\n")
+    assert "Odd: it is odd" in text

@@ -122,7 +122,7 @@ class HeatStack:
                 self._unmade = set(found.get("unmade") or [])
                 self._content = None
                 self._change()
-        return cast("dict[str, Json]", self._template)
+        return self._template
 
     def _change(self) -> None:
         self._revision += 1

@@ -39,7 +39,9 @@ class Leaving:
         """The template of the back end without what earlier sessions have removed."""
         self._has = section(template, "resources")
         owner = _region(ctx)
-        names = [] if owner is None else ctx.get_attribute(self._attribute, [], of=owner)
+        names: list[str] = []
+        if owner is not None:
+            names = ctx.get_attribute(self._attribute, [], of=owner)
         self._names = {name for name in names if name in self._has}
         return without_orphans(without(template, self._names, []), template)
 
