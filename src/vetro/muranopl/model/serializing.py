@@ -63,6 +63,8 @@ class Serializer:
         self.written: dict[str, MuranoObject] = {}
         """Objects written inline so far, by id."""
         self._planned: set[MuranoObject] = set()
+        self._held: dict[MuranoObject, set[MuranoObject]] = {}
+        """What owners hold, of those that were asked for: there may be many references to what one holds."""
         self._outside: set[MuranoObject] = set()
         """Objects that are in the result as ids only."""
         self._in_progress: set[MuranoObject] = set()
@@ -142,7 +144,12 @@ class Serializer:
         if owner is holder or owner is None:
             return True
         # its owner writes it, unless the owner is not in the result or no longer holds it
-        return owner not in self._planned or not _holds(owner, item)
+        if owner not in self._planned:
+            return True
+        held = self._held.get(owner)
+        if held is None:
+            held = self._held[owner] = _held_by(owner)
+        return item not in held
 
     # -- writing -------------------------------------------------------------------------------
 
@@ -356,26 +363,29 @@ def _settle(tree: object, written: Callable[[str], bool]) -> Any:
     return tree
 
 
-def _holds(owner: MuranoObject, item: MuranoObject) -> bool:
-    """True when a stored property of the owner still holds the item."""
+def _held_by(owner: MuranoObject) -> set[MuranoObject]:
+    """The objects that stored properties of the owner hold."""
     values = settle_properties(owner)
     stack: list[object] = [values.get(slot) for _, slot, _ in owner.type.assembly.stored_slots]
     seen: set[int] = set()
+    found: set[MuranoObject] = set()
     while stack:
         held = stack.pop()
-        if held is item:
-            return True
+        if held.__class__ in _SCALARS:
+            continue
         if held.__class__ in _CONTAINERS:
             if id(held) in seen:
                 continue
             seen.add(id(held))
-        if isinstance(held, CastView):
-            stack.append(held.target)
+        if isinstance(held, MuranoObject):
+            found.add(held)
+        elif isinstance(held, CastView):
+            found.add(held.target)
         elif isinstance(held, (tuple, list)):
             stack.extend(cast("Sequence[Any]", held))
         elif isinstance(held, Mapping):
             stack.extend(cast("Mapping[Any, Any]", held).values())
-    return False
+    return found
 
 
 def plain_text(value: object) -> str | None:
