@@ -123,3 +123,131 @@ async def test_floating_addresses_lead_to_no_ipv6_port(
     with pytest.raises(TemplateError, match=r"'it'.*'port' is in an IPv6 subnet.*a second port"):
         await stacks.create("p", "s", template)
     assert stacks.compute.calls == []
+
+
+def _parameter(name: str) -> dict[str, Any]:
+    return {"get_param": name}
+
+
+def _made(kind: str, **properties: Any) -> dict[str, Any]:
+    return {"type": kind, "properties": properties}
+
+
+PORT_OF_SUB = _made(
+    "OS::Neutron::Port",
+    network={"get_resource": "net"},
+    fixed_ips=[{"subnet": {"get_resource": "sub"}}],
+)
+LED_ASTRAY: list[tuple[str, Any, dict[str, Any], str]] = [
+    ("sub", "none", {}, "the property 'cidr' is 'none'"),
+    ("sub", "10.0.0.0/24", {}, "'ip_version' is 6, and 10.0.0.0/24"),
+    (
+        "fip",
+        "fd7e::/64",
+        {
+            "port": PORT_OF_SUB,
+            "fip": _made(
+                "OS::Neutron::FloatingIP", floating_network="ext-net", port_id={"get_resource": "port"}
+            ),
+        },
+        "'port' is in an IPv6 subnet",
+    ),
+    (
+        "pool",
+        "fd7e::/64",
+        {
+            "pool": _made(
+                "OS::Neutron::Pool",
+                protocol="HTTP",
+                lb_method="ROUND_ROBIN",
+                subnet={"get_resource": "sub"},
+                vip={"protocol_port": 80},
+            ),
+            "member": _made(
+                "OS::Neutron::PoolMember",
+                pool_id={"get_resource": "pool"},
+                address=_parameter("member"),
+                protocol_port=80,
+            ),
+        },
+        "member 192.0.2.7 is not reached from an IPv6",
+    ),
+    (
+        "vol",
+        "fd7e::/64",
+        {"vol": _made("OS::Cinder::Volume", size=_parameter("member"))},
+        "'size' is not an integer: '192.0.2.7'",
+    ),
+    (
+        "vol",
+        "fd7e::/64",
+        {"vol": _made("OS::Cinder::Volume", size={"list_join": ["", [_parameter("member"), "x"]]})},
+        "'size' is not an integer: '192.0.2.7x'",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "cidr", "more", "reason"), LED_ASTRAY)
+async def test_values_of_parameters_are_judged_when_the_template_is_validated(
+    name: str, cidr: str, more: dict[str, Any], reason: str
+) -> None:
+    """As the same values would be in the template itself: nothing is made."""
+    stacks = MemoryStacks()
+    template = {
+        "parameters": {"cidr": {"type": "string"}, "member": {"type": "string"}},
+        "resources": {
+            "net": _made("OS::Neutron::Net", name={"get_param": "OS::stack_name"}),
+            "sub": _made(
+                "OS::Neutron::Subnet",
+                network={"get_resource": "net"},
+                cidr=_parameter("cidr"),
+                ip_version=6,
+            ),
+            **more,
+        },
+    }
+    with pytest.raises(TemplateError) as error:
+        await stacks.create("p", "s", template, parameters={"cidr": cidr, "member": "192.0.2.7"})
+    assert reason in str(error.value)
+    assert error.value.resource == name
+    assert stacks.compute.calls == []
+
+
+async def test_a_parameter_says_the_family_of_a_balancer() -> None:
+    """Servers of both families are reached at the one of the virtual address."""
+    stacks = MemoryStacks()
+    four = _made("OS::Neutron::Subnet", network={"get_resource": "net"}, cidr="10.9.0.0/24")
+    six = _made(
+        "OS::Neutron::Subnet",
+        network={"get_resource": "net"},
+        cidr=_parameter("cidr"),
+        ip_version=6,
+    )
+    networks = [{"subnet": {"get_resource": one}} for one in ("four", "six")]
+    template = {
+        "parameters": {"cidr": {"type": "string"}},
+        "resources": {
+            "net": _made("OS::Neutron::Net"),
+            "four": four,
+            "six": six,
+            "vm": _made("OS::Nova::Server", image="debian", flavor="m1.nano", networks=networks),
+            "pool": _made(
+                "OS::Neutron::Pool",
+                protocol="HTTP",
+                lb_method="ROUND_ROBIN",
+                subnet={"get_resource": "six"},
+                vip={"protocol_port": 80},
+            ),
+            "lb": _made(
+                "OS::Neutron::LoadBalancer",
+                pool_id={"get_resource": "pool"},
+                protocol_port=80,
+                members=[{"get_resource": "vm"}],
+            ),
+        },
+    }
+    stack = await stacks.create("p", "s", template, parameters={"cidr": "fd7e::/64"})
+    assert stack.reason == ""
+    (ran,) = stacks.guests.ran.values()
+    (line,) = [one for one in ran["config"].splitlines() if one.startswith("  server ")]
+    assert line.split()[2].startswith("[fd7e::")

@@ -31,6 +31,7 @@ from vetro.stacks.state.records import Hold, StackRow, StackStore
 from vetro.stacks.template.balancers import BALANCING, FLAVOR, IMAGE
 from vetro.stacks.template.families import check_floating
 from vetro.stacks.template.functions import function_of
+from vetro.stacks.template.known_values import KnownValues
 from vetro.stacks.template.templates import ResourceDefinition, Template, parse
 
 if TYPE_CHECKING:
@@ -383,17 +384,18 @@ def check(
         environment=environment,
         balancer=(known.balancer_image, known.balancer_flavor),
     )
-    for definition in parsed.resources.values():
-        kind = resource_type(definition.type, definition.name)
-        kind.check(definition.name, definition.properties)
+    values = KnownValues(parsed)
+    settled = {name: values.properties(one) for name, one in parsed.resources.items()}
+    for name, definition in parsed.resources.items():
+        resource_type(definition.type, name).check(name, settled[name])
 
     def properties_of(name: str) -> Mapping[str, Json]:
-        return parsed.resources[name].properties if name in parsed.resources else {}
+        return settled.get(name, {})
 
-    for definition in parsed.resources.values():
+    for name, definition in parsed.resources.items():
         _check_deployment(definition, parsed)
         if definition.type in FLOATING_TYPES:
-            check_floating(definition.name, definition.properties.get("port_id"), properties_of)
+            check_floating(name, settled[name].get("port_id"), properties_of)
     used = [ref for one in parsed.resources.values() for ref in one.references]
     used += [ref for one in parsed.outputs.values() for ref in one.references]
     for reference in used:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vetro.stacks.errors import InvalidProperty, TemplateError
-from vetro.stacks.template.families import family_of_subnet
+from vetro.stacks.template.families import family_of_subnet, parameter_value
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.scopes import entries, listed
 
@@ -37,7 +37,9 @@ _ADDRESSES = {
 _TAKEN_OVER = ("lb_method", "admin_state_up")
 
 
-def written_out(document: dict[str, Json], image: str, flavor: str) -> dict[str, Json]:
+def written_out(
+    document: dict[str, Json], parameters: Mapping[str, Json], image: str, flavor: str
+) -> dict[str, Json]:
     """The document with what its pools stand for; their servers have this image and flavor.
 
     Raises `InvalidProperty` or `TemplateError` naming the resource that is wrong.
@@ -62,28 +64,38 @@ def written_out(document: dict[str, Json], image: str, flavor: str) -> dict[str,
         members[pool].extend(read(name, given, resources))
         made[name] = {**body, "depends_on": [*listed(body.get("depends_on")), f"{pool}.balancing"]}
     for name in pools:
-        for part, body in _of_pool(name, resources, members[name], image, flavor):
+        family = _family(name, resources, parameters)
+        _check_members(name, family, members[name], parameters)
+        for part, body in _of_pool(name, resources, members[name], family, image, flavor):
             if part != name and part in resources:
                 raise TemplateError("a part of a load balancer has this name", resource=part)
             made[part] = body
     return {**document, "resources": made}
 
 
-def _family(
-    name: str, vip: dict[str, Json], given: dict[str, Json], resources: Mapping[str, Json]
-) -> int | None:
-    """The family of the virtual address; `None` where the template does not say it."""
-    subnet = vip.get("subnet", given.get("subnet", given.get("subnet_id")))
-    address = vip.get("address")
+def _family(name: str, resources: Mapping[str, Json], parameters: Mapping[str, Json]) -> int | None:
+    """The family of a pool's virtual address; `None` where the template does not say it."""
+
+    def properties_of(one: str) -> Mapping[str, Json]:
+        given = _properties(one, entries(resources.get(one) or {}))
+        return {key: parameter_value(value, parameters) for key, value in given.items()}
+
+    given = properties_of(name)
+    vip: Json = given.get("vip")
+    vip = entries(vip) if isinstance(vip, dict) else {}
+    address = parameter_value(vip.get("address"), parameters)
     if isinstance(address, str):
         return 6 if ":" in address else 4
-    return family_of_subnet(subnet, lambda one: _properties(one, entries(resources.get(one) or {})))
+    subnet = vip.get("subnet", given.get("subnet", given.get("subnet_id")))
+    return family_of_subnet(subnet, properties_of)
 
 
-def _check_members(name: str, family: int | None, members: list[Json]) -> None:
+def _check_members(
+    name: str, family: int | None, members: list[Json], parameters: Mapping[str, Json]
+) -> None:
     """Raises `InvalidProperty` when a member has an address of the family that the balancer has not."""
     for member in members:
-        address = member.get("address")
+        address = parameter_value(member.get("address"), parameters)
         try:
             version = ipaddress.ip_address(address if isinstance(address, str) else "").version
         except ValueError:
@@ -97,7 +109,12 @@ def _check_members(name: str, family: int | None, members: list[Json]) -> None:
 
 
 def _of_pool(
-    name: str, resources: Mapping[str, Json], members: list[Json], image: str, flavor: str
+    name: str,
+    resources: Mapping[str, Json],
+    members: list[Json],
+    family: int | None,
+    image: str,
+    flavor: str,
 ) -> Iterator[tuple[str, dict[str, Json]]]:
     body = entries(resources[name])
     given = _properties(name, body)
@@ -111,8 +128,6 @@ def _of_pool(
         for one in [_named(name, "monitors", value, resources, (MONITOR,))]
     ]
     around = {key: body[key] for key in ("depends_on", "deletion_policy") if key in body}
-    family = _family(name, vip, given, resources)
-    _check_members(name, family, members)
     if family == 6:
         # Servers with addresses of both families are reached at the one of the virtual address.
         members = [_over_ipv6(one) for one in members]

@@ -35,6 +35,14 @@ def check_floating(resource: str, port: Json, properties_of: PropertiesOf) -> No
             raise InvalidProperty(_NO_FLOATING.format(port=name), resource=resource)
 
 
+def parameter_value(value: Json, parameters: Mapping[str, Json]) -> Json:
+    """A parameter's value in place of the call that gives it; any other value as it is."""
+    call = function_of(value)
+    if call is not None and call[0] in ("get_param", "Ref") and isinstance(call[1], str):
+        return parameters.get(call[1], value)
+    return value
+
+
 def _resource(value: Json) -> str:
     call = function_of(value)
     return str(call[1]) if call is not None and call[0] in ("get_resource", "Ref") else ""

@@ -176,7 +176,7 @@ def resolve(value: Json, context: Context) -> Json:
             return value  # opaque: evaluated inside the guest
         if name not in _RAW:
             argument = resolve(argument, context)
-            unknown = _find_unknown(argument)
+            unknown = find_unknown(argument)
             if unknown is not None:
                 return unknown
         return _FUNCTIONS[name](name, argument, context)
@@ -187,7 +187,8 @@ def resolve(value: Json, context: Context) -> Json:
     return value
 
 
-def _find_unknown(value: Json) -> Unknown | None:
+def find_unknown(value: Json) -> Unknown | None:
+    """The first part of a value that is not known yet."""
     if isinstance(value, Unknown):
         return value
     items: list[Json] = []
@@ -196,7 +197,7 @@ def _find_unknown(value: Json) -> Unknown | None:
     elif isinstance(value, list):
         items = _list(value)
     for item in items:
-        found = _find_unknown(item)
+        found = find_unknown(item)
         if found is not None:
             return found
     return None

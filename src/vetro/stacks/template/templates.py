@@ -96,7 +96,7 @@ def parse(
 
     document, values = prepare(template, given, frozenset())
     document = Nesting(files or {}, aliases, prepare).written_out(document, values)
-    document = balancers.written_out(document, *balancer)
+    document = balancers.written_out(document, values, *balancer)
     declared: dict[str, dict[str, Json]] = document["parameters"]
     names = Names(
         resources=frozenset(document["resources"]),
