@@ -24,6 +24,79 @@ PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordp
 SAMPLES = ("HeatVolume", "MariaDb", "PostgreSql", "PostgreSqlCluster", "WebTier", "WordPress")
 PASSWORD = "Secret-12345"
 ITEM = "select number from item"
+BALANCER6_MANIFEST = """\
+Format: Heat.HOT/1.0
+Type: Application
+FullName: test.Balancer6
+Version: 1.0.0
+Name: A balancer over IPv6
+Description: Web servers without IPv4 addresses, and a balancer before them
+Author: Vetro
+"""
+BALANCER6 = """\
+heat_template_version: 2016-10-14
+description: Web servers without IPv4 addresses, and a balancer before them
+parameters:
+  image: {type: string}
+  cidr: {type: string}
+  servers: {type: number}
+resources:
+  network: {type: 'OS::Neutron::Net', properties: {name: six}}
+  subnet:
+    type: OS::Neutron::Subnet
+    properties:
+      network: {get_resource: network}
+      ip_version: 6
+      cidr: {get_param: cidr}
+  group:
+    type: OS::Neutron::SecurityGroup
+    properties:
+      rules:
+        - {ethertype: IPv6, protocol: tcp, port_range_min: 80, port_range_max: 80, remote_ip_prefix: '::/0'}
+  web:
+    type: OS::Heat::ResourceGroup
+    properties:
+      count: {get_param: servers}
+      resource_def:
+        type: OS::Nova::Server
+        properties:
+          name: six-%index%
+          image: {get_param: image}
+          flavor: m1.small
+          networks: [{subnet: {get_resource: subnet}}]
+          security_groups: [{get_resource: group}]
+          user_data_format: RAW
+          user_data: |
+            #!/bin/sh
+            set -e
+            echo 'Shop (six-%index%)' > /var/www/html/index.html
+            apache2ctl -k graceful 2>/dev/null || apache2ctl -k start
+            echo yes > /var/www/html/serving.txt
+  monitor:
+    type: OS::Neutron::HealthMonitor
+    properties: {type: HTTP, url_path: /serving.txt, delay: 1, timeout: 1, max_retries: 1}
+  pool:
+    type: OS::Neutron::Pool
+    properties:
+      protocol: HTTP
+      lb_method: ROUND_ROBIN
+      subnet_id: {get_resource: subnet}
+      monitors: [{get_resource: monitor}]
+      vip: {protocol_port: 80}
+  balancer:
+    type: OS::Neutron::LoadBalancer
+    properties:
+      pool_id: {get_resource: pool}
+      protocol_port: 80
+      members: {get_attr: [web, refs]}
+outputs:
+  url:
+    value:
+      str_replace:
+        template: http://[ADDRESS]/
+        params:
+          ADDRESS: {'Fn::Select': [address, {get_attr: [pool, vip]}]}
+"""
 
 
 def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> None:
@@ -43,6 +116,7 @@ def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> N
         walk_of_the_database,
         walk_of_the_site,
         walk_of_the_volume,
+        walk_of_a_balancer_over_ipv6,
     )
     with ThreadPoolExecutor(len(walks)) as pool:
         for walk in [pool.submit(walk, vetro) for walk in walks]:
@@ -148,6 +222,44 @@ def walk_of_the_volume(vetro: Installation) -> None:
     assert int(size) == 700 * 2**20
     assert application(vetro, "disk", "HeatVolume")["templateOutputs"] == before
     vetro.run("env", "destroy", "--yes", "disk")
+
+
+def walk_of_a_balancer_over_ipv6(vetro: Installation) -> None:
+    """HAProxy at an IPv6 address, its members too: they come and go, and no request fails meanwhile."""
+    package = vetro.directory / "balancer6"
+    package.mkdir()
+    (package / "manifest.yaml").write_text(BALANCER6_MANIFEST)
+    (package / "template.yaml").write_text(BALANCER6)
+    vetro.run("package", "import", "--public", str(package))
+    start = f"fd7e:{vetro.net:x}:{vetro.port:x}:"
+    add(
+        vetro,
+        "six",
+        "Balancer6",
+        "--name",
+        "six",
+        f"cidr={start}:/64",
+        "servers=2",
+    )
+    vetro.run("env", "deploy", "six")
+    url = application(vetro, "six", "Balancer6")["templateOutputs"]["url"]
+    assert url.startswith(f"http://[{start}:")
+    until(lambda: servers_behind(url, 6) == {"six-0", "six-1"}, "both serve")
+    with traffic(url) as failures:
+        scale(vetro, "six", "3")
+        until(lambda: servers_behind(url, 6) == {"six-0", "six-1", "six-2"}, "three serve")
+        scale(vetro, "six", "1")
+        assert servers_behind(url, 6) == {"six-0"}
+    assert failures == []
+    vetro.run("env", "destroy", "--yes", "six")
+
+
+def scale(vetro: Installation, environment: str, servers: str) -> None:
+    """Deploy another number of servers."""
+    vetro.run(
+        "env", "edit", environment, environment, "--set", f"templateParameters.servers={servers}"
+    )
+    vetro.run("env", "deploy", environment)
 
 
 def add(vetro: Installation, environment: str, sample: str, *answers: str) -> None:
