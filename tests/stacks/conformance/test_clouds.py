@@ -7,11 +7,14 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vetro.stacks import MemoryStacks, StackStatus
+from vetro.stacks import MemoryStacks, StackStatus, TemplateError
+from vetro.stacks.resources import known_types
+from vetro.stacks.template.balancers import BALANCING
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -131,6 +134,51 @@ TWO: dict[str, Json] = {
 def changed_to_other(attachment: Json) -> Json:
     """The attachment, at the other server."""
     return {**attachment, "properties": {**attachment["properties"], "instance_uuid": ref("other")}}
+
+
+ROUTED: dict[str, Json] = {
+    **SERVER,
+    "router": made("OS::Neutron::Router", external_gateway_info={"network": "ext-net"}),
+    "ri": made("OS::Neutron::RouterInterface", router_id=ref("router"), subnet=ref("sub")),
+}
+NESTED = """\
+heat_template_version: '2013-05-23'
+parameters: {cidr: {type: string}}
+resources:
+  net: {type: 'OS::Neutron::Net'}
+  sub:
+    type: OS::Neutron::Subnet
+    properties: {network: {get_resource: net}, cidr: {get_param: cidr}}
+outputs:
+  net: {value: {get_resource: net}}
+  cidr: {value: {get_attr: [sub, cidr]}}
+"""
+NESTED_CFN = """\
+HeatTemplateFormatVersion: '2012-12-12'
+Parameters: {Length: {Type: Number}}
+Resources:
+  Random: {Type: 'OS::Heat::RandomString', Properties: {length: {Ref: Length}}}
+Outputs:
+  Password: {Value: {'Fn::GetAtt': [Random, value]}}
+"""
+
+
+def led_to(port: str) -> dict[str, Json]:
+    """A floating address that leads to the port."""
+    return {
+        **ROUTED,
+        "spare": PORT,
+        "fip": {
+            **made("OS::Neutron::FloatingIP", floating_network="ext-net"),
+            "depends_on": ["ri"],
+        },
+        "assoc": {
+            **made(
+                "OS::Neutron::FloatingIPAssociation", floatingip_id=ref("fip"), port_id=ref(port)
+            ),
+            "depends_on": ["ri"],
+        },
+    }
 
 
 def is_pair_of_equals(value: Any) -> bool:
@@ -255,6 +303,62 @@ CASES = [
         },
         {"ip": {"value": attr("fip", "floating_ip_address")}},
         {"ip": is_address},
+    ),
+    Case(
+        "a floating address is led from one port to another",
+        led_to("port"),
+        {"ip": {"value": attr("fip", "floating_ip_address")}},
+        {"ip": is_address},
+        then=(led_to("spare"),),
+        kept=("fip", "assoc", "port", "spare"),
+    ),
+    Case(
+        "Nova's floating address leads to a server",
+        {
+            **ROUTED,
+            "fip": made("OS::Nova::FloatingIP"),
+            "assoc": {
+                **made(
+                    "OS::Nova::FloatingIPAssociation", floating_ip=ref("fip"), server_id=ref("vm")
+                ),
+                "depends_on": ["ri"],
+            },
+        },
+        {"ip": {"value": attr("fip", "ip")}},
+        {"ip": is_address},
+    ),
+    Case(
+        "user data of a cloud configuration and a script",
+        {
+            **changed(SERVER, "vm", user_data=ref("data")),
+            "config": made("OS::Heat::CloudConfig", cloud_config={"hostname": "vm"}),
+            "script": made("OS::Heat::SoftwareConfig", group="ungrouped", config="#!/bin/true\n"),
+            "data": made(
+                "OS::Heat::MultipartMime",
+                parts=[{"config": ref("config")}, {"config": ref("script")}],
+            ),
+        },
+        {"id": {"value": ref("vm")}},
+        {"id": is_uuid},
+        kept=("vm", "config", "script", "data"),
+    ),
+    Case(
+        "nested templates, of Heat and of CloudFormation",
+        {
+            "inner": made("OS::Heat::Stack", template=NESTED, parameters={"cidr": "SUBNET.7.0/24"}),
+            "old": made(
+                "AWS::CloudFormation::Stack",
+                TemplateURL="old.template",
+                Parameters={"Length": "9"},
+            ),
+        },
+        {
+            "net": {"value": attr("inner", "outputs", "net")},
+            "cidr": {"value": attr("inner", "outputs", "cidr")},
+            "password": {"value": {"Fn::GetAtt": ["old", "Outputs.Password"]}},
+        },
+        {"net": is_uuid, "cidr": "SUBNET.7.0/24", "password": lambda value: len(value) == 9},
+        files={"old.template": NESTED_CFN},
     ),
     Case(
         "a key pair that is made here",
@@ -421,6 +525,50 @@ async def test_a_stack(cloud: Any, case: Case) -> None:
     finally:
         left = await cloud.stacks.delete(project, "s")
     assert left is None, left.reason
+
+
+REFUSED: list[tuple[Json, str]] = [
+    (made("AWS::ElasticLoadBalancing::LoadBalancer"), "has Neutron's load balancers"),
+    (made("OS::Trove::Instance"), "this back end has no such resources"),
+    (made("OS::Nova::Servers"), "did you mean OS::Nova::Server?"),
+    (made("OS::Neutron::Net", colour="red"), "OS::Neutron::Net has no property 'colour'"),
+    (made("OS::Neutron::Net", shared=True), "a network belongs to one project"),
+    (made("OS::Neutron::Subnet", network="n", cidr="10.0.0.1/24"), "the property 'cidr' is"),
+    (
+        made("OS::Neutron::Subnet", network="n", cidr="fd7e::/64", ipv6_ra_mode="slaac"),
+        "instances get their IPv6 addresses with their configuration",
+    ),
+    (made("OS::Nova::ServerGroup", policies=["odd"]), "use one of affinity"),
+    (made("OS::Cinder::Volume", size="large"), "'size' is not an integer"),
+    (made("OS::Heat::RandomString", length=0), "length"),
+    (made("OS::Heat::WaitCondition", handle="h", timeout=99_999_999), "timeout"),
+    (
+        made("OS::Heat::SoftwareDeployment", config="c", server=ref("vm")),
+        "user_data_format",
+    ),
+    (made("OS::Neutron::HealthMonitor", type="PING", delay=1, timeout=1, max_retries=1), "use TCP"),
+    (made("OS::Neutron::FloatingIP"), "OS::Neutron::FloatingIP needs floating_network"),
+]
+
+
+@pytest.mark.parametrize(("resource", "reason"), REFUSED)
+async def test_what_no_cloud_has_is_refused(cloud: Any, resource: Json, reason: str) -> None:
+    """With its name and the reason when the template is validated; there is no stack then."""
+    project = cloud.new_project()
+    template = {
+        "heat_template_version": "2013-05-23",
+        "resources": _at({**SERVER, "odd": resource}, cloud.subnet),
+    }
+    with pytest.raises(TemplateError) as error:
+        await cloud.stacks.create(project, "s", template)
+    assert (error.value.resource, reason in str(error.value)) == ("odd", True), error.value
+    assert await cloud.stacks.get(project, "s") is None
+
+
+async def test_every_type_has_a_case(cloud: Any) -> None:
+    """Whatever a template may have is tried on every cloud, here or in a module beside this one."""
+    tried = "".join(one.read_text() for one in Path(__file__).parent.glob("test_*.py"))
+    assert [one for one in known_types() if f'"{one}"' not in tried and one != BALANCING] == []
 
 
 async def test_every_cloud_offers_the_same(cloud: Any) -> None:
