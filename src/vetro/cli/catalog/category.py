@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from vetro.cli.client.answers import Category
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
@@ -19,9 +18,9 @@ def category() -> None:
     """Categories that packages stand in."""
 
 
-def find_category(connection: Connection, wanted: str) -> dict[str, Any]:
+def find_category(connection: Connection, wanted: str) -> Category:
     """The category with this id or name."""
-    rows: list[dict[str, Any]] = connection.get("/v1/catalog/categories")["categories"]
+    rows: list[Category] = connection.get("/v1/catalog/categories")["categories"]
     for row in rows:
         if wanted in (row["id"], row["name"]):
             return row

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
+from vetro.cli.client.answers import Environment, JsonObject, PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal import choices as choice
 from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
 from vetro.digits import is_number
 
-Json = dict[str, Any]
 HINT = (
     "Give fields with --set FIELD=VALUE or --set PAGE.FIELD=VALUE; 'vetro package form' shows them."
 )
@@ -36,15 +36,19 @@ class Wizard:
     """One filling of a form, forgotten at the end unless it made a component."""
 
     def __init__(
-        self, connection: Connection, package: Json, environment: Json | None, session: str | None
+        self,
+        connection: Connection,
+        package: PackageRow,
+        environment: Environment | None,
+        session: str | None,
     ) -> None:
         self.connection = connection
         self.headers = {"X-Configuration-Session": session} if session else {}
-        body: Json = {"package": package["id"], "quick": True}
+        body: JsonObject = {"package": package["id"], "quick": True}
         if environment is not None:
             body["environment_id"] = environment["id"]
         answer = connection.request("POST", "/v1/wizards", json=body, headers=self.headers)
-        self.view: Json = answer.json()
+        self.view: JsonObject = answer.json()
         self.path = f"/v1/wizards/{segment(self.view['id'])}"
         self.finished = False
 
@@ -56,19 +60,19 @@ class Wizard:
             self.connection.request("DELETE", self.path)
 
     @property
-    def pages(self) -> list[Json]:
+    def pages(self) -> list[JsonObject]:
         """The described pages."""
         return self.view["form"]["pages"]
 
-    def fields(self) -> Iterator[tuple[Json, Json]]:
+    def fields(self) -> Iterator[tuple[JsonObject, JsonObject]]:
         """Page and field, in order."""
         for page in self.pages:
             for field in page["fields"]:
                 yield page, field
 
-    def place(self, settings: Mapping[str, Any], name: str | None) -> dict[str, Json]:
+    def place(self, settings: Mapping[str, Any], name: str | None) -> dict[str, JsonObject]:
         """The settings by page and field. Ends the command for a field that the form has not."""
-        placed: dict[str, Json] = {}
+        placed: dict[str, JsonObject] = {}
         known = {field["path"]: (page["name"], field) for page, field in self.fields()}
         for path, value in settings.items():
             found = [
@@ -94,7 +98,7 @@ class Wizard:
                     break
         return placed
 
-    def fill(self, placed: dict[str, Json]) -> None:
+    def fill(self, placed: dict[str, JsonObject]) -> None:
         """Submit every page; asks on a terminal for what is missing, and ends the command elsewhere."""
         for page in self.pages:
             name = page["name"]
@@ -107,7 +111,7 @@ class Wizard:
                     fail(self._said(name, answer, values), HINT)
                 self._ask(answer["page"], answer["errors"], values)
 
-    def _submit(self, page: str, values: Json) -> Json:
+    def _submit(self, page: str, values: JsonObject) -> JsonObject:
         return self.connection.request(
             "POST",
             f"{self.path}/pages/{segment(page)}",
@@ -116,8 +120,8 @@ class Wizard:
         ).json()
 
     @staticmethod
-    def _said(page: str, answer: Json, values: Json) -> str:
-        fields: list[Json] = answer["page"]["fields"]
+    def _said(page: str, answer: JsonObject, values: JsonObject) -> str:
+        fields: list[JsonObject] = answer["page"]["fields"]
         without = [one["name"] for one in fields if one["type"] == "image" and one["choices"] == []]
         said: list[str] = []
         for field, texts in answer["errors"].items():
@@ -128,7 +132,7 @@ class Wizard:
                 said.append(line)
         return "; ".join(said)
 
-    def _ask(self, page: Json, errors: Mapping[str, list[str]], values: Json) -> None:
+    def _ask(self, page: JsonObject, errors: Mapping[str, list[str]], values: JsonObject) -> None:
         """Ask for the fields that were refused; for all that are shown when the page as a whole was."""
         click.echo(f"\n{page['title']} of {len(self.pages)}: {page['name']}", err=True)
         for text in errors.get("page", []):
@@ -145,13 +149,13 @@ class Wizard:
             if field.get("confirmation"):
                 values[field["confirmation"]] = value
 
-    def build(self) -> Json:
+    def build(self) -> JsonObject:
         """The object that the values make."""
         return self.connection.request("POST", f"{self.path}/build", headers=self.headers).json()[
             "model"
         ]
 
-    def finish(self) -> Json:
+    def finish(self) -> JsonObject:
         """Add the component to the session."""
         answer = self.connection.request(
             "POST", f"{self.path}/finish", json={}, headers=self.headers
@@ -160,7 +164,7 @@ class Wizard:
         return answer.json()["component"]
 
 
-def put(placed: dict[str, Json], page: str, field: Json, value: object) -> None:
+def put(placed: dict[str, JsonObject], page: str, field: JsonObject, value: object) -> None:
     """Note the value of a field, and of a password's second input."""
     values = placed.setdefault(page, {})
     values[field["name"]] = value
@@ -168,7 +172,7 @@ def put(placed: dict[str, Json], page: str, field: Json, value: object) -> None:
         values[field["confirmation"]] = value
 
 
-def asked(field: Json) -> Any:
+def asked(field: JsonObject) -> Any:
     """The answer to a field on the terminal."""
     if field["description"]:
         click.echo(field["description"], err=True)
@@ -176,7 +180,7 @@ def asked(field: Json) -> Any:
     start = field["value"]
     if field["control"] == "checkbox":
         return click.confirm(label, default=bool(start), err=True)
-    options: list[Json] | None = field["choices"]
+    options: list[JsonObject] | None = field["choices"]
     if options:
         for number, one in enumerate(options[:LISTED], 1):
             click.echo(f"  {number}  {one['label']}", err=True)
@@ -198,19 +202,19 @@ def asked(field: Json) -> Any:
     return click.prompt(label, default=default or None if field["required"] else default, err=True)
 
 
-def _values(field: Json) -> list[str]:
-    options: list[Json] = field["choices"] or []
+def _values(field: JsonObject) -> list[str]:
+    options: list[JsonObject] = field["choices"] or []
     return [str(one["value"]) for one in options[:LISTED]]
 
 
-def _start(options: list[Json], value: object) -> str | None:
+def _start(options: list[JsonObject], value: object) -> str | None:
     for number, one in enumerate(options, 1):
         if one["value"] == value and value is not None:
             return str(number)
     return None
 
 
-def show_form(view: Json) -> None:
+def show_form(view: JsonObject) -> None:
     """A form as a table of its fields, or as JSON."""
     if wants_json():
         emit_json(view["form"])

@@ -21,6 +21,7 @@ from vetro.cli.catalog.uploading import (
     signature_beside,
     upload_archive,
 )
+from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, accepted
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
@@ -104,7 +105,7 @@ def action_for(name: str, version: str, chosen: str) -> str:
 
 def import_archive(
     connection: Connection, path: Path, exists_action: str, public: bool, categories: Sequence[str]
-) -> dict[str, object]:
+) -> PackageRow:
     """Upload an archive or a directory; the catalog's package, or the one that stays."""
     content = read_archive(path)
     metadata: dict[str, Any] = {"is_public": public, "categories": list(categories)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.output import fail
@@ -17,11 +18,11 @@ PAGE = 100
 
 def all_packages(
     connection: Connection, most: int = 0, **more: str | tuple[str, ...]
-) -> list[dict[str, Any]]:
+) -> list[PackageRow]:
     """Every package that the project sees, page by page, or at the ``most`` so many; ``more``: query
     parameters that filter."""
-    rows: list[dict[str, Any]] = []
-    params: dict[str, Any] = {"catalog": "true", **more}
+    rows: list[PackageRow] = []
+    params: dict[str, str | int | tuple[str, ...]] = {"catalog": "true", **more}
     while True:
         params["limit"] = min(most - len(rows), PAGE) if most else PAGE
         page = connection.get("/v1/catalog/packages", params=params)
@@ -33,8 +34,8 @@ def all_packages(
 
 
 def versions_of(
-    rows: Sequence[dict[str, Any]], name_or_id: str, version: str | None
-) -> list[dict[str, Any]]:
+    rows: Sequence[PackageRow], name_or_id: str, version: str | None
+) -> list[PackageRow]:
     """The package with this id, or all versions (or the one) of that name, newest first.
 
     A name is the full one, or the last part of it or the displayed one when only one package has it.
@@ -74,7 +75,7 @@ def find_package(
     version: str | None = None,
     *,
     include_disabled: bool = False,
-) -> dict[str, Any]:
+) -> PackageRow:
     """The package with this id, or the newest version (or this one) of that name."""
     disabled = "true" if include_disabled else "false"
     rows = all_packages(connection, include_disabled=disabled)
@@ -82,7 +83,7 @@ def find_package(
     return found[0] if found else no_package(rows, name_or_id)
 
 
-def choose_package(connection: Connection, name_or_id: str, version: str | None) -> dict[str, Any]:
+def choose_package(connection: Connection, name_or_id: str, version: str | None) -> PackageRow:
     """The package to change or delete: asks which when several versions have the name."""
     own = all_packages(connection, include_disabled="true", owned="true")
     rows = own
@@ -94,13 +95,13 @@ def choose_package(connection: Connection, name_or_id: str, version: str | None)
     if not found:
         no_package(rows, name_or_id)
 
-    def label(row: dict[str, Any]) -> str:
+    def label(row: PackageRow) -> str:
         return f"{row['version']} (id {row['id']}{', public' if row['is_public'] else ''})"
 
     return choose(found, found[0]["fully_qualified_name"], label, "Say --version, or name its id.")
 
 
-def no_package(rows: Sequence[dict[str, Any]], name_or_id: str) -> NoReturn:
+def no_package(rows: Sequence[PackageRow], name_or_id: str) -> NoReturn:
     """End the command: nothing is called so."""
     names = ", ".join(sorted({row["fully_qualified_name"] for row in rows})) or "none"
     fail(f"There is no package '{name_or_id}'", f"Packages: {names}.")

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal.output import CommandError, fail
 
@@ -58,9 +59,9 @@ def upload_archive(
     content: bytes,
     signature: str | None = None,
     **metadata: object,
-) -> dict[str, Any]:
+) -> PackageRow:
     """Upload an archive, with its signature, and return the package object."""
-    made: dict[str, Any] = connection.request(
+    made: PackageRow = connection.request(
         "POST",
         "/v1/catalog/packages",
         files={"file": (f"{name}.zip", content, "application/octet-stream")},
@@ -78,8 +79,8 @@ def upload_archive(
 
 
 def replace_package(
-    connection: Connection, existing: dict[str, Any], name: str, content: bytes, **metadata: Any
-) -> dict[str, object]:
+    connection: Connection, existing: PackageRow, name: str, content: bytes, **metadata: Any
+) -> PackageRow:
     """Upload an archive in the place of a package; the old one comes back when that fails."""
     path = f"/v1/catalog/packages/{segment(existing['id'])}"
     old = connection.request("GET", f"{path}/download").content
@@ -88,12 +89,19 @@ def replace_package(
     try:
         return upload_archive(connection, name, content, **metadata)
     except CommandError:
-        kept = {key: existing[key] for key in ("is_public", "enabled", "categories", "tags")}
-        upload_archive(connection, name, old, **kept)
+        upload_archive(
+            connection,
+            name,
+            old,
+            is_public=existing["is_public"],
+            enabled=existing["enabled"],
+            categories=existing["categories"],
+            tags=existing["tags"],
+        )
         raise
 
 
-def find_same(connection: Connection, content: bytes, path: Path) -> dict[str, Any] | None:
+def find_same(connection: Connection, content: bytes, path: Path) -> PackageRow | None:
     """The project's package of the archive's name and version."""
     from vetro.packages import PackageError, Version, open_package
 

@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import click
 
+from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for
 from vetro.cli.terminal.output import Row, fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
@@ -417,9 +418,9 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def find_environment(connection: Connection, name_or_id: str) -> dict[str, Any]:
+def find_environment(connection: Connection, name_or_id: str) -> Environment:
     """The environment with this id or (exact) name."""
-    rows = cast("list[dict[str, Any]]", connection.get("/v1/environments")["environments"])
+    rows = cast("list[Environment]", connection.get("/v1/environments")["environments"])
     for key in ("id", "name"):
         for row in rows:
             if row[key] == name_or_id:

@@ -6,10 +6,10 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Generator
-from typing import Any
 
 import click
 
+from vetro.cli.client.answers import Deployment, Environment, Report
 from vetro.cli.client.connection import Connection, StreamBroke, WaitedEnough
 from vetro.cli.terminal.output import emit_json_line, fail, wants_json
 from vetro.cli.terminal.times import clock
@@ -32,15 +32,16 @@ timeout_option = click.option(
 )
 
 
-def latest_deployment(connection: Connection, environment_id: str) -> dict[str, Any]:
+def latest_deployment(connection: Connection, environment_id: str) -> Deployment:
     """The newest deployment of an environment."""
-    rows = connection.get(f"/v1/environments/{environment_id}/deployments")["deployments"]
+    path = f"/v1/environments/{environment_id}/deployments"
+    rows: list[Deployment] = connection.get(path)["deployments"]
     if not rows:
         fail("This environment was never deployed", "Deploy it with 'vetro env deploy'.")
     return max(rows, key=lambda row: (row["started"] or row["created"], row["created"]))
 
 
-def print_report(report: dict[str, Any]) -> None:
+def print_report(report: Report) -> None:
     """One report as a line: time of day, mark, text, and its details below."""
     if wants_json():
         emit_json_line(report)
@@ -72,7 +73,7 @@ def goes_on(what: str) -> Generator[None]:
 
 def follow_deployment(
     connection: Connection,
-    environment: dict[str, Any],
+    environment: Environment,
     deployment_id: str,
     seconds: float | None = None,
 ) -> int:
@@ -100,7 +101,7 @@ def follow_deployment(
 
 def await_deployment(
     connection: Connection,
-    environment: dict[str, Any],
+    environment: Environment,
     deployment_id: str,
     seconds: float | None = None,
 ) -> int:
@@ -141,9 +142,9 @@ def in_words(name: str, state: str, outcome: str) -> tuple[str, str | None]:
 
 def _watch(
     connection: Connection,
-    environment: dict[str, object],
+    environment: Environment,
     deployment_id: str,
-    show: Callable[[dict[str, Any]], None],
+    show: Callable[[Report], None],
     seconds: float | None = None,
 ) -> tuple[str, str]:
     """The state in which a deployment ended, and its outcome. A stream that ends is taken up again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import click
 
@@ -24,7 +24,7 @@ RANKED = 10
     help="A case, or a list.",
 )
 @click.option("--explain", is_flag=True, help="Show what each step dropped, and why, as a table.")
-def allocate(case_file: Any, explain: bool) -> None:
+def allocate(case_file: TextIO, explain: bool) -> None:
     """Place a VM on one of a case's servers; one line of JSON a case."""
     from vetro.compute.allocation import allocate_case
 

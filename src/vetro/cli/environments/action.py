@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import cast
 
 import click
 
 from vetro.cli.catalog.package import WHICH
 from vetro.cli.catalog.package_lookup import newest_with_class
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import (
     await_deployment,
@@ -36,15 +37,15 @@ def action() -> None:
     """Actions of deployed applications."""
 
 
-def all_actions(value: object) -> list[dict[str, Any]]:
+def all_actions(value: object) -> list[JsonObject]:
     """Every action below a model value, with the object it belongs to."""
     found: list[dict[str, object]] = []
     if isinstance(value, dict):
-        node = cast("dict[str, Any]", value)
+        node = cast("JsonObject", value)
         header = node.get("?")
         if isinstance(header, dict):
             name = application_row(node)["name"]
-            for key, body in cast("dict[str, Any]", header.get("_actions") or {}).items():
+            for key, body in cast("JsonObject", header.get("_actions") or {}).items():
                 found.append({"id": key, "object": name or header.get("id"), **body})
         for item in node.values():
             found.extend(all_actions(item))

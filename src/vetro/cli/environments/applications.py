@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import click
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.terminal.output import cell, emit_rows
 
-Row = dict[str, Any]
 COLUMNS = [
     ("APPLICATION", "name"),
     ("TYPE", "type"),
@@ -36,15 +36,17 @@ def header_of(service: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def application_row(
-    service: Mapping[str, object], pending: str = "", versions: Mapping[str, Row] | None = None
-) -> Row:
+    service: Mapping[str, object],
+    pending: str = "",
+    versions: Mapping[str, JsonObject] | None = None,
+) -> JsonObject:
     """One application as a table row.
 
     ``pending``: how it differs from what is deployed; ``versions``: by its id the ``version`` of its
     package, and the ``newest`` that it could move up to.
     """
     header = header_of(service)
-    actions = cast("dict[str, Any]", header.get("_actions") or {})
+    actions = cast("JsonObject", header.get("_actions") or {})
     known = (versions or {}).get(str(header.get("id")), {})
     return {
         "name": header.get("name") or service.get("name"),
@@ -62,7 +64,7 @@ def _is_url(key: str, value: object) -> bool:
     return key != "?" and isinstance(value, str) and bool(_URL.match(value))
 
 
-def emit_applications(rows: Sequence[Row]) -> None:
+def emit_applications(rows: Sequence[JsonObject]) -> None:
     """The table of applications, without columns that are empty."""
     filled = [
         (title, key)
@@ -73,7 +75,9 @@ def emit_applications(rows: Sequence[Row]) -> None:
 
 
 def show_applications(
-    services: Sequence[Row], waiting: Iterable[Row], versions: Mapping[str, Row]
+    services: Sequence[JsonObject],
+    waiting: Iterable[JsonObject],
+    versions: Mapping[str, JsonObject],
 ) -> None:
     """The table, and below it the plain properties of each application.
 
@@ -100,14 +104,14 @@ def show_applications(
             click.echo(f"  {line}")
 
 
-def described(change: Row | None) -> str:
+def described(change: JsonObject | None) -> str:
     """A change in a cell: ``added``, or the changed properties."""
     if change is None:
         return ""
     return ", ".join(change.get("properties") or ()) or str(change["change"])
 
 
-def properties(service: Row, changed: Iterable[str]) -> list[str]:
+def properties(service: JsonObject, changed: Iterable[str]) -> list[str]:
     """A line for each plain property, what a deployment has put there too; changed ones are marked."""
     hidden = ("?", "name") if "?" in service else FLAT_HEADER
     plain = {

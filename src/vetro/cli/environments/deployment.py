@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
+from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import follow_deployment, print_report, wait_option
 from vetro.cli.client.name_completion import ENVIRONMENT
@@ -41,7 +41,7 @@ def deployment() -> None:
 
 def history_of(connection: Connection, environment: str) -> str:
     """The id of an environment that is there, or that is gone and still has a history."""
-    there: list[dict[str, Any]] = connection.get(ENVIRONMENT.path)["environments"]
+    there: list[Environment] = connection.get(ENVIRONMENT.path)["environments"]
     if not any(environment in (one["id"], one["name"]) for one in there):
         gone: list[str] = [
             one["environment_id"]
@@ -77,7 +77,7 @@ def list_(environment: str | None, named: str | None) -> None:
         path = "/v1/deployments"
         if environment:
             path = f"/v1/environments/{segment(history_of(connection, environment))}/deployments"
-        rows: list[dict[str, Any]] = connection.get(path)["deployments"]
+        rows: list[JsonObject] = connection.get(path)["deployments"]
         if wants_json():
             emit_json(rows)
             return
@@ -85,7 +85,7 @@ def list_(environment: str | None, named: str | None) -> None:
     emit_rows([history_row(one, names) for one in rows], COLUMNS)
 
 
-def history_row(one: dict[str, object], names: dict[str, str]) -> dict[str, Any]:
+def history_row(one: dict[str, object], names: dict[str, str]) -> JsonObject:
     """A deployment in a table. ``names``: those of environments, by their ids."""
     home = str(one["environment_id"])
     return {
@@ -97,15 +97,15 @@ def history_row(one: dict[str, object], names: dict[str, str]) -> dict[str, Any]
     }
 
 
-def described_action(one: dict[str, Any]) -> str:
+def described_action(one: JsonObject) -> str:
     """What was done: ``deploy``, ``delete``, or an action and the application that it is of."""
-    action: dict[str, Any] | None = one.get("action")
+    action: JsonObject | None = one.get("action")
     if action is None:
         return "delete"
     method, of = str(action.get("method")), action.get("object_id")
     if of in (None, one["environment_id"]):
         return method
-    description: dict[str, Any] = one.get("description") or {}
+    description: JsonObject = one.get("description") or {}
     for _, node in objects_of(description.get("services")):
         if node["?"].get("id") == of:
             return f"{method} of {application_name(node) or of}"
@@ -126,7 +126,7 @@ def show(environment: str, deployment_id: str) -> None:
         hint = f"'vetro deployment list {environment}' shows them."
         path = f"{base}/{segment(deployment_id)}"
         reports = connection.request("GET", path, hint=hint).json()["reports"]
-        every: list[dict[str, Any]] = [] if wants_json() else connection.get(base)["deployments"]
+        every: list[JsonObject] = [] if wants_json() else connection.get(base)["deployments"]
     if wants_json():
         emit_json(reports)
         return
@@ -159,7 +159,7 @@ def trace(environment: str, deployment_id: str | None) -> None:
             deployment_id = str(newest[0]["id"])
         hint = f"'vetro deployment list {environment}' shows them."
         path = f"{base}/{segment(deployment_id)}/trace"
-        rounds: list[dict[str, Any]] = connection.request("GET", path, hint=hint).json()["rounds"]
+        rounds: list[JsonObject] = connection.request("GET", path, hint=hint).json()["rounds"]
     if wants_json():
         emit_json(rounds)
         return

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
+from vetro.cli.client.answers import Environment
 from vetro.cli.client.connection import Connection, find_environment
 from vetro.cli.client.deployment_progress import follow_deployment, latest_deployment, wait_option
 from vetro.cli.client.name_completion import ENVIRONMENT
@@ -38,7 +38,7 @@ def destroy(environments: tuple[str, ...], abandon: bool, wait: bool) -> None:
         sys.exit(code)
 
 
-def _destroy(connection: Connection, row: dict[str, Any], *, abandon: bool, wait: bool) -> int:
+def _destroy(connection: Connection, row: Environment, *, abandon: bool, wait: bool) -> int:
     """Remove one environment; the exit code."""
     params = {"abandon": "true"} if abandon else {}
     connection.request("DELETE", f"/v1/environments/{row['id']}", params=params)
@@ -57,7 +57,7 @@ def _destroy(connection: Connection, row: dict[str, Any], *, abandon: bool, wait
     return 0
 
 
-def what_is_lost(connection: Connection, environment: dict[str, Any], *, abandon: bool) -> str:
+def what_is_lost(connection: Connection, environment: Environment, *, abandon: bool) -> str:
     """What goes with an environment, in words: applications, machines, changes that wait."""
     services = connection.get(f"/v1/environments/{environment['id']}")["services"]
     names = [str(application_name(one) or one["?"]["id"]) for one in services]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
+from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.sessions import forget_session, open_session_of
@@ -13,7 +13,7 @@ from vetro.cli.terminal.documents import json_or_text
 from vetro.cli.terminal.output import fail
 
 
-def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
+def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> JsonObject:
     """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
     values: dict[str, object] = {}
     for pair in pairs:
@@ -44,8 +44,8 @@ def find_application(services: list[dict[str, object]], wanted: str) -> int:
 
 @contextmanager
 def session_and_services(
-    connection: Connection, environment: dict[str, Any], given: str | None = None
-) -> Generator[tuple[dict[str, str], list[dict[str, Any]]]]:
+    connection: Connection, environment: Environment, given: str | None = None
+) -> Generator[tuple[dict[str, str], list[JsonObject]]]:
     """The headers that name the session (the ``given`` one, else the user's), and its applications as
     they are stored.
 

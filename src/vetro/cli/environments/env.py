@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import uuid
-from typing import Any, cast
+from typing import Any, TextIO, cast
 from urllib.parse import quote
 
 import click
 
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package_lookup import find_package
+from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import (
     follow_deployment,
@@ -180,7 +181,7 @@ def add(
     package: str | None,
     name: str | None,
     settings: tuple[str, ...],
-    file: Any,
+    file: TextIO | None,
 ) -> None:
     """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set.
 
@@ -203,7 +204,7 @@ def add(
             for item in cast("list[Any]", model if isinstance(model, list) else [model]):
                 # What is no object at all the service refuses.
                 if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
-                    service = cast("dict[str, Any]", item)
+                    service = cast("JsonObject", item)
                     checker.refuse_wrong(service, services)
                     services.append(service)
             path = f"/v1/environments/{row['id']}/services"
@@ -215,7 +216,7 @@ def add(
 
 def add_by_form(
     connection: Connection,
-    row: dict[str, object],
+    row: Environment,
     package: str,
     name: str | None,
     settings: dict[str, object],
@@ -242,7 +243,7 @@ def model_by_form(
 
 def show_added(stored: object) -> None:
     """What was added, as JSON or as a table."""
-    rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
+    rows = cast("list[JsonObject]", stored if isinstance(stored, list) else [stored])
     if wants_json():
         emit_json(cast("Any", stored))
     else:

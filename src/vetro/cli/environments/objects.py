@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import click
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, error_text, segment
 from vetro.cli.terminal.output import fail
 from vetro.digits import is_number
@@ -22,10 +23,10 @@ _NO_IMAGES = "there are none yet: 'vetro image build {0}' or 'vetro image import
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
-def application_name(service: dict[str, Any]) -> str | None:
+def application_name(service: JsonObject) -> str | None:
     """The name that commands know an application by."""
     header = service.get("?")
-    block = cast("dict[str, Any]", header) if isinstance(header, dict) else {}
+    block = cast("JsonObject", header) if isinstance(header, dict) else {}
     name = block.get("name") or service.get("name")
     return name if isinstance(name, str) else None
 
@@ -35,7 +36,7 @@ class Checker:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._schemas: dict[tuple[str, str, str], dict[str, Any] | None] = {}
+        self._schemas: dict[tuple[str, str, str], JsonObject | None] = {}
         self._names: dict[str, dict[str, str] | None] = {}
         self._left_out: dict[str, set[str]] = {}
         """What templates do without (`excludeProperties`), by the path before their properties."""
@@ -70,14 +71,14 @@ class Checker:
                 wrong += self._wrong_names(inner, below, set(inner), others)
         self._end(service, wrong)
 
-    def inputs(self, node: dict[str, Any]) -> frozenset[str] | None:
+    def inputs(self, node: JsonObject) -> frozenset[str] | None:
         """The names of what an object's class takes; ``None`` when nobody can say it now."""
         schema = self._schema(node)
         return None if schema is None else frozenset(schema["properties"])
 
     def _end(self, service: dict[str, object], wrong: list[str]) -> None:
         if wrong:
-            header = cast("dict[str, Any]", service.get("?") or {})
+            header = cast("JsonObject", service.get("?") or {})
             kind = str(header.get("type", "")).partition("/")[0]
             fail(
                 f"{application_name(service) or kind}: {'; '.join(dict.fromkeys(wrong))}",
@@ -92,14 +93,14 @@ class Checker:
             yield f"there is an application of this name already: choose another name than {name}"
 
     def _wrong_properties(
-        self, node: dict[str, Any], where: str, names: set[str], *, whole: bool
+        self, node: JsonObject, where: str, names: set[str], *, whole: bool
     ) -> Iterator[str]:
         from vetro.packages import did_you_mean, missing_arguments, value_problems
 
         schema = self._schema(node)
         if schema is None:
             return
-        known = cast("dict[str, dict[str, Any]]", schema["properties"])
+        known = cast("dict[str, JsonObject]", schema["properties"])
         for name in sorted(names):
             if name not in known:
                 yield f"{node['?']['type']} takes no {where}{name}{did_you_mean(name, known)}"
@@ -118,7 +119,7 @@ class Checker:
                 return True
         return False
 
-    def _schema(self, node: dict[str, Any]) -> dict[str, Any] | None:
+    def _schema(self, node: JsonObject) -> JsonObject | None:
         """The schema of an object's class; ``None`` when nobody can say it now."""
         header = node["?"]
         name, _, home = str(header.get("type", "")).partition("/")
@@ -199,7 +200,7 @@ class Checker:
                 self._names[path] = None
             else:
                 found: Any = answer.json()
-                rows = cast("list[dict[str, Any]]", found[key] if key else found)
+                rows = cast("list[JsonObject]", found[key] if key else found)
                 self._names[path] = {str(row["name"]): str(row.get("uuid")) for row in rows}
         return self._names[path]
 
@@ -212,7 +213,7 @@ def is_machine(node: dict[str, object]) -> bool:
 def _excluded(schema: object) -> Iterator[str]:
     """The properties that templates in a value of this schema do without."""
     if isinstance(schema, dict):
-        for key, item in cast("dict[str, Any]", schema).items():
+        for key, item in cast("JsonObject", schema).items():
             if key == "excludedProperties":
                 yield from item
             else:
@@ -222,10 +223,10 @@ def _excluded(schema: object) -> Iterator[str]:
             yield from _excluded(item)
 
 
-def objects_of(value: object, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def objects_of(value: object, where: str = "") -> Iterator[tuple[str, JsonObject]]:
     """Every object in a value, itself too, with the path before its properties."""
     if isinstance(value, dict):
-        node = cast("dict[str, Any]", value)
+        node = cast("JsonObject", value)
         if isinstance(node.get("?"), dict):
             yield where, node
         for key, item in node.items():
@@ -244,7 +245,7 @@ def nearest_object(service: dict[str, object], path: str) -> tuple[dict[str, obj
     for number, part in enumerate(parts[:-1]):
         place = below(place, part)
         if isinstance(place, dict) and "?" in place:
-            found = cast("dict[str, Any]", place)
+            found = cast("JsonObject", place)
             where = ".".join(parts[: number + 1]) + "."
             name = parts[number + 1]
     return found, where, name
@@ -255,7 +256,7 @@ def below(place: Any, part: str) -> Any:
     if isinstance(place, list):
         items = cast("list[Any]", place)
         return items[int(part)] if is_number(part) and int(part) < len(items) else None
-    return cast("dict[str, Any]", place).get(part) if isinstance(place, dict) else None
+    return cast("JsonObject", place).get(part) if isinstance(place, dict) else None
 
 
 def set_path(target: dict[str, object], path: str, value: object) -> None:
@@ -265,12 +266,12 @@ def set_path(target: dict[str, object], path: str, value: object) -> None:
     for name in parents:
         found = below(place, name)
         if found is None and isinstance(place, dict):
-            found = cast("dict[str, Any]", place).setdefault(name, {})
+            found = cast("JsonObject", place).setdefault(name, {})
         if not isinstance(found, (dict, list)):
             fail(f"--set {path}: {name} is not a map in this application")
         place = cast("Any", found)
     if isinstance(place, dict):
-        cast("dict[str, Any]", place)[last] = value
+        cast("JsonObject", place)[last] = value
     elif below(place, last) is not None:
         cast("list[Any]", place)[int(last)] = value
     else:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import click
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, find_environment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.editing import session_and_services
@@ -26,7 +27,7 @@ _PLACE = re.compile(r"===id(\d+)===")
 @click.option("--model", is_flag=True, help="Paths begin at the model, not at its applications.")
 @SESSION
 @json_option
-def patch(environment: str, file: Any, model: bool, session: str | None) -> None:
+def patch(environment: str, file: TextIO, model: bool, session: str | None) -> None:
     """Change the applications of ENVIRONMENT by a JSON Patch in FILE, by default standard input.
 
     Paths begin at the list of applications ('/0/port', '/-'); each ===id1=== in a text is replaced by a
@@ -88,7 +89,7 @@ def with_ids(steps: list[object]) -> list[object]:
         if isinstance(value, str):
             return _PLACE.sub(lambda found: new.setdefault(found[1], uuid.uuid4().hex), value)
         if isinstance(value, dict):
-            members = cast("dict[str, Any]", value).items()
+            members = cast("JsonObject", value).items()
             return {replaced(key): replaced(item) for key, item in members}
         if isinstance(value, list):
             return [replaced(item) for item in cast("list[Any]", value)]
@@ -97,7 +98,7 @@ def with_ids(steps: list[object]) -> list[object]:
     return [replaced(step) for step in steps]
 
 
-def _patched(services: list[dict[str, Any]], steps: list[Any], name: str) -> list[object]:
+def _patched(services: list[JsonObject], steps: list[Any], name: str) -> list[object]:
     """The applications after the operations; the command ends when one cannot be done."""
     from jsonpath import JSONPatch
     from jsonpath.exceptions import JSONPatchError, JSONPointerError

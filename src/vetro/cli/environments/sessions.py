@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import click
 
+from vetro.cli.client.answers import Environment, JsonObject, OpenSession, OvertakenSession
 from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.terminal.confirmation import agree_or
 from vetro.cli.terminal.documents import read_json
@@ -25,13 +26,13 @@ SESSION = click.option(
 )
 
 
-def opened_sessions(connection: Connection, environment: dict[str, Any]) -> list[dict[str, Any]]:
+def opened_sessions(connection: Connection, environment: Environment) -> list[OpenSession]:
     """The opened sessions of an environment with the changes they hold, newest first."""
     return connection.get(f"/v1/environments/{environment['id']}/sessions")["sessions"]
 
 
 def open_session_of(
-    connection: Connection, environment: dict[str, Any], *, create_one: bool = True
+    connection: Connection, environment: Environment, *, create_one: bool = True
 ) -> str | None:
     """The id of the session this user edits, opened when there is none (and ``create_one``).
 
@@ -61,7 +62,7 @@ def open_session_of(
     return remember_session(environment, connection.request("POST", path).json()["id"])
 
 
-def remember_session(environment: dict[str, Any], session: str) -> str:
+def remember_session(environment: Environment, session: str) -> str:
     """Edit this session from now on."""
     store = session_store()
     store[environment["id"]] = session
@@ -69,7 +70,7 @@ def remember_session(environment: dict[str, Any], session: str) -> str:
     return session
 
 
-def forget_session(environment: dict[str, Any]) -> None:
+def forget_session(environment: Environment) -> None:
     """Edit none of an environment any more."""
     store = session_store()
     if store.pop(environment["id"], None):
@@ -84,16 +85,16 @@ def post_unless_pending(
     agreed: bool,
     question: str,
     option: str,
-) -> tuple[SyncResponse, list[dict[str, Any]]]:
+) -> tuple[SyncResponse, list[OvertakenSession]]:
     """POST what would overtake sessions; the answer, and the sessions with changes that it overtook.
 
     When there are any the user is asked, or the command ends with what they hold; ``agreed``: the
     user has agreed already, with ``option``.
     """
     answer = connection.answer("POST", path, json=json, params={"pending": "refuse"})
-    overtaken: list[dict[str, object]] = []
+    overtaken: list[OvertakenSession] = []
     if answer.status == 409 and '"PendingChanges"' in answer.text:
-        error = cast("dict[str, Any]", answer.json()["error"])
+        error: JsonObject = answer.json()["error"]
         overtaken = error["pending"]
         agree_or(
             str(error["message"]),
@@ -108,16 +109,14 @@ def post_unless_pending(
     return answer, overtaken
 
 
-def take_over(
-    connection: Connection, environment: dict[str, Any], session: str
-) -> dict[str, Any] | None:
+def take_over(connection: Connection, environment: Environment, session: str) -> OpenSession | None:
     """Carry a session's changes to the model of now and edit that; ``None``, said, when it fails."""
     path = f"/v1/environments/{environment['id']}/sessions/{session}/rebase"
     answer = connection.answer("POST", path)
     if answer.status >= 400:
         click.echo(f"Not taken over: {error_text(answer)}", err=True)
         return None
-    opened = cast("dict[str, Any]", answer.json())
+    opened: OpenSession = answer.json()
     remember_session(environment, opened["id"])
     return opened
 

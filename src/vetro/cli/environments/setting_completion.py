@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.name_completion import remember_address
 
 
-def given(ctx: click.Context) -> dict[str, Any]:
+def given(ctx: click.Context) -> JsonObject:
     """The arguments on the line: not parsed yet where the option before the cursor lacks its value."""
     names = [str(one.name) for one in ctx.command.params if isinstance(one, click.Argument)]
     parsed = {name: value for name, value in ctx.params.items() if value is not None}
@@ -24,7 +24,7 @@ class Setting(click.ParamType[str]):
 
     name = "setting"
 
-    def known(self, connection: Connection, params: dict[str, Any]) -> dict[str, str]:
+    def known(self, connection: Connection, params: JsonObject) -> dict[str, str]:
         """The names there are, each with what it means. Errors: those of commands."""
         raise NotImplementedError
 
@@ -50,7 +50,7 @@ class Setting(click.ParamType[str]):
 class FormField(Setting):
     """A field of the form of the package on the line; of several pages with the page's name."""
 
-    def known(self, connection: Connection, params: dict[str, Any]) -> dict[str, str]:
+    def known(self, connection: Connection, params: JsonObject) -> dict[str, str]:
         """The fields of the form."""
         from vetro.cli.catalog.package_lookup import find_package
         from vetro.packages import FormError, load_form
@@ -76,7 +76,7 @@ class FormField(Setting):
 class Property(Setting):
     """A property of the class of the application on the line."""
 
-    def known(self, connection: Connection, params: dict[str, Any]) -> dict[str, str]:
+    def known(self, connection: Connection, params: JsonObject) -> dict[str, str]:
         """The properties by the class, and those that the application has."""
         from vetro.cli.environments.editing import find_application
         from vetro.cli.environments.sessions import open_session_of
@@ -88,7 +88,7 @@ class Property(Setting):
         session = open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
         path = f"/v1/environments/{segment(row['id'])}/services"
-        services: list[dict[str, Any]] = connection.get(path, headers=headers)
+        services: list[JsonObject] = connection.get(path, headers=headers)
         service = services[find_application(services, str(params["application"]))]
         names = dict.fromkeys((name for name in service if name != "?"), "")
         class_, _, version = str(service["?"]["type"]).partition("@")[0].partition("/")
@@ -98,8 +98,8 @@ class Property(Setting):
             params={"classVersion": version} if version else {},
         )
         if answer.status < 400:
-            schema: dict[str, Any] = answer.json().get("") or {}
-            properties: dict[str, dict[str, Any]] = schema.get("properties") or {}
+            schema: JsonObject = answer.json().get("") or {}
+            properties: dict[str, JsonObject] = schema.get("properties") or {}
             for name, one in properties.items():
                 names[name] = str(one.get("type") or "")
         names.pop("?", None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import click
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import PACKAGE, TEMPLATE
 from vetro.cli.environments.applications import application_row, emit_applications
@@ -42,7 +43,7 @@ def template() -> None:
 
 def find_template(connection: Connection, wanted: str) -> dict[str, object]:
     """The template with this id or name; one's own before a public one of another project."""
-    rows: list[dict[str, Any]] = connection.get("/v1/templates")["templates"]
+    rows: list[JsonObject] = connection.get("/v1/templates")["templates"]
     by_id = [row for row in rows if row["id"] == wanted]
     found = by_id or [row for row in rows if row["name"] == wanted]
     own = [row for row in found if row["tenant_id"] == connection.project_id]
@@ -55,7 +56,7 @@ def find_template(connection: Connection, wanted: str) -> dict[str, object]:
     fail(f"There is no template '{wanted}'", f"Templates: {names}.")
 
 
-def address_of(row: dict[str, Any]) -> str:
+def address_of(row: JsonObject) -> str:
     """The path of a template's calls."""
     return f"/v1/templates/{segment(row['id'])}"
 
@@ -176,7 +177,7 @@ def add(
     package: str | None,
     name: str | None,
     settings: tuple[str, ...],
-    file: Any,
+    file: TextIO | None,
 ) -> None:
     """Add an application of PACKAGE to a template, filling its form with defaults and --set."""
     from vetro.cli.environments.env import model_by_form
@@ -194,7 +195,7 @@ def add(
             fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
         where = f"{address_of(row)}/services"
         stored = connection.request("POST", where, json=cast("object", model)).json()
-    rows = cast("list[dict[str, Any]]", stored if isinstance(stored, list) else [stored])
+    rows = cast("list[JsonObject]", stored if isinstance(stored, list) else [stored])
     if wants_json():
         emit_json(cast("Any", stored))
     else:
@@ -210,7 +211,7 @@ def remove(name_or_id: str, application: str) -> None:
     """Take APPLICATION out of a template."""
     with Connection() as connection:
         row = find_template(connection, name_or_id)
-        services: list[dict[str, Any]] = connection.get(f"{address_of(row)}/services")
+        services: list[JsonObject] = connection.get(f"{address_of(row)}/services")
         service = services[find_application(services, application)]
         where = f"{address_of(row)}/services/{segment(str(service['?']['id']))}"
         name = application_row(service)["name"] or application

@@ -13,10 +13,11 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import click
 
+from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, error_text, find_environment, segment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import Checker, application_name, objects_of
@@ -47,7 +48,7 @@ def export(environment: str, output: Path | None) -> None:
         headers = {"X-Configuration-Session": session} if session else {}
         shown = connection.get(f"/v1/environments/{row['id']}", headers=headers)
         path = f"/v1/environments/{row['id']}/services"
-        services = cast("list[dict[str, Any]]", connection.get(path, headers=headers))
+        services = cast("list[JsonObject]", connection.get(path, headers=headers))
         fixed = connection.get(f"/v1/environments/{row['id']}/packages", headers=headers)
         checker = Checker(connection)
         for service in services:
@@ -78,7 +79,7 @@ def export(environment: str, output: Path | None) -> None:
 @click.argument("file", type=click.File(encoding="utf-8"))
 @click.option("--name", help="Not the name in the file.")
 @json_option
-def import_(file: Any, name: str | None) -> None:
+def import_(file: TextIO, name: str | None) -> None:
     """Make a new environment of an exported FILE ('-': standard input).
 
     Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, in
@@ -87,12 +88,12 @@ def import_(file: Any, name: str | None) -> None:
     """
     document = _read(file)
     versions = document.get("packages")
-    services = with_new_ids(cast("list[dict[str, Any]]", document["services"]))
+    services = with_new_ids(cast("list[JsonObject]", document["services"]))
     with Connection() as connection:
         checker = Checker(connection)
         for number, service in enumerate(services):
             checker.refuse_wrong(service, services[:number])
-        body: dict[str, Any] = {"name": name or document["name"]}
+        body: JsonObject = {"name": name or document["name"]}
         body |= {key: document[key] for key in ("region", "description_text") if document.get(key)}
         row = connection.request("POST", "/v1/environments", json=body).json()
         path = f"/v1/environments/{segment(row['id'])}"
@@ -116,7 +117,7 @@ def import_(file: Any, name: str | None) -> None:
 
 
 def _keep_inputs(checker: Checker, node: dict[str, object]) -> None:
-    header = cast("dict[str, Any]", node["?"])
+    header = cast("JsonObject", node["?"])
     for key in _MADE:
         header.pop(key, None)
     inputs = checker.inputs(node)
@@ -125,12 +126,12 @@ def _keep_inputs(checker: Checker, node: dict[str, object]) -> None:
             del node[key]
 
 
-def _read(file: Any) -> dict[str, Any]:
+def _read(file: TextIO) -> JsonObject:
     try:
         found = read_json(text_of(file))
     except NotADocument as error:
         fail(f"{file.name}: not JSON: {error}", "'vetro env export' writes such files.")
-    document = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    document = cast("JsonObject", found) if isinstance(found, dict) else {}
     services: object = document.get("services")
     wrong = next(_wrong(document, services), None)
     if wrong is not None:
@@ -138,7 +139,7 @@ def _read(file: Any) -> dict[str, Any]:
     return document
 
 
-def _wrong(document: dict[str, Any], services: Any) -> Iterator[str]:
+def _wrong(document: JsonObject, services: Any) -> Iterator[str]:
     if document.get("format") != FORMAT:
         yield f"not an exported environment: 'format' is not {FORMAT!r}"
     if not isinstance(document.get("name"), str):
@@ -149,12 +150,12 @@ def _wrong(document: dict[str, Any], services: Any) -> Iterator[str]:
         yield "'services' is not a list"
         return
     for number, one in enumerate(cast("list[Any]", services)):
-        node: object = cast("dict[str, Any]", one).get("?") if isinstance(one, dict) else None
+        node: object = cast("JsonObject", one).get("?") if isinstance(one, dict) else None
         if not isinstance(node, dict) or not isinstance(cast("Any", node).get("type"), str):
             yield f"services, number {number}: not an object with a type"
 
 
-def with_new_ids(services: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_new_ids(services: list[JsonObject]) -> list[JsonObject]:
     """The applications with new ids, also where one names another: two imports share no object."""
     new = {
         str(node["?"]["id"]): uuid.uuid4().hex
@@ -164,7 +165,7 @@ def with_new_ids(services: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: renamed(item) for key, item in cast("dict[str, Any]", value).items()}
+            return {key: renamed(item) for key, item in cast("JsonObject", value).items()}
         if isinstance(value, list):
             return [renamed(item) for item in cast("list[Any]", value)]
         return new.get(value, value) if isinstance(value, str) else value

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import cast
 
 import click
 
+from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, error_text, find_environment, hint_for
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.applications import application_row
@@ -16,18 +17,16 @@ from vetro.cli.environments.sessions import open_session_of
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import emit_json, fail, json_option, shown, wants_json
 
-Row = dict[str, Any]
 
-
-def upgradable(connection: Connection) -> dict[str, list[Row]]:
+def upgradable(connection: Connection) -> dict[str, list[JsonObject]]:
     """The applications of the project that could move up, by the ids of their environments."""
-    found: dict[str, list[Row]] = connection.get("/v1/upgrades")["environments"]
+    found: dict[str, list[JsonObject]] = connection.get("/v1/upgrades")["environments"]
     return found
 
 
 def newer_by_id(
-    connection: Connection, environment: Row, headers: dict[str, str]
-) -> dict[str, Row]:
+    connection: Connection, environment: Environment, headers: dict[str, str]
+) -> dict[str, JsonObject]:
     """The applications of an environment with their versions and the newer ones, by their ids."""
     path = f"/v1/environments/{environment['id']}/upgrades"
     return {one["id"]: one for one in connection.get(path, headers=headers)["applications"]}
@@ -96,12 +95,12 @@ def upgrade(
 
 
 def _body(
-    services: list[Row], application: str | None, version: str | None, values: Row
-) -> Row | None:
+    services: list[JsonObject], application: str | None, version: str | None, values: JsonObject
+) -> JsonObject | None:
     if application is None:
         return None
     service = services[find_application(services, application)]
-    properties: Row = {}
+    properties: JsonObject = {}
     for path, value in values.items():
         set_path(service, path, value)
         name = path.partition(".")[0]
@@ -110,18 +109,18 @@ def _body(
     return {"applications": [{**one, "properties": properties or None}]}
 
 
-def _wrong(found: Row) -> bool:
+def _wrong(found: JsonObject) -> bool:
     return bool(found["problems"] or any(one["problems"] for one in found["applications"]))
 
 
-def _show(found: Row) -> None:
+def _show(found: JsonObject) -> None:
     """Print a preview."""
     if wants_json():
         emit_json(shown(found))
         return
     if not found["applications"]:
         click.echo("Nothing to move: no newer version is in the catalog.")
-    for one in cast("list[Row]", found["applications"]):
+    for one in cast("list[JsonObject]", found["applications"]):
         click.echo(_title(one))
         for moved in one["objects"]:
             if moved["id"] != one["id"]:
@@ -140,7 +139,7 @@ def _show(found: Row) -> None:
         click.echo(f"{click.style('problem', fg='red')}: {problem}")
 
 
-def _title(one: Row) -> str:
+def _title(one: JsonObject) -> str:
     name = click.style(str(one["name"] or one["id"]), bold=True)
     if one["direction"] == "none":
         if one["problems"]:
@@ -150,7 +149,7 @@ def _title(one: Row) -> str:
     return f"{name}: {one['package']} {one['from'] or '?'} -> {one['to']}{word}"
 
 
-def _change(change: Row) -> str:
+def _change(change: JsonObject) -> str:
     """A change of a property in words."""
     name, kind = change["property"], change["change"]
     if kind == "added":
@@ -164,14 +163,14 @@ def _change(change: Row) -> str:
     return f"~ {name}: {said}"
 
 
-def _value(form: Row, aspect: str) -> str:
+def _value(form: JsonObject, aspect: str) -> str:
     if aspect not in form:
         return "none"
     value = form[aspect]
     return value if isinstance(value, str) else str(value)
 
 
-def _form(form: Row) -> str:
+def _form(form: JsonObject) -> str:
     default = f", default {form['default']}" if "default" in form else ""
     usage = "" if form["usage"] == "In" else f", {form['usage']}"
     return f"{_value(form, 'contract')}{default}{usage}"

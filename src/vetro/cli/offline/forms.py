@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TextIO
 
 import click
 
@@ -15,7 +15,7 @@ HINT = "A case is a JSON object with 'ui', 'fqn' and 'data': see docs/forms.md."
 
 @click.command("form-case")
 @click.argument("case_file", type=click.File(encoding="utf-8"), default="-")
-def form_case(case_file: Any) -> None:
+def form_case(case_file: TextIO) -> None:
     """Fill in a form as a case on standard input says; print the object, or what is refused, as JSON.
 
     The exit code is 0 also when values are refused or the form is wrong, which the document tells; 1

@@ -6,7 +6,7 @@ import sys
 import time
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
@@ -54,7 +54,7 @@ def run(
     class_name: str,
     method: str,
     arguments: tuple[str, ...],
-    model_file: Any,
+    model_file: TextIO | None,
     libraries: tuple[Path, ...],
 ) -> None:
     """Run one method of a class of PACKAGES (directories or zips), in this process.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import click
 
+from vetro.cli.client.answers import Project
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import PROJECT
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
@@ -22,11 +23,11 @@ def project() -> None:
     """
 
 
-def _all(connection: Connection) -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", connection.identity("/projects")["projects"])
+def _all(connection: Connection) -> list[Project]:
+    return cast("list[Project]", connection.identity("/projects")["projects"])
 
 
-def _find(rows: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
+def _find(rows: list[Project], wanted: str) -> Project:
     """The project with this id or name. Names are told apart by domains: two may be the same."""
     found = [row for row in rows if row["id"] == wanted]
     found = found or [row for row in rows if row["name"] == wanted]
@@ -39,12 +40,12 @@ def _find(rows: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
     fail(f"There is no project '{wanted}'", f"Projects: {names}.")
 
 
-def find_project(connection: Connection, wanted: str) -> dict[str, Any]:
+def find_project(connection: Connection, wanted: str) -> Project:
     """The project with this id or name; ends the command when there is none."""
     return _find(_all(connection), wanted)
 
 
-def _holdings(connection: Connection, row: dict[str, Any]) -> dict[str, list[str]]:
+def _holdings(connection: Connection, row: Project) -> dict[str, list[str]]:
     body = connection.identity(f"/projects/{segment(row['id'])}/holdings")
     return cast("dict[str, list[str]]", body["holdings"])
 

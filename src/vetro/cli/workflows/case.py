@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TextIO
 
 import click
 
@@ -15,7 +15,7 @@ HINT = "A case is a JSON object with 'model', 'files' and 'replies': see docs/wo
 
 @click.command("workflow-case")
 @click.argument("case_file", type=click.File(encoding="utf-8"), default="-")
-def workflow_case(case_file: Any) -> None:
+def workflow_case(case_file: TextIO) -> None:
     """Run a case of XML workflows from standard input and print what it did, as one JSON document.
 
     The exit code is 0 also when the task ends in an error, which the document tells.

@@ -1,0 +1,83 @@
+"""What services answer, as far as commands read it (catalog-api.md; identity: Keystone's own words).
+
+An answer may have further members: a service may be newer than the command.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+JsonObject = dict[str, Any]
+"""An object of a model or a schema, whose members the class of an application decides."""
+
+
+class Environment(TypedDict):
+    """An environment in a list, or alone."""
+
+    id: str
+    name: str
+
+
+class Deployment(TypedDict):
+    """A deployment of an environment. Times are in the API's form."""
+
+    id: str
+    created: str
+    started: str | None
+    finished: str | None
+    state: str
+
+
+class Report(TypedDict, total=False):
+    """A line of a deployment's story."""
+
+    id: str
+    created: str
+    level: str
+    text: str
+    details: str | None
+
+
+class OpenSession(TypedDict):
+    """A session of an environment, with what waits in it."""
+
+    id: str
+    own: bool
+    overtaken: bool
+    changes: list[JsonObject]
+    summary: str
+    user_id: str
+
+
+class OvertakenSession(TypedDict):
+    """A session with changes that a deployment or an action has overtaken."""
+
+    session: str
+    own: bool
+
+
+class PackageRow(TypedDict):
+    """A package of the catalog in a list."""
+
+    id: str
+    name: str
+    fully_qualified_name: str
+    version: str
+    is_public: bool
+    enabled: bool
+    categories: list[str]
+    tags: list[str]
+
+
+class Category(TypedDict):
+    """A category of the catalog."""
+
+    id: str
+    name: str
+
+
+class Project(TypedDict):
+    """A project in a list of the identity service."""
+
+    id: str
+    name: str
