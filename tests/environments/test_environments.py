@@ -15,6 +15,40 @@ from vetro.environments import (
 Api = Any  # the fixture of conftest.py
 
 
+async def test_a_renamed_environment_has_its_name_in_the_next_session(api: Api) -> None:
+    """Its model, too; the network that is named after it as long as nothing is deployed (Beyond upstream)."""
+    e = await api.environment("first")
+    early = await api.session(e)
+
+    async def names(session: str | None = None) -> tuple[str, str]:
+        headers = {"session": session} if session else {}
+        model = (await api.call("GET", f"/environments/{e}/model/", **headers)).json()
+        return model["name"], model["defaultNetworks"]["environment"]["name"]
+
+    assert (await api.call("PUT", f"/environments/{e}", {"name": "second"})).status == 200
+    assert await names() == await names(early) == ("first", "first-network")
+    late = await api.session(e)
+    assert await names(late) == ("second", "second-network")
+    sessions = (await api.call("GET", f"/environments/{e}/sessions")).json()["sessions"]
+    assert [one["changes"] for one in sessions] == [[], []]
+    await api.deploy(e, early)  # which has the old name
+    await api.finish()
+    assert await names() == ("first", "first-network")
+    late = await api.session(e)
+    assert await names(late) == ("second", "first-network")
+    await api.deploy(e, late)
+    await api.finish()
+    assert await names() == await names(await api.session(e)) == ("second", "first-network")
+    patch = [{"op": "replace", "path": "/name", "value": "own"}]
+    last = await api.session(e)
+    answer = await api.call("PATCH", f"/environments/{e}/model/", patch, session=last,
+                            type="application/env-model-json-patch")  # fmt: skip
+    assert answer.status == 200, answer.text
+    await api.deploy(e, last)
+    await api.finish()
+    assert await names(await api.session(e)) == ("own", "first-network")
+
+
 async def test_a_new_environment_is_ready_and_pending_with_a_session(api: Api) -> None:
     """The status follows the sessions."""
     environment = await api.environment()

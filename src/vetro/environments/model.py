@@ -268,6 +268,36 @@ def require_service(value: Json) -> None:
         raise BadRequest("A service must be an object with a '?' block that names its type")
 
 
+RENAMED = "renamed"
+"""Beside a stored model's objects: its environment has another name since, for the next session."""
+
+
+def named(model: dict[str, Any], name: str) -> dict[str, Any]:
+    """The model for a new session: after a renaming it has the environment's name.
+
+    So has the network that was named after the environment, while nothing is deployed: afterwards the
+    names of its resources come from it.
+    """
+    if not model.get(RENAMED):
+        return model
+    kept = {key: value for key, value in model.items() if key != RENAMED}
+    objects = kept.get("Objects")
+    if not isinstance(objects, dict):
+        return kept
+    root = cast("dict[str, Any]", objects)
+    renamed = {**root, "name": name}
+    networks: object = root.get("defaultNetworks")
+    if kept.get("ObjectsCopy") is None and isinstance(networks, dict):
+        own = cast("dict[str, Any]", networks).get("environment")
+        if isinstance(own, dict) and own.get("name") == f"{root.get('name')}-network":
+            network = {**cast("dict[str, Any]", own), "name": f"{name}-network"}
+            renamed["defaultNetworks"] = {
+                **cast("dict[str, Any]", networks),
+                "environment": network,
+            }
+    return {**kept, "Objects": renamed}
+
+
 def sanitise(value: Json) -> Json:
     """A copy with secret values masked: those under the keys of §5.5, and those that Vetro's own
     rule calls secret."""

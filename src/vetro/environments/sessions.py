@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
 from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
-from vetro.environments.model import check_model, new_id
+from vetro.environments.model import check_model, named, new_id
 from vetro.environments.store import (
     MODELS_CHANNEL,
     EnvironmentStore,
@@ -90,7 +90,7 @@ class SessionStore:
             "user_id": user_id,
             "state": states.OPENED,
             "version": environment.version,
-            "model": environment.model if model is None else model,
+            "model": named(environment.model if model is None else model, environment.name),
             "created": now,
             "updated": now,
         }
@@ -266,7 +266,11 @@ class SessionStore:
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
             return []
-        return pending.changes(base.get("Objects"), session.model.get("Objects"))
+        objects = session.model.get("Objects")
+        if isinstance(objects, dict) and cast("Any", objects).get("name") == environment.name:
+            # The new name is no change of the session's.
+            base = named(base, environment.name)
+        return pending.changes(base.get("Objects"), objects)
 
     async def overtaken(
         self, tx: Transaction, environment: Row[Any], session: Row[Any]

@@ -19,6 +19,7 @@ from vetro.environments.flat import (
     shown_services,
 )
 from vetro.environments.model import (
+    RENAMED,
     check_model,
     check_services,
     default_networks,
@@ -450,6 +451,9 @@ class EnvironmentStore:
         if not isinstance(wanted.get("description_text", ""), str):
             raise BadRequest("description_text must be text")
         values = {**wanted, "updated": self.database.clock.now()}
+        if wanted.get("name", row.name) != row.name and row.model_kind == "muranopl":
+            whole = await self.whole(tx, row.id)
+            values["model"] = {**whole.model, RENAMED: True}
         await tx.execute(update(environments).where(environments.c.id == row.id).values(**values))
         tx.notify(project_channel(row.tenant_id), row.id)
         return self.view(await self.environment(tx, principal, row.id, with_model=False))

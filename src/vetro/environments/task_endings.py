@@ -10,7 +10,7 @@ from sqlalchemy import Row, select, update
 from vetro.environments import states
 from vetro.environments.history import TaskHistory
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
-from vetro.environments.model import from_engine
+from vetro.environments.model import RENAMED, from_engine
 from vetro.environments.sessions import SessionStore
 from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore, project_channel
 from vetro.environments.tables import environments, sessions, statuses, tasks
@@ -141,6 +141,9 @@ class TaskEndings:
         if stored["Objects"] is None and deleting:
             # A failed deletion keeps the objects, so that they are shown and can be deleted again.
             stored["Objects"] = environment.model.get("Objects")
+        objects = cast("dict[str, object]", stored["Objects"] or {})
+        if environment.model.get(RENAMED) and objects.get("name") != environment.name:
+            stored[RENAMED] = True  # its session was opened before
         await self.sessions.keep_bases(tx, environment_id, environment.version)
         await tx.execute(
             update(environments)
