@@ -26,7 +26,7 @@ OURS = {
     "static-action-call": "action static",
     "class-schema": "package schema",
     "deployment-list": "deployment list",
-    "app-show": "env show",
+    "app-show": "env model",
     "env-template-list": "template list",
     "env-template-create": "template create",
     "env-template-show": "template show",
@@ -73,6 +73,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     "env-template-create": {"--is-public": "--public"},
     "env-template-create-env": {"--region": "--region"},
     "env-template-add-app": {"FILE": "--file"},
+    "app-show": {"-p": "--path"},
+    "deployment-list": {"ID": "ENVIRONMENT"},
     "package-list": {
         **{f"--{name}": f"--{name}" for name in ("limit", "marker", "owned", "include-disabled")},
         **{
@@ -108,7 +110,19 @@ OPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-def _found(words: str) -> click.Command | None:
+#: Those of the client itself; credentials come from the same ``OS_…`` variables.
+GLOBAL = {
+    "--version": "--version",
+    "--debug": "--debug",
+    "--api-timeout": "--api-timeout",
+    "--murano-url": "--url",
+    "--insecure": "--insecure",
+    "--os-cacert": "--cacert",
+    "help": "--help",
+}
+
+
+def found_command(words: str) -> click.Command | None:
     command: click.Command = cli
     for word in words.split():
         if not isinstance(command, click.Group):
@@ -123,7 +137,7 @@ def _found(words: str) -> click.Command | None:
 @pytest.mark.parametrize("verb", OURS)
 def test_each_verb_has_a_command(verb: str) -> None:
     """It exists, is no group, and says what it does."""
-    command = _found(OURS[verb])
+    command = found_command(OURS[verb])
     assert command is not None
     assert not isinstance(command, click.Group)
     assert command.help
@@ -132,7 +146,7 @@ def test_each_verb_has_a_command(verb: str) -> None:
 @pytest.mark.parametrize("verb", OPTIONS)
 def test_each_option_has_one(verb: str) -> None:
     """Every option of a verb has one, or an argument, that does its work and says so."""
-    command = _found(OURS[verb])
+    command = found_command(OURS[verb])
     assert command is not None
     known: dict[str, str] = {}
     for one in command.params:
@@ -142,3 +156,10 @@ def test_each_option_has_one(verb: str) -> None:
             known[one.make_metavar(click.Context(command)).strip("[]")] = "an argument"
     for name, ours in OPTIONS[verb].items():
         assert known.get(ours), (verb, name, sorted(known))
+
+
+def test_each_global_option_has_one() -> None:
+    """Where the service is, how it is trusted, how long it may take, and what is said of it."""
+    context = click.Context(cli)
+    known = {name for one in cli.get_params(context) for name in one.opts}
+    assert set(GLOBAL.values()) <= known

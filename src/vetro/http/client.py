@@ -78,10 +78,19 @@ def _explain(error: httpx2.HTTPError | httpx2.InvalidURL) -> TransportError:
 class SyncClient:
     """Requests from a program without an event loop (the command line)."""
 
-    def __init__(self, *, timeout_seconds: float = 60.0, follow_redirects: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        timeout_seconds: float = 60.0,
+        follow_redirects: bool = False,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """``tls``: trusted authorities and a client certificate; by default the system's trust."""
         self._timeout_seconds = timeout_seconds
         self._client = httpx2.Client(
-            timeout=timeout_seconds, verify=_system_trust(), follow_redirects=follow_redirects
+            timeout=timeout_seconds,
+            verify=tls if tls is not None else _system_trust(),
+            follow_redirects=follow_redirects,
         )
 
     def close(self) -> None:

@@ -53,7 +53,9 @@ COLUMNS = [
     ("NAME", "name"),
     ("FQN", "fully_qualified_name"),
     ("VERSION", "version"),
+    ("AUTHOR", "author"),
     ("TYPE", "type"),
+    ("ACTIVE", "enabled"),
     ("PUBLIC", "is_public"),
 ]
 

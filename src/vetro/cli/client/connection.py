@@ -22,6 +22,7 @@ import click
 
 from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for
+from vetro.cli.client.trust import CACERT, trust
 from vetro.cli.terminal.output import Row, fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _OTHER_VERSION = "Is it of another version than this command?"
 DEFAULT_URL = "http://127.0.0.1:8082"
+TIMEOUT_SECONDS = 60.0
 _SECRETS = ("OS_PASSWORD", "OS_APPLICATION_CREDENTIAL_SECRET", "VETRO_TOKEN", "OS_TOKEN")
 
 
@@ -110,10 +112,16 @@ class Connection:
     def __init__(self) -> None:
         context = click.get_current_context(silent=True)
         given = context.find_root().meta.get("vetro.url") if context else None
+        meta = context.find_root().meta if context else {}
         self.variables = credentials()
+        self._debug = bool(meta.get("vetro.debug"))
         self._url = str(given or self.variables.get("VETRO_URL") or "").rstrip("/")
         self._catalog: list[dict[str, Any]] | None = None
-        self.client = SyncClient(timeout_seconds=60.0)
+        chosen = {CACERT: meta["vetro.cacert"]} if meta.get("vetro.cacert") else {}
+        self.client = SyncClient(
+            timeout_seconds=meta.get("vetro.api_timeout") or TIMEOUT_SECONDS,
+            tls=trust({**self.variables, **chosen}, insecure=bool(meta.get("vetro.insecure"))),
+        )
         self._token = self.variables.get("VETRO_TOKEN") or self.variables.get("OS_TOKEN")
         self._project: str | None = None
 
@@ -247,10 +255,21 @@ class Connection:
         headers: Mapping[str, str],
         **options: Unpack[RequestOptions],
     ) -> SyncResponse:
+        began = time.monotonic()
         try:
-            return self.client.request(method, url, headers=dict(headers), **options)
+            answer = self.client.request(method, url, headers=dict(headers), **options)
         except TransportError as error:
+            self._tell(method, url, began, str(error))
             fail(*self._unanswered(url, error))
+        request_id = answer.headers.get("x-openstack-request-id", "")
+        self._tell(method, url, began, f"{answer.status} {request_id}".rstrip())
+        return answer
+
+    def _tell(self, method: str, url: str, began: float, said: str) -> None:
+        """With ``--debug``: a line for each request, without bodies and without the token."""
+        if self._debug:
+            milliseconds = (time.monotonic() - began) * 1000
+            click.echo(f"{method} {url}: {said} ({milliseconds:.0f} ms)", err=True)
 
     def _unanswered(self, url: str, error: Exception) -> tuple[str, str]:
         """What refused, by its own address, and where that address is from."""
@@ -264,6 +283,11 @@ class Connection:
                 f"No Vetro answers at {identity}, where to log in: {error}",
                 f"The address is OS_AUTH_URL of {where}, the service's own is {own}:"
                 " correct OS_AUTH_URL, or 'unset' it to use the service's.",
+            )
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return (
+                f"The certificate of {own} is not trusted: {error}",
+                "--cacert FILE (OS_CACERT) names the authority that signed it; --insecure believes anybody.",
             )
         return (
             f"No Vetro answers at {own}: {error}",
