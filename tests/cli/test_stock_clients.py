@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import threading
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -453,6 +454,51 @@ def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
     address = ["--murano-repo-url", "http://x/", "--is-public", "--exists-action", "u"]
     run("bundle", "import", str(bundle), *address)
     run("package", "delete", ask("package", "list", "--owned")[0]["id"])
+
+
+def test_environments_of_the_first_generation_are_handled_too(clients: Clients) -> None:
+    """Made and filled without ``/v1`` (catalog-api.md §7), then shown, edited, deployed and forgotten."""
+    rc = read_openrc(clients.directory / "data" / "admin-openrc")
+    token = clients.openstack("token", "issue", "-f", "value", "-c", "id").strip()
+    url = rc["OS_AUTH_URL"].removesuffix("/").removesuffix("/v3").removesuffix("/identity")
+
+    def call(path: str, body: object, session: str = "") -> Any:
+        headers = {"X-Auth-Token": token, "Content-Type": "application/json"}
+        headers |= {"X-Configuration-Session": session} if session else {}
+        request = urllib.request.Request(
+            url + path, json.dumps(body).encode() if body else b"", headers, method="POST"
+        )
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read())
+
+    run = clients.murano
+    one = call("/environments", {"name": "flat"})["id"]
+    session = call(f"/environments/{one}/configure", None)["id"]
+    telnet = {"type": "linuxTelnetService", "name": "first", "units": [{}]}
+    made = call(f"/environments/{one}/services", telnet, session)
+    assert one in run("environment-list")
+    in_session = ["--session-id", session]
+    assert made["id"] in run("environment-show", one, *in_session)
+    patch = [
+        {"op": "replace", "path": "/0/name", "value": "renamed"},
+        {"op": "add", "path": "/-", "value": {**telnet, "name": "second"}},
+    ]
+    run("environment-apps-edit", one, *in_session, stdin=json.dumps(patch))
+    units = run("environment-model-show", one, *in_session, "--path", "/services/1/units")
+    assert "second_instance_0" in units
+    change = [{"op": "replace", "path": "/services/0/name", "value": "again"}]
+    run("environment-model-edit", one, *in_session, stdin=json.dumps(change))
+    shown = run("environment-show", one, *in_session, "--only-apps")
+    services = json.loads(shown[shown.index("[\n") :])
+    assert [service["name"] for service in services] == ["again", "second"]
+    assert services[0]["id"] == made["id"]
+    wrong = [{"op": "add", "path": "/-", "value": {"?": {"type": "test.Shop"}}}]
+    assert "400" in run("environment-apps-edit", one, *in_session, stdin=json.dumps(wrong), code=1)
+    assert "flatter" in run("environment-rename", one, "flatter")
+    run("environment-deploy", one, *in_session)
+    assert wait_for(clients, one)
+    assert clients.json("deployment", "list", one)
+    assert one not in run("environment-delete", one, "--abandon")
 
 
 #: What a client fails at by itself, whatever it is answered (dashboard-and-cli.md, Beyond upstream).

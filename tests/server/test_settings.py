@@ -1,15 +1,19 @@
 """Settings: flag, then environment, then file."""
 
 import resource
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
 
+from vetro.environments import catalog_policy
 from vetro.http import ConnectionLimits
 from vetro.server.compute import compute_settings
 from vetro.server.errors import StartError
+from vetro.server.model_rules import check_model_rules
 from vetro.server.node import connection_limits, mutual_tls
+from vetro.server.policies import networks_of, policy_of
 from vetro.server.settings import SettingsError, TlsSection, load_settings
 
 
@@ -195,3 +199,44 @@ def test_more_connections_than_open_files_stop_the_start(
     monkeypatch.setattr(resource, "getrlimit", limits)
     with pytest.raises(StartError, match=message):
         connection_limits(ConnectionLimits(**given))
+
+
+@pytest.mark.parametrize(
+    ("setting", "content", "says"),
+    [
+        ("server.policy_file", None, "No such file"),
+        ("server.policy_file", "{", "line"),
+        ("server.policy_file", "[a, b]", "rules by name"),
+        (
+            "server.policy_file",
+            "delete_environment: role",
+            "rule delete_environment: 'role' is no check",
+        ),
+        ("api.network_config_file", None, "No such file"),
+        ("api.network_config_file", "environment: x", "it has no networks"),
+        ("engine.model_policy_file", None, "No such file"),
+        ("engine.model_policy_file", "r(x", "line 1"),
+    ],
+)
+def test_a_file_that_does_not_parse_stops_the_start(
+    tmp_path: Path, setting: str, content: str | None, says: str
+) -> None:
+    """Rules, networks and rules about models: the error names the file and what is wrong in it."""
+    file = tmp_path / "given.yaml"
+    if content is not None:
+        file.write_text(content)
+    section, name = setting.split(".")
+    environ = {
+        f"VETRO_{section}_{name}".upper(): str(file),
+        "VETRO_ENGINE_ENABLE_MODEL_POLICY_ENFORCER": "true",
+    }
+    settings = load_settings(environ=environ)
+    reads: dict[str, Callable[[], object]] = {
+        "server.policy_file": lambda: policy_of(settings, catalog_policy),
+        "api.network_config_file": lambda: networks_of(settings),
+        "engine.model_policy_file": lambda: check_model_rules(settings),
+    }
+    with pytest.raises(StartError) as raised:
+        reads[setting]()
+    assert str(file) in str(raised.value)
+    assert says in str(raised.value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,8 @@ Json = Any
 TOKEN_SECONDS = 60.0
 ACCOUNTS = 256
 RESULT_INTERVAL_SECONDS = 0.2
+#: Ids of Keystone's other domains.
+_ID = re.compile(r"[0-9a-f]{32}")
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="vetro"'}
 
 
@@ -54,6 +57,15 @@ def identity_url(given: str) -> str:
     for ending in ("/v3", "/v2.0"):
         base = base.removesuffix(ending)
     return f"{base}/v3"
+
+
+def domain(given: str) -> dict[str, str]:
+    """A domain by its id if the text can be one, else by its name.
+
+    The first domain of a Keystone is called Default, with the id default: as a name that is another
+    one wherever the database tells capitals apart.
+    """
+    return {"id" if given == "default" or _ID.fullmatch(given) else "name": given}
 
 
 def segment(text: str) -> str:
@@ -92,11 +104,11 @@ class CatalogApi:
                 "user": {
                     "name": user,
                     "password": password,
-                    "domain": {"name": given.user_domain_name},
+                    "domain": domain(given.user_domain_name),
                 }
             },
         }
-        project = {"name": given.tenant, "domain": {"name": given.project_domain_name}}
+        project = {"name": given.tenant, "domain": domain(given.project_domain_name)}
         body = {"auth": {"identity": identity, "scope": {"project": project}}}
         url = f"{identity_url(given.auth_url)}/auth/tokens"
         answer = await self._send("POST", url, json=body)
