@@ -13,21 +13,20 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, select, text
 
 from vetro.catalog.tables import index, packages
-from vetro.storage import Transaction
+from vetro.storage import Prepared, Transaction
 
 #: The fields, best first: results are ordered by the first one that matches.
 FIELDS = ("name", "full_name", "description", "categories", "tags", "classes", "author", "type")
 #: Words shorter than this are in no index.
 GRAM = 3
 
-# Built once: building a statement takes SQLAlchemy two to three times as long as running it.
-_INDEXED = insert(index)
-_UNINDEXED = (
+_INDEXED = Prepared(insert(index))
+_UNINDEXED = Prepared(
     delete(index).where(index.c.package_id == bindparam("id")).execution_options(short=True)
 )
-_TEXT = text("INSERT INTO catalog_index_text (package_id, body) VALUES (:id, :body)")
-_WITHOUT_TEXT = text("DELETE FROM catalog_index_text WHERE package_id = :id").execution_options(
-    short=True
+_TEXT = Prepared(text("INSERT INTO catalog_index_text (package_id, body) VALUES (:id, :body)"))
+_WITHOUT_TEXT = Prepared(
+    text("DELETE FROM catalog_index_text WHERE package_id = :id").execution_options(short=True)
 )
 
 

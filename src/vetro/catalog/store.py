@@ -53,7 +53,7 @@ from vetro.packages import (
     other_errors,
     parse_signature,
 )
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Prepared, Transaction
 
 log = structlog.get_logger("vetro.catalog")
 
@@ -72,36 +72,42 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-# Built once: building a statement takes SQLAlchemy two to three times as long as running it.
-_PACKAGE = select(packages).where(
-    packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None)
+_PACKAGE = Prepared(
+    select(packages).where(packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None))
 )
-_DELETED_ONES = select(packages).where(packages.c.deleted.is_not(None))
-_DELETED_NAMESAKE = _DELETED_ONES.where(
-    packages.c.fully_qualified_name == bindparam("name"),
-    packages.c.version == bindparam("of_version"),
-    packages.c.owner_id == bindparam("owner"),
+_IS_DELETED = select(packages).where(packages.c.deleted.is_not(None))
+_DELETED_ONES = Prepared(_IS_DELETED)
+_DELETED_NAMESAKE = Prepared(
+    _IS_DELETED.where(
+        packages.c.fully_qualified_name == bindparam("name"),
+        packages.c.version == bindparam("of_version"),
+        packages.c.owner_id == bindparam("owner"),
+    )
 )
-_NEW_PACKAGE = insert(packages)
-_DELETED = (
+_NEW_PACKAGE = Prepared(insert(packages))
+_DELETED = Prepared(
     update(packages)
     .where(packages.c.id == bindparam("wanted"))
     .values(deleted=bindparam("now", type_=packages.c.deleted.type), enabled=False)
 )
-_GONE = delete(packages).where(packages.c.id == bindparam("wanted")).execution_options(short=True)
+_GONE = Prepared(
+    delete(packages).where(packages.c.id == bindparam("wanted")).execution_options(short=True)
+)
 _WITHOUT = {
-    table: delete(table)
-    .where(table.c.package_id == bindparam("wanted"))
-    .execution_options(short=True)
+    table: Prepared(
+        delete(table).where(table.c.package_id == bindparam("wanted")).execution_options(short=True)
+    )
     for table in (tags, package_categories)
 }
-_OF_ARCHIVE = select(packages.c.id).where(packages.c.archive == bindparam("digest"))
-_NAMED = select(packages).where(
-    packages.c.id != bindparam("except_id"),
-    packages.c.deleted.is_(None),
-    packages.c.fully_qualified_name == bindparam("name"),
+_OF_ARCHIVE = Prepared(select(packages.c.id).where(packages.c.archive == bindparam("digest")))
+_NAMED = Prepared(
+    select(packages).where(
+        packages.c.id != bindparam("except_id"),
+        packages.c.deleted.is_(None),
+        packages.c.fully_qualified_name == bindparam("name"),
+    )
 )
-_TAKEN = (
+_TAKEN = Prepared(
     select(classes.c.name, packages.c.fully_qualified_name)
     .join(packages, packages.c.id == classes.c.package_id)
     .where(

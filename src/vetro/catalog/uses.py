@@ -14,7 +14,7 @@ from sqlalchemy import Row, and_, bindparam, select
 
 from vetro.catalog.tables import classes, packages
 from vetro.http import Conflict, Principal
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Prepared, Transaction
 
 #: Environments that an error names; the others are counted.
 NAMED_USERS = 5
@@ -53,7 +53,9 @@ class PackageUses(Protocol):
         ...
 
 
-_CLASSES = select(classes).where(classes.c.package_id.in_(bindparam("ids", expanding=True)))
+_CLASSES = Prepared(
+    select(classes).where(classes.c.package_id.in_(bindparam("ids", expanding=True)))
+)
 
 
 async def stored_packages(tx: Transaction, rows: Sequence[Row[Any]]) -> list[StoredPackage]:

@@ -28,15 +28,17 @@ from vetro.environments.store import (
 )
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
-from vetro.storage import Transaction
+from vetro.storage import Prepared, Transaction
 
-_NEW_SESSION = insert(sessions).returning(
-    *(column for column in sessions.c if column.name not in ("model", "base"))
+_NEW_SESSION = Prepared(
+    insert(sessions).returning(
+        *(column for column in sessions.c if column.name not in ("model", "base"))
+    )
 )
-_DROPPED = (
+_DROPPED = Prepared(
     delete(sessions).where(sessions.c.id == bindparam("wanted")).execution_options(short=True)
 )
-_CHANGED = (
+_CHANGED = Prepared(
     update(sessions)
     .where(sessions.c.id == bindparam("wanted"))
     .values(

@@ -30,6 +30,7 @@ from vetro.http.conditions import Condition
 from vetro.http.context import context_of, principal_of
 from vetro.http.declaration import EMPTY, FIELDS_HEADER, Answer, Body, Endpoint, Extras
 from vetro.http.description import schema as schema_of
+from vetro.http.dispatch import OPTION as ENDPOINT
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
 from vetro.http.remembered import OPTION as REMEMBERED
@@ -165,7 +166,11 @@ def _route(
         http_method=cast("list[Any]", endpoint.verbs.split()),
         name=f"{endpoint.name} {endpoint.verbs} {endpoint.path}",
         status_code=200,
-        opt={**(ANY_ACCEPT if endpoint.any_accept else {}), REMEMBERED: endpoint.remembered},
+        opt={
+            **(ANY_ACCEPT if endpoint.any_accept else {}),
+            REMEMBERED: endpoint.remembered,
+            ENDPOINT: True,
+        },
         operation_class=_described(endpoint),
         operation_id=_operation_id(endpoint),
         summary=endpoint.name,

@@ -28,6 +28,7 @@ from vetro.http.audit import Audit
 from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
+from vetro.http.dispatch import Dispatch
 from vetro.http.document import Reply
 from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
@@ -72,6 +73,7 @@ class Envelope:
         remembered: Remembered | None = None,
     ) -> None:
         self.app = app
+        self._dispatch = Dispatch(app)
         self.remembered = remembered
         #: What every exchange has of its own.
         self._own_headers = frozenset(
@@ -208,14 +210,14 @@ class Envelope:
                 inner["path"], inner.get("query_string", b""), asked, caller
             )
         if self.remembered is None or recording is None or question is None:
-            await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+            await self._dispatch(inner, exchange.receive, exchange.send)
             return
         kept = self.remembered.find(question)
         if kept is not None:
             inner["path_template"] = kept.template
             await exchange.repeat(kept, plain)
             return
-        await self.app(cast("Scope", inner), exchange.receive, exchange.send)
+        await self._dispatch(inner, exchange.receive, exchange.send)
         handler = inner.get("route_handler")
         if handler is not None and handler.opt.get(OPTION):
             kept = recording.kept(str(inner["path_template"]), self._own_headers)

@@ -33,6 +33,7 @@ from vetro.storage.migrate import (
 )
 from vetro.storage.notify import Subscription
 from vetro.storage.postgres_use import PostgresUse
+from vetro.storage.prepared import Prepared
 from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
@@ -62,6 +63,7 @@ __all__ = [
     "MigrationError",
     "MigrationSet",
     "PostgresUse",
+    "Prepared",
     "QueueLoad",
     "Renewal",
     "SealedBytes",

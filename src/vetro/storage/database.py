@@ -31,6 +31,7 @@ from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageErr
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_use import PostgresUse, check_hearing, open_pool
+from vetro.storage.prepared import Prepared
 from vetro.storage.sealed import ATTRIBUTE, SealedJson
 from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile, carried_through
 from vetro.storage.steady import SteadyTime
@@ -96,9 +97,16 @@ class Transaction:
         return self.connection.dialect.name == "sqlite"
 
     async def execute(
-        self, statement: Executable, parameters: Parameters | None = None
+        self, statement: Executable | Prepared, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
         """Run a statement; its result is buffered and can be read at any time."""
+        if isinstance(statement, Prepared):
+            if isinstance(self.connection, SqliteConnection):
+                given = cast("Mapping[str, Any]", parameters or {})
+                result = await statement.run(self.connection, given)
+                if result is not None:
+                    return cast("CursorResult[Any]", result)
+            statement = statement.statement
         return await self.connection.run_sync(_whole_result, statement, parameters)
 
     async def exclude(self, *names: str) -> None:

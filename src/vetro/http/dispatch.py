@@ -1,0 +1,110 @@
+"""The way of a request to its endpoint, without what the framework does for other handlers.
+
+For each request Litestar goes through its stack of middleware, parses the handler's arguments by a model,
+enters stacks of contexts and builds an answer in three steps. An endpoint (`vetro.http.endpoint`) takes the
+request and gives a response, so none of this is needed for it. Routes are Litestar's, and so is everything
+that is no plain endpoint: streams, errors of routing, ``OPTIONS``, handlers of other kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from litestar import Litestar, Request, Response
+from litestar.exceptions import HTTPException
+from litestar.types import Receive, Scope, Send
+from litestar.utils import normalize_path
+
+from vetro.http.accept import check_accept
+from vetro.http.headers import Headers
+
+OPTION = "vetro_endpoint"
+"""Marks a handler that takes the request, and only that, and gives a response."""
+_HOST = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
+#: Answers with these statuses have no content.
+_EMPTY = frozenset({204, 304})
+
+
+class Dispatch:
+    """Hands the requests of a face to its handlers."""
+
+    def __init__(self, app: Litestar) -> None:
+        self._app = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one request. Errors: the handler's, and those of routing."""
+        found = self._endpoint(scope)
+        if found is None:
+            await self._app(cast("Scope", scope), receive, send)
+            return
+        handler, path, parameters, template = found
+        scope["app"] = scope["litestar_app"] = self._app
+        scope.setdefault("state", {})
+        scope["path"], scope["path_params"] = path, parameters
+        scope["route_handler"], scope["path_template"] = handler, template
+        request: Request[Any, Any, Any] = Request(cast("Scope", scope), receive, send)
+        await check_accept(request)
+        response: Response[Any] = await handler.fn(request)
+        if not _is_plain(response):
+            answer = await handler.to_response(app=self._app, data=response, request=request)
+            await answer(cast("Scope", scope), receive, send)
+            return
+        start = {
+            "type": "http.response.start",
+            "status": response.status_code,
+            "headers": _headers(response),
+        }
+        await send(cast("Any", start))
+        body = {"type": "http.response.body", "body": response.content, "more_body": False}
+        await send(cast("Any", body))
+
+    def _endpoint(self, scope: dict[str, Any]) -> tuple[Any, str, dict[str, Any], str] | None:
+        """The handler of an endpoint, with the path, its parameters and its template."""
+        if scope.get("root_path") or not _HOST.fullmatch(_host(scope["headers"])):
+            return None
+        try:
+            _, handler, path, parameters, template = self._app.asgi_router.handle_routing(
+                path=normalize_path(scope["path"]), method=scope["method"]
+            )
+        except HTTPException:
+            return None  # the framework says it itself
+        if not handler.opt.get(OPTION):
+            return None
+        return handler, path, parameters, template
+
+
+def _host(headers: Headers) -> bytes:
+    for name, value in headers:
+        if name == b"host":
+            return value
+    return b""
+
+
+def _is_plain(response: Response[Any]) -> bool:
+    """Whether an answer is bytes and headers, and nothing else."""
+    return (
+        type(response) is Response
+        and type(response.content) is bytes
+        and response.status_code is not None
+        and response.status_code not in _EMPTY
+        and not response.cookies
+        and response.background is None
+    )
+
+
+def _headers(response: Response[bytes]) -> Headers:
+    """The headers of a plain answer."""
+    kind = str(response.media_type or "application/json")
+    if kind.startswith("text/"):
+        kind = f"{kind}; charset={response.encoding}"
+    pairs = [
+        (name.lower().encode("latin-1"), str(value).encode("latin-1"))
+        for name, value in response.headers.items()
+    ]
+    names = {name for name, _ in pairs}
+    if b"content-type" not in names:
+        pairs.append((b"content-type", kind.encode("latin-1")))
+    if b"content-length" not in names:
+        pairs.append((b"content-length", str(len(response.content)).encode()))
+    return pairs

@@ -1,0 +1,213 @@
+"""Statements that are compiled once and go to SQLite's driver directly.
+
+SQLite runs a short statement in some tens of microseconds. SQLAlchemy takes several times as long to find
+the compiled form of a statement that it has seen before, to make its parameters, a context and a result
+(docs/decisions/0545). A `Prepared` statement keeps its text, the order of its parameters, and what writes
+and reads their types, for each database and set of parameters. Its rows and errors are SQLAlchemy's own.
+
+What would take long is left to SQLAlchemy's way, which knows how to do it beside the event loop: large
+values, and whatever `vetro.storage.sqlite_driver` does not run on the loop. So is every statement on
+PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Delete, Executable, Insert, Select, TextClause, Update
+from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
+from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from vetro.storage.jsontext import LARGE, is_large
+from vetro.storage.sealed import SealedJson
+from vetro.storage.sqlite_driver import LARGE_VALUES, SHORT, SqliteConnection
+from vetro.storage.types import Json
+
+_Convert = Callable[[Any], Any]
+MOST_FORMS = 64
+"""Sets of parameters of one statement that are kept; lists of other lengths are other sets."""
+
+
+class PreparedResult(IteratorResult[Any]):
+    """The rows of a prepared statement, and how many it changed."""
+
+    rowcount = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A parameter: where its value is, what it is when it is not given, how it is written."""
+
+    key: str
+    at: int
+    given: Any
+    write: _Convert | None
+    is_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A statement for one database and set of parameters."""
+
+    sql: str
+    places: Sequence[_Place]
+    rows: SimpleResultMetaData | None
+    readers: Sequence[tuple[int, _Convert]]
+    json_columns: Sequence[int]
+
+    def written(self, parameters: Mapping[str, Any]) -> list[Any] | None:
+        """The parameters as the driver takes them; ``None`` when they are large."""
+        values: list[Any] = []
+        size = 0
+        for place in self.places:
+            value = parameters.get(place.key, place.given)
+            if place.at >= 0:
+                value = value[place.at]
+            if value is _REQUIRED:
+                raise StatementError(
+                    f"the parameter {place.key!r} is missing", self.sql, dict(parameters), None
+                )
+            if place.write is not None:
+                if place.is_json and is_large(value):
+                    return None
+                value = place.write(value)
+            if isinstance(value, (str, bytes)):
+                size += len(value)
+            values.append(value)
+        return values if size < LARGE_VALUES else None
+
+    def read(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Rows with their values as Python's."""
+        found: list[tuple[Any, ...]] = []
+        for row in rows:
+            values = list(row)
+            for place, convert in self.readers:
+                values[place] = convert(values[place])
+            found.append(tuple(values))
+        return found
+
+    def has_large(self, rows: Sequence[Sequence[Any]]) -> bool:
+        """Whether a row has JSON that is to be read beside the loop."""
+        columns = self.json_columns
+        return any(len(row[place] or "") >= LARGE for row in rows for place in columns)
+
+
+_REQUIRED = object()
+
+
+class Prepared:
+    """A statement for ``Transaction.execute``; a constant of its module. ``statement``: SQLAlchemy's."""
+
+    def __init__(self, statement: Executable) -> None:
+        self.statement = statement
+        self._forms: dict[tuple[Any, ...], _Form | None] = {}
+        self._short = bool(statement.get_execution_options().get("short", False))
+        #: Parameters with a list of values.
+        self._lists: tuple[str, ...] | None = None
+
+    async def run(
+        self, connection: SqliteConnection, parameters: Mapping[str, Any]
+    ) -> PreparedResult | None:
+        """Run it; ``None``, and nothing done, when SQLAlchemy is to run it."""
+        form = self._form(connection.dialect, parameters)
+        if form is None:
+            return None
+        values = form.written(parameters)
+        if values is None:
+            return None
+        driver = connection.driver
+        cursor = driver.raw_cursor()
+        try:
+            cursor.execute(form.sql, values)
+            rows: list[Any] = cursor.fetchall() if form.rows is not None else []
+            changed = cursor.rowcount
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(
+                form.sql, values, error, sqlite3.Error, dialect=connection.dialect
+            ) from error
+        finally:
+            cursor.close()
+        driver.written += 4
+        if form.readers:
+            if form.json_columns and form.has_large(rows):
+                rows = await greenlet_spawn(form.read, rows)
+            else:
+                rows = form.read(rows)
+        result = PreparedResult(cast("Any", form.rows or _NO_COLUMNS), iter(rows))
+        result.rowcount = changed
+        return result
+
+    def _form(self, dialect: Dialect, parameters: Mapping[str, Any]) -> _Form | None:
+        lists = self._lists
+        if lists is None:
+            lists = self._lists = _lists_in(self.statement, dialect)
+        # A list that the statement has itself is always the same.
+        sizes = tuple([len(parameters[name]) for name in lists if name in parameters])
+        key = (dialect, *parameters, *sizes)
+        try:
+            return self._forms[key]
+        except KeyError:
+            pass
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        form = self._forms[key] = self._made(dialect, parameters)
+        return form
+
+    def _made(self, dialect: Dialect, parameters: Mapping[str, Any]) -> _Form | None:
+        statement = self.statement
+        if not isinstance(statement, Select | Insert | Update | Delete | TextClause):
+            return None
+        compiled: Any = statement.compile(dialect=dialect, column_keys=sorted(parameters))
+        if compiled.insert_prefetch or compiled.update_prefetch:
+            return None  # columns with defaults of Python's
+        sql, names, parts = str(compiled), list(compiled.positiontup or ()), {}
+        if any(bind.key in parameters for bind in compiled.literal_execute_params):
+            return None  # a value that is part of the text
+        if compiled.post_compile_params or compiled.literal_execute_params:
+            state = compiled.construct_expanded_state(dict(parameters), escape_names=False)
+            sql, names = state.statement, list(state.positiontup or ())
+            parts = {
+                part: (name, at)
+                for name, several in state.parameter_expansion.items()
+                for at, part in enumerate(several)
+            }
+        if not self._short and sql[:7].upper() not in SHORT:
+            return None
+        places: list[_Place] = []
+        for one in names:
+            name, at = parts.get(one, (one, -1))
+            bind = compiled.binds[name]
+            key = bind.key if bind.key in parameters else name
+            given = _REQUIRED if bind.required or bind.callable is not None else bind.value
+            write = bind.type.dialect_impl(dialect).bind_processor(dialect)
+            places.append(_Place(key, at, given, write, isinstance(bind.type, (Json, SealedJson))))
+        columns: list[Any] = []
+        if not isinstance(statement, TextClause):
+            columns = list(statement.exported_columns)
+        keys = [str(column.key) for column in columns]
+        if len(set(keys)) != len(keys):
+            return None
+        readers = [
+            (place, column.type.dialect_impl(dialect).result_processor(dialect, None))
+            for place, column in enumerate(columns)
+        ]
+        return _Form(
+            sql,
+            places,
+            SimpleResultMetaData(keys) if keys else None,
+            [(place, convert) for place, convert in readers if convert is not None],
+            [i for i, one in enumerate(columns) if isinstance(one.type, (Json, SealedJson))],
+        )
+
+
+def _lists_in(statement: Executable, dialect: Dialect) -> tuple[str, ...]:
+    compiled: Any = cast("Any", statement).compile(dialect=dialect)
+    return tuple(sorted(bind.key for bind in compiled.post_compile_params))
+
+
+_NO_COLUMNS = SimpleResultMetaData([])

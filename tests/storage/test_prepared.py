@@ -1,0 +1,216 @@
+"""Prepared statements: the same rows, errors and limits as SQLAlchemy's own way."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Executable,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from vetro.storage import (
+    Database,
+    Json,
+    Keyring,
+    Prepared,
+    SealedBytes,
+    SealedJson,
+    SealedText,
+    StorageError,
+    UtcDateTime,
+)
+
+metadata = MetaData()
+things = Table(
+    "prepared_things",
+    metadata,
+    Column("id", String(20), primary_key=True),
+    Column("number", Integer),
+    Column("flag", Boolean),
+    Column("data", LargeBinary),
+    Column("moment", UtcDateTime),
+    Column("shape", Json),
+    Column("secret", SealedJson),
+    Column("word", SealedText),
+    Column("blob", SealedBytes),
+    Column("copies", Integer, default=7),
+)
+FULL = {
+    "id": "full",
+    "number": 3,
+    "flag": True,
+    "data": b"\x00\xff",
+    "moment": datetime(2031, 2, 3, 4, 5, 6, 789, tzinfo=UTC),
+    "shape": {"b": [1, None], "a": "ü"},
+    "secret": {"password": "p"},
+    "word": "w",
+    "blob": b"\x01",
+    "copies": 1,
+}
+EMPTY = {"id": "empty", "flag": False, "copies": 2}
+ALL = select(things).order_by(things.c.id)
+ONE = select(things).where(things.c.id == bindparam("wanted"))
+SOME = (
+    select(things.c.id)
+    .where(
+        things.c.id.in_(bindparam("ids", expanding=True)),
+        things.c.id.not_in(["t8", "t9"]),
+        things.c.number > bindparam("least"),
+    )
+    .order_by(things.c.id)
+)
+
+
+@pytest.fixture
+async def sealed(database: Database, tmp_path: Any) -> AsyncIterator[Database]:
+    """A database with keys and the table of things."""
+    keyring = Keyring(tmp_path / "keys")
+    keyring.create()
+    opened = await Database.open(database.url, clock=database.clock, keyring=keyring)
+    async with opened.transaction() as tx:
+        await tx.connection.run_sync(metadata.create_all)
+    yield opened
+    async with opened.transaction() as tx:
+        await tx.connection.run_sync(metadata.drop_all)
+    await opened.close()
+
+
+async def both(
+    database: Database, statement: Executable, parameters: Mapping[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The rows of a reading statement, which are the same prepared and not prepared."""
+    async with database.read() as tx:
+        plain = [tuple(row) for row in await tx.execute(statement, parameters)]
+        prepared = Prepared(statement)
+        for _ in range(2):
+            assert [tuple(row) for row in await tx.execute(prepared, parameters)] == plain
+    return plain
+
+
+async def test_values_of_every_type_are_written_and_read_alike(sealed: Database) -> None:
+    """What a prepared statement writes SQLAlchemy reads, and the other way round; NULL too."""
+    new = Prepared(insert(things))
+    async with sealed.transaction() as tx:
+        await tx.execute(new, FULL)
+        await tx.execute(insert(things).values(**EMPTY))
+        await tx.execute(new, {**FULL, "id": "other", "number": None, "secret": None})
+    rows = await both(sealed, ALL, {})
+    assert [row[0] for row in rows] == ["empty", "full", "other"]
+    assert dict(zip(FULL, rows[1], strict=True)) == FULL
+    async with sealed.read() as tx:
+        stored = (await tx.execute(text("SELECT secret, word FROM prepared_things"))).all()
+    assert all(one is None or one.startswith("sealed:") for row in stored for one in row)
+
+
+async def test_rows_are_read_by_name_and_results_as_always(sealed: Database) -> None:
+    """Rows have attributes; ``first``, ``one``, ``scalar_one`` and ``rowcount`` say what they say."""
+    named = Prepared(ONE)
+    counted = Prepared(select(func.count().label("n")).select_from(things))
+    changed = Prepared(
+        update(things).where(things.c.id == bindparam("wanted")).values(number=bindparam("now"))
+    )
+    gone = Prepared(
+        delete(things)
+        .where(things.c.id == bindparam("wanted"))
+        .returning(things.c.number)
+        .execution_options(short=True)
+    )
+    async with sealed.transaction() as tx:
+        row = (await tx.execute(Prepared(insert(things).returning(things.c.id)), FULL)).one()
+        assert row.id == "full"
+        assert (await tx.execute(changed, {"wanted": "full", "now": 5})).rowcount == 1
+        assert (await tx.execute(changed, {"wanted": "none", "now": 5})).rowcount == 0
+        found = (await tx.execute(named, {"wanted": "full"})).one()
+        assert (found.number, found.shape, found[0]) == (5, FULL["shape"], "full")
+        assert (await tx.execute(named, {"wanted": "none"})).first() is None
+        assert (await tx.execute(counted)).scalar_one() == 1
+        assert (await tx.execute(gone, {"wanted": "full"})).scalar_one_or_none() == 5
+        assert (await tx.execute(gone, {"wanted": "full"})).scalar_one_or_none() is None
+
+
+async def test_lists_of_any_length_are_parameters(sealed: Database) -> None:
+    """A statement with a list finds the same for none, one and several values, in any order of calls."""
+    async with sealed.transaction() as tx:
+        for number in range(10):
+            await tx.execute(insert(things).values(id=f"t{number}", number=number))
+    for ids in (["t1", "t3"], [], ["t4"], ["t0", "t1", "t2"], ["t2", "t9"]):
+        found = await both(sealed, SOME, {"ids": ids, "least": 0})
+        assert [row[0] for row in found] == [one for one in ids if one not in ("t0", "t9")]
+
+
+async def test_defaults_of_columns_and_of_parameters_hold(sealed: Database) -> None:
+    """A column's default is filled in; a parameter that has a value need not be given."""
+    async with sealed.transaction() as tx:
+        await tx.execute(Prepared(insert(things)), {"id": "x"})
+        await tx.execute(Prepared(insert(things)), {"id": "y", "copies": 1})
+    assert [row[-1] for row in await both(sealed, ALL, {})] == [7, 1]
+    of_seven = select(things.c.id).where(things.c.copies == bindparam("n", 7), things.c.id != "q")
+    assert await both(sealed, of_seven, {}) == [("x",)]
+    assert await both(sealed, of_seven, {"n": 1}) == [("y",)]
+
+
+async def test_errors_are_those_of_sqlalchemy(sealed: Database) -> None:
+    """A key that is taken is an ``IntegrityError``, a parameter that is missing a ``StatementError``."""
+    new = Prepared(insert(things))
+    async with sealed.transaction() as tx:
+        await tx.execute(new, EMPTY)
+    with pytest.raises(IntegrityError):
+        async with sealed.transaction() as tx:
+            await tx.execute(new, EMPTY)
+    with pytest.raises(StatementError):
+        async with sealed.read() as tx:
+            await tx.execute(Prepared(ONE), {})
+    assert len(await both(sealed, ALL, {})) == 1
+
+
+async def test_a_reading_unit_writes_nothing_and_locks_nothing(sealed: Database) -> None:
+    """In a reading unit a prepared change, and a prepared lock, are refused as any other."""
+    for statement in (insert(things), ONE.with_for_update()):
+        given = EMPTY if statement.is_dml else {"wanted": "x"}
+        with pytest.raises(StorageError):
+            async with sealed.read() as tx:
+                await tx.execute(Prepared(statement), given)
+
+
+async def test_large_values_leave_the_loop_free(sealed: Database) -> None:
+    """While a large value is written and read, other tasks run: the loop is never held for all of it."""
+    large = {"secret": ["x" * 50] * 100_000}
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    try:
+        async with sealed.transaction() as tx:
+            before = turns
+            await tx.execute(Prepared(insert(things)), {**EMPTY, "secret": large})
+            assert turns > before
+        async with sealed.read() as tx:
+            before, began = turns, time.monotonic()
+            row = (await tx.execute(Prepared(ONE), {"wanted": "empty"})).one()
+            assert turns > before, time.monotonic() - began
+        assert row.secret == large
+    finally:
+        beside.cancel()
