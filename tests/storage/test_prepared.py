@@ -1,7 +1,5 @@
 """Prepared statements: the same rows, errors and limits as SQLAlchemy's own way."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -188,29 +186,3 @@ async def test_a_reading_unit_writes_nothing_and_locks_nothing(sealed: Database)
         with pytest.raises(StorageError):
             async with sealed.read() as tx:
                 await tx.execute(Prepared(statement), given)
-
-
-async def test_large_values_leave_the_loop_free(sealed: Database) -> None:
-    """While a large value is written and read, other tasks run: the loop is never held for all of it."""
-    large = {"secret": ["x" * 50] * 100_000}
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    beside = asyncio.create_task(others())
-    try:
-        async with sealed.transaction() as tx:
-            before = turns
-            await tx.execute(Prepared(insert(things)), {**EMPTY, "secret": large})
-            assert turns > before
-        async with sealed.read() as tx:
-            before, began = turns, time.monotonic()
-            row = (await tx.execute(Prepared(ONE), {"wanted": "empty"})).one()
-            assert turns > before, time.monotonic() - began
-        assert row.secret == large
-    finally:
-        beside.cancel()
