@@ -1,6 +1,7 @@
 """Prepared statements: the same rows, errors and limits as SQLAlchemy's own way."""
 
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,7 +35,9 @@ from vetro.storage import (
     SealedText,
     StorageError,
     UtcDateTime,
+    types,
 )
+from vetro.storage import sealed as of_sealed
 
 metadata = MetaData()
 things = Table(
@@ -186,3 +189,29 @@ async def test_a_reading_unit_writes_nothing_and_locks_nothing(sealed: Database)
         with pytest.raises(StorageError):
             async with sealed.read() as tx:
                 await tx.execute(Prepared(statement), given)
+
+
+@pytest.mark.parametrize(("size", "by_the_loop"), [(3, True), (2_000, False)])
+async def test_large_values_are_coded_in_threads(
+    sealed: Database, monkeypatch: pytest.MonkeyPatch, size: int, by_the_loop: bool
+) -> None:
+    """The loop codes small values of prepared statements; other threads write and read large ones."""
+    value = [{"name": "x" * 50, "number": number} for number in range(size)]
+    loop, seen = threading.get_ident(), list[bool]()
+
+    def watched(real: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def code(given: Any) -> Any:
+            seen.append(threading.get_ident() == loop)
+            return real(given)
+
+        return code
+
+    for module in (types, of_sealed):
+        for name in ("encode", "decode"):
+            monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    async with sealed.transaction() as tx:
+        await tx.execute(Prepared(insert(things)), {**EMPTY, "shape": value, "secret": value})
+    async with sealed.read() as tx:
+        row = (await tx.execute(Prepared(ONE), {"wanted": "empty"})).one()
+    assert (row.shape, row.secret) == (value, value)
+    assert seen == [by_the_loop] * 4
