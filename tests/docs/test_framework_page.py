@@ -14,7 +14,7 @@ from vetro.cli.environments.objects import Checker
 from vetro.cli.terminal.output import CommandError
 from vetro.engine.system import library_path, system_runtime, trial_cloud
 from vetro.muranopl import Runtime
-from vetro.packages import open_package
+from vetro.packages import load_form, open_package
 
 from .commands import understood
 from .framework_page import MODEL, write
@@ -55,6 +55,27 @@ def page_runtime(tmp_path: Path) -> tuple[Runtime, dict[str, Any]]:
         runtime.add_package(open_package(library_path() / name))
     runtime.add_package(open_package(tmp_path / "my.Cluster"))
     return runtime, json.loads((tmp_path / MODEL).read_text(encoding="utf-8"))
+
+
+def without_ids(value: Any) -> Any:
+    """A model without what tells its objects apart."""
+    if isinstance(value, list):
+        return [without_ids(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    found = cast("dict[str, Any]", value)
+    type_ = {"type": found["?"]["type"]} if "?" in found else {}
+    return {key: type_ if key == "?" else without_ids(one) for key, one in found.items()}
+
+
+def test_the_pages_form_makes_the_pages_model(tmp_path: Path) -> None:
+    """What the form asks for, answered as its command does, is the application of the last listing."""
+    write(tmp_path)
+    package = open_package(tmp_path / "my.Cluster")
+    form = load_form(package.ui or "", package_name=package.full_name, title="Cluster")
+    made = form.build(form.fill({"servers": 2, "flavor": "m1.small", "image": "debian-12"}))
+    listed = json.loads((tmp_path / MODEL).read_text(encoding="utf-8"))
+    assert without_ids(made) == {"page": "Hello", **without_ids(listed)}
 
 
 async def test_the_pages_model_deploys(tmp_path: Path) -> None:
