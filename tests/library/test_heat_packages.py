@@ -160,6 +160,9 @@ async def test_parameters_are_refused_before_anything_is_made(hot: Any) -> None:
     assert "templateParameters" in await lab.failure(model(lab, title="much too long"))
     lab = hot("parameters:\n  p: {type: string}\nresources: {n: {type: 'OS::Neutron::Net'}}\n")
     assert "The parameter 'p' is not given" in await lab.failure(model(lab))
+    size = "{type: string, constraints: [{custom_constraint: nova.flavor}]}"
+    lab = hot(f"parameters:\n  p: {size}\nresources: {{n: {{type: 'OS::Neutron::Net'}}}}\n")
+    assert "There is no flavor 'm9'" in await lab.failure(model(lab, p="m9"))
     assert lab.calls() == []
 
 

@@ -21,6 +21,7 @@ from vetro.stacks.errors import (
 )
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
 from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
+from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
 from vetro.stacks.operations.operation import Failure, Operation
 from vetro.stacks.operations.planning import Planner
@@ -125,6 +126,7 @@ class StackEngine:
     ) -> Stack:
         """Create a stack; see `Stacks.create`."""
         parsed = await self._check(template, parameters, files, environment)
+        await self._check_named(project_id, parsed)
         await self._check_balancers(parsed, None)
         row = StackRow(
             id=str(uuid.uuid4()),
@@ -172,6 +174,7 @@ class StackEngine:
         found = await self._store.find(project_id, name)
         if found is None:
             raise StackNotFound(name)
+        await self._check_named(project_id, parsed)
         await self._check_balancers(parsed, found)
         given = {
             "template": dict(template),
@@ -226,6 +229,7 @@ class StackEngine:
     ) -> StackPlan:
         """What create or update would do; touches nothing."""
         parsed = await self._check(template, parameters, files, environment)
+        await self._check_named(project_id, parsed)
         row = await self._store.find(project_id, name)
         await self._check_balancers(parsed, row)
         planner = Planner(
@@ -259,6 +263,10 @@ class StackEngine:
             for kind, one in wanting:
                 kind.check_needs(one.name, one.properties, offers)
         return parsed
+
+    async def _check_named(self, project_id: str, parsed: Template) -> None:
+        """Raises `TemplateError` when there is not what parameters name (their custom constraints)."""
+        await check_constraints(parsed, project_id, self._compute, self._settings.flavors)
 
     async def lacks_balancers(self) -> str | None:
         """Why no stack can have a load balancer now; ``None`` when it can."""

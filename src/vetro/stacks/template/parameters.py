@@ -119,6 +119,15 @@ def _check_one(name: str, rule: str, bound: Json, value: Json, said: Json) -> No
     elif rule == "allowed_pattern":
         if re.fullmatch(str(bound), str(value)) is None:
             _refuse(name, value, said, f"it must match {bound!r}")
+    elif rule == "modulo":
+        parts: dict[str, Json] = _any(bound) if isinstance(bound, dict) else {}
+        step, offset = (_number(name, parts.get(key)) for key in ("step", "offset"))
+        if not step:
+            raise TemplateError(
+                f"The constraint modulo of the parameter {name!r} needs a step that is not 0"
+            )
+        if _number(name, value) % step != offset:
+            _refuse(name, value, said, f"divided by {step} it must leave {offset}")
     elif rule in ("range", "length"):
         limits: dict[str, Json] = _any(bound) if isinstance(bound, dict) else {}
         measured: Json = value

@@ -10,6 +10,7 @@ from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.template import balancers
 from vetro.stacks.template import dependencies as graph
+from vetro.stacks.template.custom_constraints import CustomConstraint, custom_constraints
 from vetro.stacks.template.functions import Names, Reference, references, resolve
 from vetro.stacks.template.later_functions import PREFIX
 from vetro.stacks.template.nesting import Nesting
@@ -62,6 +63,8 @@ class Template:
 
     order: list[str] = field(default_factory=list[str])
     """Resource names so that each comes after what it requires."""
+    constraints: tuple[CustomConstraint, ...] = ()
+    """What parameters, also of nested templates, ask of the cloud."""
 
     @property
     def requires(self) -> dict[str, frozenset[str]]:
@@ -88,11 +91,14 @@ def parse(
         defaults, aliases = _environment(environment)
         given = {**defaults, **given}
     file_names = frozenset(files or {})
+    constraints: list[CustomConstraint] = []
 
     def prepare(
         text: Mapping[str, Json], known: dict[str, Json], late: frozenset[str]
     ) -> tuple[dict[str, Json], dict[str, Json]]:
-        return _prepared(text, known, late, file_names)
+        prepared, values = _prepared(text, known, late, file_names)
+        constraints.extend(custom_constraints(prepared["parameters"], values))
+        return prepared, values
 
     document, values = prepare(template, given, frozenset())
     document = Nesting(files or {}, aliases, prepare).written_out(document, values)
@@ -115,6 +121,7 @@ def parse(
         files=dict(files or {}),
         mappings=dict(names.mappings),
         order=graph.order({name: one.requires for name, one in resources.items()}),
+        constraints=tuple(constraints),
     )
 
 
