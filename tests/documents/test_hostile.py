@@ -4,11 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from vetro import documents
 from vetro.cli.terminal import documents as given
+from vetro.compute.allocation.errors import InvalidRequest
+from vetro.compute.allocation.validation import check_request
+from vetro.compute.wire import Image
 from vetro.documents import DocumentError
+from vetro.engine.plans import read_result
+from vetro.http import NotJson, decode_json
 from vetro.messaging.errors import MessagingError
 from vetro.messaging.results import source_of
 from vetro.muranopl import MuranoError
@@ -27,6 +33,18 @@ PARAMETERS = {"heat_template_version": "2013-05-23", "parameters": {"p": {"type"
 def text(content: bytes) -> str:
     """What a text reader is given: half of a surrogate pair stays."""
     return content.decode("utf-8", "surrogatepass" if b"\xed\xa0" in content else "replace")
+
+
+class Said(msgspec.Struct):
+    """A type with one field; a document may have others beside it."""
+
+    version: str = ""
+
+
+def allocated(package: object = None, **vm: object) -> object:
+    """A request to place a VM."""
+    owner = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
+    return check_request(vm={"owner_uuid": owner, "ram": 1024, **vm}, image={}, package=package)
 
 
 READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception]]] = {
@@ -52,6 +70,27 @@ READERS: dict[str, tuple[Callable[[bytes], Any], type[Exception]]] = {
     "argument of a command": (lambda content: given.read_yaml(text(content)), given.NotADocument),
     "JSON of a command": (lambda content: given.read_json(text(content)), given.NotADocument),
     "result of a guest": (lambda content: source_of(content, None), MessagingError),
+    "result of a guest, for the engine": (read_result, DocumentError),
+    "JSON of another program": (decode_json, NotJson),
+    "JSON of another program, of a type": (lambda content: decode_json(content, Said), NotJson),
+    "tag of an image": (
+        lambda content: (
+            Image(uuid="u", name="n", tags={"murano_image_info": text(content)}).form_info
+        ),
+        DocumentError,
+    ),
+    "platforms of a package": (
+        lambda content: allocated(package={"min_platform": text(content)}),
+        InvalidRequest,
+    ),
+    "traits of a package": (
+        lambda content: allocated(package={"traits": text(content)}),
+        InvalidRequest,
+    ),
+    "volumes of a VM": (
+        lambda content: allocated(internal_metadata={"docker:volumesfrom": text(content)}),
+        InvalidRequest,
+    ),
 }
 
 

@@ -23,11 +23,13 @@ from vetro.http import (
     BadRequest,
     Extras,
     NotFound,
+    NotJson,
     Part,
     PartTooLarge,
     Policy,
     UnsupportedMediaType,
     content_type,
+    decode_json,
     denied,
     download,
     known_content,
@@ -107,8 +109,8 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
     metadata = UploadMetadata()
     if texts and texts[0].value.strip():
         try:
-            metadata = msgspec.json.decode(texts[0].value, type=UploadMetadata)
-        except msgspec.DecodeError as error:
+            metadata = decode_json(texts[0].value, UploadMetadata)
+        except NotJson as error:
             raise BadRequest(f"The metadata of the upload is wrong: {error}") from error
     for name in ("tags", "categories"):
         values: list[str] = getattr(metadata, name)

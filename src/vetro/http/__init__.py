@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from vetro.http.guarded_server import serve_application
+    from vetro.http.json_texts import NotJson, decode_json
     from vetro.http.logs import configure_logging
     from vetro.http.metrics import (
         DECLARED,
@@ -123,6 +124,7 @@ __getattr__ = import_when_used(
         "vetro.http.events": "ServerEvent event_stream unless_closing",
         "vetro.http.dashboard": "ServicePart dashboard_face",
         "vetro.http.face": "Face make_face",
+        "vetro.http.json_texts": "NotJson decode_json",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
             " Forbidden"
@@ -192,6 +194,7 @@ __all__ = [
     "NoSuchPath",
     "NotAcceptable",
     "NotFound",
+    "NotJson",
     "PageRequest",
     "Part",
     "PartTooLarge",
@@ -226,6 +229,7 @@ __all__ = [
     "counter",
     "dashboard_face",
     "declare",
+    "decode_json",
     "denied",
     "discard_abandoned_uploads",
     "download",

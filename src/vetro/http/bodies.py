@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-import msgspec
 import multipart
 from litestar import Request
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
@@ -29,6 +28,7 @@ from vetro.http.faults import (
     PayloadTooLarge,
     UnsupportedMediaType,
 )
+from vetro.http.json_texts import NotJson, decode_json
 
 UPLOAD_PREFIX = ".upload-"
 TEXT_LIMIT = MEBIBYTE
@@ -98,10 +98,10 @@ async def read_json(
     try:
         # A large body is decoded in a thread, so that the loop stays free.
         if len(body) < LARGE_JSON:
-            value = msgspec.json.decode(body)
+            value = decode_json(body)
         else:
-            value = await asyncio.to_thread(msgspec.json.decode, body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            value = await asyncio.to_thread(decode_json, body)
+    except NotJson as error:
         raise MalformedBody("Malformed request body") from error
     if rb"\u0000" in body:
         refuse_nul(value)

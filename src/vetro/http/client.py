@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any
 
 import httpx2
-import msgspec
 
 from vetro import tracing
 from vetro.http.faults import Fault
+from vetro.http.json_texts import decode_json
 
 
 class TransportError(Exception):
@@ -39,7 +39,7 @@ class SyncResponse:
 
     def json(self) -> Any:
         """The body as JSON, ``None`` when it is empty; ``ValueError`` when it is not JSON."""
-        return msgspec.json.decode(self.content) if self.content else None
+        return decode_json(self.content) if self.content else None
 
 
 Response = SyncResponse

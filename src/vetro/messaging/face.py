@@ -22,10 +22,12 @@ from vetro.http import (
     BadRequest,
     Conflict,
     Face,
+    NotJson,
     PayloadTooLarge,
     RequestBudget,
     TooManyRequests,
     Unauthorized,
+    decode_json,
     known_content,
     make_face,
     read_body,
@@ -250,8 +252,8 @@ async def alive(call: Call) -> None:
     """What the agent says about itself: `{version, uptime}`."""
     body = await read_body(call.request, 65_536)
     try:
-        said = msgspec.json.decode(body or b"{}", type=_Alive)
-    except msgspec.DecodeError as error:
+        said = decode_json(body or b"{}", _Alive)
+    except NotJson as error:
         raise BadRequest(f"The body is not {{version, uptime}}: {error}") from error
     await call.service.mailboxes.record_alive(
         call.guest, said.version[:64] if said.version else None, said.uptime

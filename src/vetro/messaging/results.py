@@ -15,6 +15,7 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.documents import DocumentError, read_json
+from vetro.http import NotJson, decode_json
 from vetro.messaging import tables
 from vetro.messaging.errors import MessageTooLarge
 from vetro.storage import Database
@@ -135,11 +136,9 @@ def source_of(body: bytes, message_id: str | None) -> str | None:
 
 def _read(body: bytes) -> _Envelope:
     try:
-        return msgspec.json.decode(body, type=_Envelope)
-    except msgspec.ValidationError as error:
+        return decode_json(body, _Envelope)
+    except NotJson as error:
         raise MalformedResult(f"the result is not a JSON map with a SourceID: {error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedResult(f"the result is not JSON: {error}") from error
 
 
 def _failure(

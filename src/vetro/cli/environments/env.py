@@ -19,10 +19,10 @@ from vetro.cli.client.deployment_progress import (
     timeout_option,
     wait_option,
 )
-from vetro.cli.client.name_completion import ENVIRONMENT, PACKAGE
+from vetro.cli.client.name_completion import ENVIRONMENT
+from vetro.cli.environments.adding import adding_options, model_of, show_added
 from vetro.cli.environments.applications import (
     application_row,
-    emit_applications,
     show_applications,
 )
 from vetro.cli.environments.destroying import destroy
@@ -39,11 +39,10 @@ from vetro.cli.environments.sessions import (
     post_unless_pending,
     take_over,
 )
-from vetro.cli.environments.setting_completion import FORM_FIELD, PROPERTY
+from vetro.cli.environments.setting_completion import PROPERTY
 from vetro.cli.environments.transfer import export, import_
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import (
     done,
     emit_json,
@@ -159,23 +158,7 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
 
 @env.command("add", short_help="Add an application of a package.")
 @click.argument("environment", type=ENVIRONMENT)
-@click.argument("package", required=False, type=PACKAGE)
-@click.option("--name", help="Name of the application in the environment.")
-@click.option(
-    "--set",
-    "settings",
-    type=FORM_FIELD,
-    multiple=True,
-    metavar="FIELD=VALUE",
-    help="A form field.",
-)
-@click.option(
-    "--file",
-    "file",
-    type=click.File(encoding="utf-8"),
-    help="A JSON object (or list) to add as it is.",
-)
-@json_option
+@adding_options
 def add(
     environment: str,
     package: str | None,
@@ -189,16 +172,10 @@ def add(
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
-        if file is not None:
-            try:
-                model = read_json(text_of(file))
-            except NotADocument as error:
-                fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
-        elif package:
+        if file is None and package:
             add_by_form(connection, row, package, name, parse_settings(settings))
             return
-        else:
-            fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
+        model = model_of(file)
         with session_and_services(connection, row) as (headers, services):
             checker = Checker(connection)
             for item in cast("list[Any]", model if isinstance(model, list) else [model]):
@@ -230,24 +207,6 @@ def add_by_form(
         wizard.fill(wizard.place(settings, name))
         Checker(connection).refuse_wrong(wizard.build(), services)
         show_added(wizard.finish())
-
-
-def model_by_form(
-    connection: Connection, package: str, name: str | None, settings: dict[str, object]
-) -> dict[str, object]:
-    """The application object that the form of a package makes, added nowhere."""
-    with Wizard(connection, find_package(connection, package), None, None) as wizard:
-        wizard.fill(wizard.place(settings, name))
-        return wizard.build()
-
-
-def show_added(stored: object) -> None:
-    """What was added, as JSON or as a table."""
-    rows = cast("list[JsonObject]", stored if isinstance(stored, list) else [stored])
-    if wants_json():
-        emit_json(cast("Any", stored))
-    else:
-        emit_applications([application_row(item) for item in rows])
 
 
 @env.command("edit", short_help="Change properties of an application.")

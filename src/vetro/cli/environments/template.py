@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO, cast
+from typing import TextIO
 
 import click
 
 from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, segment
-from vetro.cli.client.name_completion import PACKAGE, TEMPLATE
+from vetro.cli.client.name_completion import TEMPLATE
+from vetro.cli.environments.adding import adding_options, model_of, show_added
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.editing import find_application, parse_settings
-from vetro.cli.environments.setting_completion import FORM_FIELD
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import (
     done,
     emit_json,
@@ -155,23 +154,7 @@ def clone(name_or_id: str, name: str, public: bool) -> None:
 
 @template.command("add", short_help="Add an application of a package.")
 @click.argument("name_or_id", type=TEMPLATE)
-@click.argument("package", required=False, type=PACKAGE)
-@click.option("--name", help="Name of the application.")
-@click.option(
-    "--set",
-    "settings",
-    type=FORM_FIELD,
-    multiple=True,
-    metavar="FIELD=VALUE",
-    help="A form field.",
-)
-@click.option(
-    "--file",
-    "file",
-    type=click.File(encoding="utf-8"),
-    help="A JSON object (or list) to add as it is.",
-)
-@json_option
+@adding_options
 def add(
     name_or_id: str,
     package: str | None,
@@ -180,26 +163,19 @@ def add(
     file: TextIO | None,
 ) -> None:
     """Add an application of PACKAGE to a template, filling its form with defaults and --set."""
-    from vetro.cli.environments.env import model_by_form
+    from vetro.cli.catalog.forms import Wizard
+    from vetro.cli.catalog.package_lookup import find_package
 
     with Connection() as connection:
         row = find_template(connection, name_or_id)
-        if file is not None:
-            try:
-                model = read_json(text_of(file))
-            except NotADocument as error:
-                fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
-        elif package:
-            model = model_by_form(connection, package, name, parse_settings(settings))
+        if file is None and package:
+            with Wizard(connection, find_package(connection, package), None, None) as wizard:
+                wizard.fill(wizard.place(parse_settings(settings), name))
+                model: object = wizard.build()
         else:
-            fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
-        where = f"{address_of(row)}/services"
-        stored = connection.request("POST", where, json=cast("object", model)).json()
-    rows = cast("list[JsonObject]", stored if isinstance(stored, list) else [stored])
-    if wants_json():
-        emit_json(cast("Any", stored))
-    else:
-        emit_applications([application_row(item) for item in rows])
+            model = model_of(file)
+        stored = connection.request("POST", f"{address_of(row)}/services", json=model).json()
+    show_added(stored)
 
 
 @template.command("remove")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import counted, emit_json, fail, json_flag, wants_json
 
 if TYPE_CHECKING:
@@ -118,14 +119,7 @@ def _show_codes(context: click.Context, _parameter: click.Parameter, value: bool
     show_default=True,
     help="How findings are printed; github makes annotations of a pull request.",
 )
-@click.option(
-    "--library",
-    "-l",
-    "libraries",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A directory with packages that the checked ones require.",
-)
+@library_option("the checked ones require")
 @click.option(
     "--codes",
     is_flag=True,

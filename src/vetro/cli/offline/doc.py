@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import done, emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
@@ -194,14 +195,7 @@ def described(
     help="Write a page for the package and one for each class into this directory.",
 )
 @click.option("--tests", is_flag=True, help="Test classes, too.")
-@click.option(
-    "--library",
-    "-l",
-    "libraries",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A directory with packages that this one requires.",
-)
+@library_option("this one requires")
 @json_option
 def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, ...]) -> None:
     """Write the reference of PACKAGE (a directory or zip) from its classes, as Markdown.

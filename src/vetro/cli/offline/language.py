@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.documents import NotADocument, json_or_text, read_json, read_yaml, text_of
 from vetro.cli.terminal.output import emit_json, fail, json_option
 
@@ -40,14 +41,7 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
     type=click.File(encoding="utf-8"),
     help="An object model to load first.",
 )
-@click.option(
-    "--library",
-    "-l",
-    "libraries",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A directory with packages that the named ones require.",
-)
+@library_option("the named ones require")
 @json_option
 def run(
     packages: tuple[Path, ...],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import fail
 
 if TYPE_CHECKING:
@@ -136,14 +137,7 @@ def converse(prompt: Prompt, read_line: Callable[[str], str]) -> int:
 @click.command("repl")
 @click.argument("packages", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--model", "model_file", type=click.Path(path_type=Path), help="A model to load.")
-@click.option(
-    "--library",
-    "-l",
-    "libraries",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A directory with packages that the named ones require.",
-)
+@library_option("the named ones require")
 @click.option(
     "--with-library/--without-library",
     "library",

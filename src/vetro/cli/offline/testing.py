@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
 
 if TYPE_CHECKING:
@@ -225,14 +226,7 @@ def _job_count(asked: int | None, tests: int) -> int:
     metavar="SELECTOR",
     help="Run METHOD, CLASS or CLASS.METHOD only (* matches anything); may be repeated.",
 )
-@click.option(
-    "--library",
-    "-l",
-    "libraries",
-    multiple=True,
-    type=click.Path(path_type=Path, exists=True),
-    help="A directory with packages that the tested ones require.",
-)
+@library_option("the tested ones require")
 @click.option("--jobs", "-j", type=click.IntRange(1), help="Processes [as many as are worth it].")
 @click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds a step.")
 @click.option("--junit", type=click.Path(path_type=Path), help="Write JUnit XML to this file.")

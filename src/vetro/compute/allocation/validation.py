@@ -6,7 +6,6 @@ message. They return a new request: the caller's objects are not modified.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from vetro.compute.allocation.wording import (
     truthy,
     wrong_type,
 )
+from vetro.http import decode_json
 
 Object = dict[str, Any]
 SDC_VERSION = re.compile(r"[0-9]\.[0-9]\Z")
@@ -147,7 +147,7 @@ def _package(value: object) -> Object:
         given = package.get(name)
         if isinstance(given, str) and given != "":
             try:
-                given = json.loads(given)
+                given = decode_json(given)
             except ValueError as error:
                 prefix = '"package.traits": ' if name == "traits" else ""
                 raise wrong(f'{prefix}"package.{name}" has invalid type') from error
@@ -282,7 +282,7 @@ def _internal_metadata(value: object) -> Object:
         return metadata
     if isinstance(volumes, str):
         try:
-            volumes = json.loads(volumes)
+            volumes = decode_json(volumes)
         except ValueError as error:
             raise wrong("['docker:volumesfrom']\" is not valid JSON") from error
     if not isinstance(volumes, list):

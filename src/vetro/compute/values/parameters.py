@@ -7,11 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
-import msgspec
 from litestar import Request
 
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
-from vetro.http import MalformedBody, UnsupportedMediaType, content_type, context_of, read_body
+from vetro.http import (
+    MalformedBody,
+    NotJson,
+    UnsupportedMediaType,
+    content_type,
+    context_of,
+    decode_json,
+    read_body,
+)
 from vetro.http.parameters import FieldError, Param, kind_of
 
 Json = Any
@@ -52,8 +59,8 @@ async def _read_body(request: Request[Any, Any, Any]) -> Params:
     if kind not in ("", "application/json", "text/json"):
         raise UnsupportedMediaType(f"Content type {kind} is not application/json")
     try:
-        value: object = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        value: object = decode_json(raw)
+    except NotJson as error:
         raise MalformedBody("Malformed request body") from error
     if value is None:
         return {}

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from vetro.compute.wire.vms import brand_of
+from vetro.http import NotJson, decode_json
 
 
 class ImageFile(msgspec.Struct, kw_only=True):
@@ -55,8 +56,8 @@ class Image(msgspec.Struct, kw_only=True):
         """``title`` and ``type`` for forms, as far as its `FORM_TAG` gives them."""
         tags = cast("dict[str, object]", self.tags) if isinstance(self.tags, dict) else {}
         try:
-            given = msgspec.json.decode(str(tags.get(FORM_TAG, "{}")), type=dict[str, Any])
-        except msgspec.MsgspecError:
+            given = decode_json(str(tags.get(FORM_TAG, "{}")), dict[str, Any])
+        except NotJson:
             return {}
         return {key: text for key in ("title", "type") if isinstance(text := given.get(key), str)}
 

@@ -28,6 +28,7 @@ from litestar.types import Receive, Scope, Send
 from vetro.http.dashboard.forwarding import Answered, ask
 from vetro.http.dashboard.sessions import Session
 from vetro.http.face import Face
+from vetro.http.json_texts import NotJson, decode_json
 
 log = structlog.get_logger(__name__)
 
@@ -245,8 +246,8 @@ async def _typed(socket: _Socket, writer: asyncio.StreamWriter) -> None:
             line: object = {"type": "stdin", "data": base64.b64encode(given).decode()}
         else:
             try:
-                line = msgspec.json.decode(given, type=_Resize)
-            except msgspec.MsgspecError as error:
+                line = decode_json(given, _Resize)
+            except NotJson as error:
                 log.info("message_not_understood", error=str(error))
                 continue
         writer.write(msgspec.json.encode(line) + b"\n")
@@ -255,7 +256,7 @@ async def _typed(socket: _Socket, writer: asyncio.StreamWriter) -> None:
 
 async def _shown(reader: asyncio.StreamReader, socket: _Socket) -> None:
     while line := await reader.readline():
-        told = msgspec.json.decode(line, type=dict[str, Any])
+        told = decode_json(line, dict[str, Any])
         if told.get("type") == "end":
             await socket.tell({"type": "end", "code": told.get("code")})
             return

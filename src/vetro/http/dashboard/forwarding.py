@@ -13,6 +13,7 @@ from vetro.http.declaration import FIELDS_HEADER
 from vetro.http.face import Face
 from vetro.http.faults import Forbidden, NoSuchPath
 from vetro.http.headers import Headers, header
+from vetro.http.json_texts import decode_json
 
 #: First segments below ``/api`` that belong to faces.
 FORWARDED = ("v1", "environments", "identity", "compute", "repository")
@@ -41,8 +42,8 @@ class Answered:
     content: bytes
 
     def json(self) -> Any:
-        """The body's JSON; ``None`` when it is empty."""
-        return msgspec.json.decode(self.content) if self.content else None
+        """The body's JSON; ``None`` when it is empty. Errors: ``NotJson``."""
+        return decode_json(self.content) if self.content else None
 
 
 def face_for(faces: Sequence[Face], path: str) -> Face:

@@ -356,11 +356,7 @@ class MuranoType:
         """The declarations that the name means here: none, one, or several unrelated ones."""
         known = self._property_choice.get(name)
         if known is None:
-            owners = [item for item in self.ancestors if name in item.properties]
-            if len(owners) > 1 and owners[0] is not self:
-                owners = inheritance.choose(self, _parents, lambda t: name in t.properties)
-            else:
-                del owners[1:]
+            owners = self._declaring(lambda item: name in item.properties)
             known = self._property_choice[name] = [owner.properties[name] for owner in owners]
         return known
 
@@ -368,13 +364,15 @@ class MuranoType:
         """The definitions the name means here: none, one, or several unrelated ones."""
         known = self._method_choice.get(name)
         if known is None:
-            owners = [item for item in self.ancestors if name in item.methods]
-            if len(owners) > 1 and owners[0] is not self:
-                owners = inheritance.choose(self, _parents, lambda t: name in t.methods)
-            else:
-                del owners[1:]
+            owners = self._declaring(lambda item: name in item.methods)
             known = self._method_choice[name] = [owner.methods[name] for owner in owners]
         return known
+
+    def _declaring(self, declares: Callable[[MuranoType], bool]) -> list[MuranoType]:
+        owners = [item for item in self.ancestors if declares(item)]
+        if len(owners) > 1 and owners[0] is not self:
+            return inheritance.choose(self, _parents, declares)
+        return owners[:1]
 
     def find_property(self, name: str) -> Property | None:
         """The one declaration of a property. Raises AmbiguousPropertyNameError."""

@@ -222,9 +222,7 @@ def call_psuper(
 ) -> tuple[object, ...]:
     """`psuper(object, lambda)`"""
     views = _parents(scope, value)
-    if each is None:
-        return tuple(views)
-    return parallel_map(run, each, views)
+    return tuple(views) if each is None else parallel_map(run, each, views)
 
 
 def call_named(

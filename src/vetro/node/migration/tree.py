@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from vetro.http import NotJson, decode_json
+
 _CHUNK = 1 << 20
 _IDS = 65536
 _NOBODY = 65534
@@ -49,11 +51,14 @@ def write_line(stream: Stream, value: object) -> None:
 
 
 def read_line(stream: Stream) -> Any:
-    """The next message. Errors: ``TreeError`` at the end of the stream."""
+    """The next message. Errors: ``TreeError`` at the end of the stream, or for a line that is not JSON."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise TreeError("the connection to the other node was lost")
-    return msgspec.json.decode(line)
+    try:
+        return decode_json(line)
+    except NotJson as error:
+        raise TreeError(f"the other node sent a line that is not JSON: {error}") from error
 
 
 # Sending

@@ -13,6 +13,8 @@ from typing import Any, cast
 import msgspec
 import structlog
 
+from vetro.http import NotJson, decode_json
+
 log = structlog.get_logger(__name__)
 
 CHUNK = 65536
@@ -34,8 +36,8 @@ async def messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any
     """The client's messages, until it closes its side."""
     while line := await reader.readline():
         try:
-            value = msgspec.json.decode(line)
-        except msgspec.DecodeError:
+            value = decode_json(line)
+        except NotJson:
             log.info("line_not_json")
             continue
         if isinstance(value, dict):

@@ -20,9 +20,11 @@ from vetro.http import (
     Fault,
     MalformedBody,
     NotFound,
+    NotJson,
     PayloadTooLarge,
     ServiceUnavailable,
     Unauthorized,
+    decode_json,
 )
 from vetro.http.declaration import Answer, Body, Endpoint
 from vetro.http.parameters import STRING, Param
@@ -196,8 +198,8 @@ async def _read_object(receive: Receive) -> dict[str, object]:
     if not body:
         return {}
     try:
-        value = msgspec.json.decode(bytes(body))
-    except msgspec.DecodeError as error:
+        value = decode_json(bytes(body))
+    except NotJson as error:
         raise MalformedBody(f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise invalid("The body must be an object")

@@ -10,9 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from vetro.http import Principal
+from vetro.http import NotJson, Principal, decode_json
 from vetro.openstack import (
     KeystonePlace,
     NotInCatalog,
@@ -101,8 +99,8 @@ async def _images(session: Session) -> Items:
         if one.get("image_type") == "snapshot" or "murano_image_info" not in one:
             continue
         try:
-            info = msgspec.json.decode(one["murano_image_info"], type=dict[str, Any])
-        except msgspec.MsgspecError:
+            info = decode_json(one["murano_image_info"], dict[str, Any])
+        except NotJson:
             continue
         name, status = str(one.get("name") or one["id"]), str(one["status"])
         title = str(info.get("title") or name)

@@ -12,6 +12,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     not_served,
     text,
 )
@@ -64,13 +65,11 @@ class FloatingIP(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(FLOATING_IPS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)
         if found is None:
             return None
-        shown: dict[str, Json] = {
+        return {
             "id": found.uuid,
             "floating_ip_address": await _reachable(context, found),
             "fixed_ip_address": found.fixed_ip,
@@ -79,7 +78,6 @@ class FloatingIP(ResourceType):
             "router_id": None,
             "tenant_id": found.project_id,
         }
-        return shown if name == "show" else shown.get(name)
 
 
 class FloatingIPAssociation(ResourceType):
@@ -135,15 +133,12 @@ class NovaFloatingIP(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(FLOATING_IPS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)
-        shown: dict[str, Json] = {
+        return {
             "ip": await _reachable(context, found) if found else None,
             "pool": found.network_uuid if found else None,
         }
-        return shown if name == "show" else shown.get(name)
 
 
 class NovaFloatingIPAssociation(ResourceType):

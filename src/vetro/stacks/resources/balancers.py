@@ -18,6 +18,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     StackOnly,
     as_static,
     entries,
@@ -53,11 +54,8 @@ class _Said(StackOnly):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
-        shown = {"id": context.physical_id, "tenant_id": context.project_id, **properties}
-        return shown if name == "show" else shown.get(name)
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
+        return {"id": context.physical_id, "tenant_id": context.project_id, **properties}
 
 
 class HealthMonitor(_Said):

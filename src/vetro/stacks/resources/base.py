@@ -12,7 +12,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from vetro.digits import is_number
 from vetro.stacks.compute_service.port import ComputePort, Offers
@@ -27,6 +27,8 @@ from vetro.stacks.flavors import Flavor
 from vetro.stacks.template.functions import Unknown, function_of
 
 Json = Any
+Shown: TypeAlias = dict[str, Json] | None
+"""The attributes of a resource by name; None: it is not there."""
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str, int, float, bool),
@@ -192,11 +194,16 @@ class ResourceType:
         """Remove the resource if it exists. Raises `ResourceFailure`."""
         raise NotImplementedError
 
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
+        """The attributes now; None when the resource is not there or has none."""
+        return None
+
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
     ) -> Json:
-        """The value of an attribute now."""
-        return None
+        """The value of an attribute now; `show` is all of them."""
+        shown = await self.shown(context, properties)
+        return shown if shown is None or name == "show" else shown.get(name)
 
     def _check_value(self, resource: str, key: str, known: Property, value: Json) -> None:
         if not isinstance(value, _PYTHON_TYPES[known.kind]) or (

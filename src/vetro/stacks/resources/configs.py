@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
+    Shown,
     StackOnly,
     entries,
     items,
@@ -35,11 +36,8 @@ class _Config(StackOnly):
         }
         await context.save({**more, "config": await self.render(context, properties)})
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
-        shown: dict[str, Json] = {"id": context.physical_id, "config": context.data.get("config")}
-        return shown if name == "show" else shown.get(name)
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
+        return {"id": context.physical_id, "config": context.data.get("config")}
 
 
 class CloudConfig(_Config):

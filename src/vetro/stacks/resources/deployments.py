@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     StackOnly,
     as_static,
     entries,
@@ -81,14 +82,11 @@ class SoftwareDeployment(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
-        shown: dict[str, Json] = {
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
+        return {
             **entries(context.data.get("outputs")),
             **{key: context.data.get(key) for key in _SHOWN},
         }
-        return shown if name == "show" else shown.get(name)
 
     async def _carry_out(
         self, context: ResourceContext, properties: Mapping[str, Json], action: str
@@ -171,11 +169,9 @@ class StructuredConfig(StackOnly):
         more = {key: properties.get(key) for key in ("group", "inputs", "outputs", "options")}
         await context.save({"config": config, "structured": True, **more})
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         config = properties.get("config")
-        return {"id": context.physical_id, "config": config} if name == "show" else config
+        return {"id": context.physical_id, "config": config}
 
 
 def _content(config: Mapping[str, Json]) -> Json:

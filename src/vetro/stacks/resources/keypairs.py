@@ -10,6 +10,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     flag,
     text,
 )
@@ -48,14 +49,11 @@ class KeyPair(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.delete_keypair(context.physical_id, project_id=context.project_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
-        shown: dict[str, Json] = {
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
+        return {
             "public_key": properties.get("public_key") or context.data.get("public_key"),
             "private_key": context.data.get("private_key", ""),
         }
-        return shown if name == "show" else shown.get(name)
 
 
 def _generate() -> tuple[str, str]:

@@ -20,6 +20,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     as_static,
     entries,
     is_uuid,
@@ -67,13 +68,11 @@ class Net(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(NETWORKS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         networks = await context.compute.all(NETWORKS, context.project_id)
         for network in networks:
             if network.uuid == context.physical_id:
-                shown: dict[str, Json] = {
+                return {
                     "id": network.uuid,
                     "name": network.name,
                     "status": "ACTIVE",
@@ -82,7 +81,6 @@ class Net(ResourceType):
                     "tenant_id": network.project_id,
                     "tags": items(properties.get("tags")),
                 }
-                return shown if name == "show" else shown.get(name)
         return None
 
 
@@ -180,12 +178,10 @@ class Subnet(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(SUBNETS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for subnet in await context.compute.all(SUBNETS, context.project_id):
             if subnet.uuid == context.physical_id:
-                shown: dict[str, Json] = {
+                return {
                     "id": subnet.uuid,
                     "allocation_pools": _pools(subnet.cidr, subnet.gateway),
                     "cidr": subnet.cidr,
@@ -198,7 +194,6 @@ class Subnet(ResourceType):
                     "tenant_id": subnet.project_id,
                     "tags": items(properties.get("tags")),
                 }
-                return shown if name == "show" else shown.get(name)
         return None
 
 
@@ -255,12 +250,10 @@ class Router(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(ROUTERS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for router in await context.compute.all(ROUTERS, context.project_id):
             if router.uuid == context.physical_id:
-                shown: dict[str, Json] = {
+                return {
                     "id": router.uuid,
                     "name": router.name,
                     "status": "ACTIVE",
@@ -268,7 +261,6 @@ class Router(ResourceType):
                     "tenant_id": router.project_id,
                     "tags": items(properties.get("tags")),
                 }
-                return shown if name == "show" else shown.get(name)
         return None
 
     async def _gateway(

@@ -13,6 +13,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     entries,
     flag,
     is_uuid,
@@ -99,16 +100,14 @@ class Port(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(PORTS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         port = await context.compute.find(PORTS, context.physical_id)
         if port is None:
             return None
         shown = describe_port(port)
         shown["tags"] = items(properties.get("tags"))
         shown["allowed_address_pairs"] = items(properties.get("allowed_address_pairs"))
-        return shown if name == "show" else shown.get(name)
+        return shown
 
 
 async def _network_of(context: ResourceContext, subnets: list[str]) -> str:

@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     entries,
     items,
     not_served,
@@ -77,17 +78,14 @@ class SecurityGroup(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(SECURITY_GROUPS, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         group = self._change(context, properties)
-        shown: dict[str, Json] = {
+        return {
             "id": context.physical_id,
             "name": group.name,
             "description": group.description,
             "tenant_id": context.project_id,
         }
-        return shown if name == "show" else shown.get(name)
 
     def _change(
         self, context: ResourceContext, properties: Mapping[str, Json]

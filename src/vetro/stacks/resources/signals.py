@@ -14,6 +14,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     StackOnly,
     as_static,
     text,
@@ -49,9 +50,7 @@ class WaitConditionHandle(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _signals(context).close(context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         address = text(context.data.get("address"))
         shown: dict[str, Json] = {
             "endpoint": address,
@@ -62,7 +61,7 @@ class WaitConditionHandle(ResourceType):
         }
         signal = {"endpoint": address, "token": shown["token"]}
         shown["signal"] = msgspec.json.encode(signal).decode()
-        return shown if name == "show" else shown.get(name)
+        return shown
 
 
 class AwsWaitConditionHandle(WaitConditionHandle):
@@ -110,13 +109,10 @@ class WaitCondition(StackOnly):
     ) -> None:
         await self._wait(context, properties)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         received = await _signals(context).received(_handle(text(properties[self.keys[0]])))
         data = {one.id: one.data for one in received if one.status == "SUCCESS"}
-        written = msgspec.json.encode(data).decode()
-        return {"data": written} if name == "show" else written
+        return dict.fromkeys(self.attributes, msgspec.json.encode(data).decode())
 
     async def _wait(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         handle_key, timeout_key, count_key = self.keys

@@ -12,6 +12,7 @@ from vetro.stacks.resources.base import (
     Json,
     Property,
     ResourceContext,
+    Shown,
     StackOnly,
     entries,
     items,
@@ -58,11 +59,9 @@ class RandomString(StackOnly):
         if "value" not in context.data:
             await context.save({"value": _random(properties)})
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         value = context.data.get("value")
-        return {"value": value} if name == "show" else value
+        return {"value": value}
 
 
 def _random(properties: Mapping[str, Json]) -> str:
@@ -110,8 +109,6 @@ class Value(StackOnly):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.save({})
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         value = properties.get("value")
-        return {"value": value} if name == "show" else value
+        return {"value": value}

@@ -12,6 +12,7 @@ from vetro.stacks.resources.base import (
     Property,
     ResourceContext,
     ResourceType,
+    Shown,
     entries,
     flag,
     not_served,
@@ -76,9 +77,7 @@ class Volume(ResourceType):
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(VOLUMES, context.physical_id)
 
-    async def attribute(
-        self, context: ResourceContext, properties: Mapping[str, Json], name: str
-    ) -> Json:
+    async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(VOLUMES, context.physical_id)
         if found is None:
             return None
@@ -86,7 +85,7 @@ class Volume(ResourceType):
         if found.vm_uuid:
             place = {"server_id": found.vm_uuid, "device": found.device}
             attachments.append({**place, "volume_id": context.physical_id})
-        shown: dict[str, Json] = {
+        return {
             "id": context.physical_id,
             "name": found.name,
             "size": found.size,
@@ -94,7 +93,6 @@ class Volume(ResourceType):
             "attachments": attachments,
             "attachments_list": attachments,
         }
-        return shown if name == "show" else shown.get(name)
 
 
 class VolumeAttachment(ResourceType):

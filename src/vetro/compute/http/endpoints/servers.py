@@ -6,7 +6,6 @@ import hashlib
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 import structlog
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint
@@ -25,6 +24,7 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
 from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.http import decode_json
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ARRAY,
@@ -236,7 +236,7 @@ async def refresh_sysinfo(call: Call) -> Json:
             found = await call.service.work.run(
                 agent, "command_execute", {"script": "#!/bin/sh\nsysinfo\n", "args": [], "env": {}}
             )
-            info = mapping(msgspec.json.decode(str(found.get("stdout") or "")))
+            info = mapping(decode_json(str(found.get("stdout") or "")))
         else:
             told = await call.service.work.run(agent, "server_sysinfo", {})
             info = mapping(told.get("sysinfo"))

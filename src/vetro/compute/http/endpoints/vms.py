@@ -8,7 +8,6 @@ import functools
 from datetime import UTC
 from typing import Any, cast
 
-import msgspec
 from litestar import Response
 
 from vetro.compute.http.endpoint import Access, Call, Endpoint, Run
@@ -20,7 +19,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import HVM_BRANDS
 from vetro.digits import is_number
-from vetro.http import Fault, base_url
+from vetro.http import Fault, NotJson, base_url, decode_json
 from vetro.http.parameters import (
     BOOLEAN_TEXT,
     NUMBER_OR_STRING,
@@ -199,8 +198,8 @@ def _object_of(told: Json) -> Record:
     value = mapping(told).get("result", told)
     if isinstance(value, str):
         try:
-            return mapping(msgspec.json.decode(value))
-        except msgspec.DecodeError:
+            return mapping(decode_json(value))
+        except NotJson:
             return {}
     return mapping(value)
 

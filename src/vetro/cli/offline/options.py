@@ -1,0 +1,23 @@
+"""Options that several commands on packages have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def library_option(whose: str) -> Callable[[F], F]:
+    """`--library`, as the argument `libraries`; `whose` requirements the directories are searched for."""
+    return click.option(
+        "--library",
+        "-l",
+        "libraries",
+        multiple=True,
+        type=click.Path(path_type=Path, exists=True),
+        help=f"A directory with packages that {whose}.",
+    )
