@@ -125,7 +125,7 @@ async def test_bundles_are_read(imports: Imports, repository: Repository, user: 
     for body in ({}, {"text": text, "source": "all"}):
         with pytest.raises(BadRequest, match="Give either text or source"):
             await imports.bundle(user("p"), body)
-    with pytest.raises(NotFound, match="The bundle cannot be had: .*404"):
+    with pytest.raises(NotFound, match="The bundle cannot be fetched: .*404"):
         await imports.bundle(user("p"), {"source": "other"})
     with pytest.raises(BadRequest, match="The bundle cannot be read"):
         await imports.bundle(user("p"), {"text": "{"})

@@ -21,7 +21,7 @@ SITE = {"?": {"type": "org.Site/1.0", "id": "a1"}}
         (json.dumps({**HEAD, "format": "vetro-environment/2", "services": []}), "'format' is not"),
         (json.dumps({**HEAD, "name": 3, "services": []}), "'name' is not a text"),
         (json.dumps(HEAD), "'services' is not a list"),
-        (json.dumps({**HEAD, "services": [], "packages": []}), "'packages' is no object"),
+        (json.dumps({**HEAD, "services": [], "packages": []}), "'packages' is not an object"),
         (json.dumps({**HEAD, "services": {}}), "'services' is not a list"),
         (json.dumps({**HEAD, "services": [SITE, 7]}), "number 1: not an object with a type"),
         (json.dumps({**HEAD, "services": [{"?": {"id": "a"}}]}), "number 0: not an object"),

@@ -162,9 +162,9 @@ def test_a_hostile_file_of_a_package_is_a_finding(tmp_path: Path, file: str) -> 
         (
             documents.read_yaml,
             "x: 1\na: &a [*a]",
-            "*a stands inside what it names (line 2, column 8)",
+            "*a is inside the node that it refers to (line 2, column 8)",
         ),
-        (documents.read_yaml, "a: *b", "*b names nothing above it (line 1, column 4)"),
+        (documents.read_yaml, "a: *b", "*b refers to no anchor above it (line 1, column 4)"),
         (documents.read_json, "[NaN]", "not JSON: NaN is not JSON"),
         (documents.read_json, '{"a": "\\ud800"}', "not JSON: a text has half of a surrogate pair"),
         (documents.read_json, '{"a": 1,}', "(line 1, column 9)"),

@@ -107,7 +107,7 @@ def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]
     assert "was deleted or replaced" in caught.value.read().decode()
     vetro.stop()
     text = vetro.run("up", "--port", str(vetro.port), "--driver", "simulated", code=1)
-    assert "is gone, and the rest of the installation is there" in text
+    assert "is missing, but the rest of the installation exists" in text
     assert not (vetro.directory / "vetro.db").exists()
 
 

@@ -155,7 +155,7 @@ class Imports:
             async with self._turns:
                 entries, skipped = await asyncio.to_thread(read)
         except SourceError as error:
-            raise NotFound(f"The bundle cannot be had: {error}") from error
+            raise NotFound(f"The bundle cannot be fetched: {error}") from error
         except DataError as error:
             raise BadRequest(f"The bundle cannot be read: {error}") from error
         listed = [

@@ -159,9 +159,11 @@ def _measure(loader: Any, limits: DocumentLimits) -> int:
             if limits.aliases is not None and aliases > limits.aliases:
                 raise _beyond(f"more than {limits.aliases} aliases", event)
             if any(anchor == event.anchor for anchor, _ in stack):
-                raise _at(DocumentError, f"*{event.anchor} stands inside what it names", event)
+                raise _at(
+                    DocumentError, f"*{event.anchor} is inside the node that it refers to", event
+                )
             if event.anchor not in sizes:
-                raise _at(DocumentError, f"*{event.anchor} names nothing above it", event)
+                raise _at(DocumentError, f"*{event.anchor} refers to no anchor above it", event)
             total += sizes[event.anchor]
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             if len(stack) >= limits.depth:

@@ -181,7 +181,7 @@ class SpooledWriter:
 def _disk_fault(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InsufficientStorage(
-            "The service's disk is full; nothing of this upload was kept. Free space and try again"
+            "The service's disk is full; nothing of this upload was stored. Free space and try again"
         )
     return error
 

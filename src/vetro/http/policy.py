@@ -43,7 +43,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.words = [match[1] for match in _WORD.finditer(text)]
         if "".join(self.words) != "".join(text.split()):
-            raise PolicyError("it has characters that are no check")
+            raise PolicyError("it has characters that are not part of a check")
         self.at = 0
 
     def parse(self) -> Check:
@@ -120,7 +120,7 @@ def _check(word: str) -> Check:
         return _always if word == "@" else _never
     kind, colon, match = word.partition(":")
     if not colon or not kind or not match:
-        raise PolicyError(f"{word!r} is no check: write KIND:VALUE, @ or !")
+        raise PolicyError(f"{word!r} is not a check: write KIND:VALUE, @ or !")
     if kind in ("http", "https"):
         raise PolicyError(f"{word!r}: checks over HTTP are not supported")
     if kind == "rule":

@@ -177,9 +177,9 @@ def _read(body: bytes) -> Signal:
     try:
         found = read_json(body or b"{}")
     except DocumentError as error:
-        raise MalformedSignal(f"The signal is no JSON: {error}") from error
+        raise MalformedSignal(f"The signal is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise MalformedSignal("The signal is no map with status, reason, data and id")
+        raise MalformedSignal("The signal is not a map with status, reason, data and id")
     given = cast("dict[str, Json]", found)
     status = given.get("status", given.get("Status", "SUCCESS"))
     if status not in STATUSES:

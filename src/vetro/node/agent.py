@@ -97,7 +97,7 @@ class NodeAgent:
             settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
-                f"The data directory {settings.data_dir} cannot be made: {error.strerror}"
+                f"The data directory {settings.data_dir} cannot be created: {error.strerror}"
             ) from error
         self.server_uuid = settings.node.server_uuid.lower() or server_uuid(
             Path("/"), settings.data_dir / "server.json"

@@ -130,7 +130,7 @@ class ServiceClient:
             raise ImageError(f"Image {uuid} could not be published: {error}") from error
         if response.status >= 300:
             raise ImageError(
-                f"Image {uuid} was not taken: {response.status} {response.text[:500]}",
+                f"The service did not accept image {uuid}: {response.status} {response.text[:500]}",
                 "ImageNotPublished",
             )
 
@@ -150,7 +150,7 @@ class ServiceClient:
             raise DriverError(f"Backup {uuid} could not be sent: {error}") from error
         if response.status >= 300:
             raise DriverError(
-                f"Backup {uuid} was not taken: {response.status} {response.text[:500]}"
+                f"The service did not accept backup {uuid}: {response.status} {response.text[:500]}"
             )
 
     async def next_task(self, wait_seconds: float) -> PulledTask | None:
@@ -164,7 +164,9 @@ class ServiceClient:
         if response.status == 204:
             return None
         if response.status != 200:
-            raise TransportError(f"no task was given: {response.status} {response.text[:300]}")
+            raise TransportError(
+                f"the service gave no task: {response.status} {response.text[:300]}"
+            )
         return msgspec.convert(response.json(), PulledTask)
 
     async def task_done(self, task_id: str, status: int, body: Any) -> bool:

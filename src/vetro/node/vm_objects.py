@@ -141,7 +141,9 @@ def check_nics(nics: Sequence[Mapping[str, object]]) -> list[Nic]:
         if not isinstance(nic["interface"], str) or not re.fullmatch(
             r"[a-z][a-z0-9.]{0,14}", nic["interface"]
         ):
-            raise invalid(f"nics[{index}].interface", f"'{nic['interface']}' is no interface name")
+            raise invalid(
+                f"nics[{index}].interface", f"'{nic['interface']}' is not an interface name"
+            )
         checked.append(cast("Nic", nic))
     if len({nic["mac"] for nic in checked}) != len(checked):
         raise invalid("nics", "use one MAC address twice")

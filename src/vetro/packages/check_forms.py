@@ -182,7 +182,7 @@ class _FormCheck:
             return
         for name, key, _ in entries(node):
             if name != "?" and not name.isidentifier() and expression_of(key) is None:
-                self.findings.add("E083", f"{name!r} is no property of an application", key)
+                self.findings.add("E083", f"{name!r} is not a property of an application", key)
 
     def _names(self, root: object) -> None:
         templates = self._table(root, "Templates")

@@ -8,7 +8,7 @@
     │   └── DataError             a resource is not the YAML or JSON that it is read as
     ├── PackageClassError         a class is not declared, or its file is missing or broken
     └── PackageLimitError         beyond a limit: bytes, depth or number of members
-    SourceError                   a package cannot be had, or is not the one that was wanted
+    SourceError                   a package cannot be fetched, or is not the requested one
     └── SourceAbsentError         the place was asked, and has no such file
 """
 
@@ -91,7 +91,7 @@ class PackageLimitError(PackageFormatError):
 
 
 class SourceError(Exception):
-    """A package, a bundle or an image cannot be had, or is not what was wanted."""
+    """A package, a bundle or an image cannot be fetched, or is not what was requested."""
 
 
 class SourceAbsentError(SourceError):

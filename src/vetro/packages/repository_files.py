@@ -49,7 +49,7 @@ def is_address(text: str) -> bool:
 class RepositoryFiles:
     """The files of one repository, and of the directories ``beside`` a bundle.
 
-    ``base``: its address; none: only whole addresses can be had. ``no_base`` says what to do then.
+    ``base``: its address; none: only whole addresses can be fetched. ``no_base`` says what to do then.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RepositoryFiles:
         path, wanted = self._locate(entry)
         problem = hash_mismatch(path, wanted) if path.is_file() else None
         if problem is not None:
-            raise SourceError(f"{called}: the archive is not what was promised: {problem}")
+            raise SourceError(f"{called}: the archive differs from what the index says: {problem}")
         try:
             opened = open_package(path)
         except PackageError as error:

@@ -175,7 +175,7 @@ async def replace_path(call: Call) -> Json:
     """Create a directory; with `overwrite=true` and bytes as body: store a file, whatever there is."""
     kind, path = call.kind, call.inner_path
     if not path:
-        raise MethodNotAllowed("A type is always there: name a directory below it")
+        raise MethodNotAllowed("A type always exists: name a directory below it")
     if call.flag("overwrite") and content_type(call.request) == OCTETS:
         content = await read_body(call.request, call.service.settings.body_limit)
         if not content:

@@ -146,7 +146,7 @@ def read_members(content: bytes, limits: ArchiveLimits) -> dict[str, bytes | Non
             found = _members(archive, limits)
             # The reader stops silently at a damaged header; a whole tar ends in zeros.
             if plain[archive.offset : archive.offset + 512] != bytes(512):
-                raise ArchiveError("The archive is cut off or damaged")
+                raise ArchiveError("The archive is truncated or damaged")
     except ArchiveError:
         raise
     except _DAMAGE as error:
@@ -167,7 +167,7 @@ def _unpacked(content: bytes, most: int) -> bytes:
         decompressor = lzma.LZMADecompressor(memlimit=XZ_MEMORY)
         plain = decompressor.decompress(content, most + 1)
         if not decompressor.eof and len(plain) <= most:
-            raise ArchiveError("The archive is cut off")
+            raise ArchiveError("The archive is truncated")
         return plain
     return content
 
@@ -188,9 +188,7 @@ def _members(archive: tarfile.TarFile, limits: ArchiveLimits) -> dict[str, bytes
         try:
             path = safe_path(name.removesuffix("/") if member.isdir() else name)
         except UnsafePath as error:
-            raise ArchiveError(
-                f"The archive has a member that no archive may have: {error}"
-            ) from error
+            raise ArchiveError(f"The archive has a member that is not allowed: {error}") from error
         if member.isdir():
             found.setdefault(path, None)
             continue
@@ -202,5 +200,5 @@ def _members(archive: tarfile.TarFile, limits: ArchiveLimits) -> dict[str, bytes
         body = archive.extractfile(member)
         found[path] = body.read() if body is not None else b""
         if len(found[path] or b"") != member.size:
-            raise ArchiveError("The archive is cut off")
+            raise ArchiveError("The archive is truncated")
     return found

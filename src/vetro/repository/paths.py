@@ -77,7 +77,7 @@ def sanitised_name(text: str) -> str:
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", text))[-1].replace(" ", "_")
     kept = "".join(one for one in last if one.isalnum() or one in "_.-").lstrip(".")
     if not kept:
-        raise UnsafePath(f"nothing of the file name {text!r:.80} can be used as a name")
+        raise UnsafePath(f"the file name {text!r:.80} has no part that can be used as a name")
     return safe_path(kept)
 
 

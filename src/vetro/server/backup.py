@@ -118,7 +118,7 @@ async def back_up(settings: Settings, target: Path) -> Contents:
             made.replace(target)
             return contents
     raise StartError(
-        f"The database knows {missing}, and the file is not there",
+        f"The database refers to {missing}, but the file is missing",
         "Restore the file, or delete what it belongs to, and make the backup then.",
     )
 
@@ -284,7 +284,7 @@ async def _keep(settings: Settings, directory: Path, names: list[str]) -> None:
                 await stores[purpose].adopt(directory / purpose / name, name)
     except StorageError as error:
         raise StartError(
-            f"The database is restored, and its files are not: {error}",
+            f"The database was restored, but its files were not: {error}",
             "Make the store of [blobs] usable, empty the directory and the database, and restore again.",
         ) from error
 
@@ -294,7 +294,7 @@ async def _fill(source: str, target: str) -> None:
         await copy_rows(source, target)
     except StorageError as error:
         raise StartError(
-            f"The database is not restored: {error}",
+            f"The database was not restored: {error}",
             "server.database_url must name an empty database; nothing was changed.",
         ) from error
 
@@ -334,7 +334,7 @@ def _unpack(file: Path, directory: Path) -> _Manifest:
     except (tarfile.TarError, EOFError, msgspec.DecodeError, ValueError) as error:
         raise _damaged(file, str(error)) from error
     if manifest is None:
-        raise _damaged(file, f"it has no {MANIFEST}: it is cut off, or no backup of Vetro")
+        raise _damaged(file, f"it has no {MANIFEST}: it is truncated, or not a backup of Vetro")
     if manifest.format != FORMAT:
         raise StartError(
             f"{file} has the format {manifest.format}, made by Vetro {manifest.vetro}",
@@ -342,7 +342,7 @@ def _unpack(file: Path, directory: Path) -> _Manifest:
         )
     for name in sorted({*found, *manifest.members}):
         if found.get(name) != manifest.members.get(name):
-            raise _damaged(file, f"{name} is not what was backed up")
+            raise _damaged(file, f"{name} differs from what was backed up")
     if DATABASE not in found:
         raise _damaged(file, "it has no database")
     return manifest
@@ -375,5 +375,5 @@ def _take(content: IO[bytes], path: Path) -> _Member:
 
 def _damaged(file: Path, why: str) -> StartError:
     return StartError(
-        f"{file} is no usable backup: {why}", "Nothing was changed. Restore another one."
+        f"{file} is not a usable backup: {why}", "Nothing was changed. Restore another one."
     )

@@ -101,7 +101,7 @@ async def copy_files(
     except (StorageError, OSError) as error:
         raise StartError(
             f"{copied} files were copied, then one was not: {error}",
-            "Nothing of the old store was changed. Run the command again: it goes on.",
+            "Nothing of the old store was changed. Run the command again: it continues.",
         ) from error
     return copied
 
@@ -139,7 +139,7 @@ async def sweep(settings: Settings, *, remove: bool) -> list[tuple[str, StoredBl
                     await store.discard_unfinished(SWEPT_AFTER_SECONDS)
     except (StorageError, OSError) as error:
         raise StartError(
-            f"The files cannot be swept: {error}", "Nothing else was removed."
+            f"Unused files cannot be removed: {error}", "Nothing else was removed."
         ) from error
     return found
 

@@ -79,7 +79,7 @@ def check_network(settings: Settings) -> None:
         ) from error
     if not roomy:
         raise StartError(
-            f"[network] external_cidr: {given} has no address to give away",
+            f"[network] external_cidr: {given} has no address for instances",
             "Give an IPv4 network such as 172.24.4.0/24: addresses of instances come from it.",
         )
 

@@ -56,7 +56,7 @@ def refuse_lost_database(settings: Settings) -> None:
     database, openrc = settings.data_dir / "vetro.db", settings.data_dir / "admin-openrc"
     if openrc.exists() and not database.exists():
         raise StartError(
-            f"The database {database} is gone, and the rest of the installation is there",
+            f"The database {database} is missing, but the rest of the installation exists",
             "Restore it from a backup (docs/operating.md). To begin an empty installation, remove"
             f" {openrc} as well, or choose another directory with --data-dir.",
         )
@@ -113,7 +113,7 @@ async def refuse_missing(what: str, files: Sequence[str], blobs: BlobStore) -> N
         return
     if files:
         raise StartError(
-            f"The database knows {what}, and their files are not in {blobs.where}",
+            f"The database refers to {what}, but their files are not in {blobs.where}",
             "Services on one database need one place for them: name the first one's with"
             " server.shared_dir or [blobs], or restore it from a backup (docs/several-services.md).",
         )
@@ -135,8 +135,8 @@ async def rotate(settings: Settings, progress: Callable[[str, int], None]) -> in
             raise _without_keys(error, settings.shared_dir) from error
         except StorageError as error:
             raise StartError(
-                f"The keys are not rotated: {error}",
-                "Nothing is lost: all keys are kept. Run 'vetro key rotate' again, it goes on.",
+                f"The keys were not rotated: {error}",
+                "Nothing is lost: all keys are kept. Run 'vetro key rotate' again: it continues.",
             ) from error
 
 
@@ -181,8 +181,8 @@ async def copy(settings: Settings, target: str, progress: Callable[[str, int], N
             return await copy_rows(settings.database_url, target, progress)
         except StorageError as error:
             raise StartError(
-                f"The database is not copied: {error}",
-                "Nothing was changed; the service goes on with the database it has.",
+                f"The database was not copied: {error}",
+                "Nothing was changed; the service keeps using its present database.",
             ) from error
 
 

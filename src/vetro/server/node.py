@@ -84,8 +84,8 @@ def run_node(settings: Settings) -> int:
     key = settings.node.key or data_directory.kept_secret(settings.shared_dir / "node-key")
     if not key:
         raise StartError(
-            f"This node has no key, and the compute service at {settings.node.compute_url} takes no"
-            " node without one",
+            f"This node has no key, and the compute service at {settings.node.compute_url} accepts"
+            " no node without one",
             "Give the key in VETRO_NODE_KEY, [node] key or --key: on the service's machine it is the"
             " file node-key in the data directory; a key for this node alone is what an operator gets"
             " from 'vetro cnapi /servers/UUID/key'.",

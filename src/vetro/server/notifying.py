@@ -38,7 +38,7 @@ class Notifying:
             return None
         if not broker.host:
             raise StartError(
-                "notifications.broker is set, but no broker is", "Set rabbitmq.host, too."
+                "notifications.broker is set, but rabbitmq.host is not", "Set rabbitmq.host, too."
             )
         try:
             return Notifications(broker.reached(), exchange=given.exchange, topic=given.topic)

@@ -114,7 +114,7 @@ def install(parts: Sequence[str], places: Places) -> list[str]:
     or a directory cannot be written.
     """
     if os.geteuid() != 0:
-        raise StartError("Units and users are made by root", "Run it with sudo.")
+        raise StartError("Only root can create units and users", "Run it with sudo.")
     several = parts != ["up"]
     done: list[str] = []
     try:
@@ -177,8 +177,8 @@ def _user(name: str) -> list[str]:
         )
         if made.returncode != 0:
             raise StartError(
-                f"The user {name} cannot be made: {made.stderr.strip()}",
-                "Make it yourself, or name another with --user.",
+                f"The user {name} cannot be created: {made.stderr.strip()}",
+                "Create it yourself, or name another with --user.",
             ) from None
         return [f"made the user {name}"]
     return []

@@ -432,7 +432,7 @@ class _Parser:
             return -number if negative else number
         if self.kind == "end":
             self.fail("the expression ends too early")
-        self.fail(f"{self.token!r} is no value: texts are quoted, attributes start with '@'")
+        self.fail(f"{self.token!r} is not a value: texts are quoted, attributes start with '@'")
 
     def attribute_steps(self) -> tuple[str | int, ...]:
         steps: list[str | int] = []

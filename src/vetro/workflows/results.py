@@ -33,7 +33,7 @@ def decode(answer: AgentAnswer, timestamp: str) -> tuple[list[Json], list[dict[s
             return _decode_v1(known, timestamp)
     return [], [
         _plan_error(
-            [None, "the agent's answer is no result of a plan"], "execution_plan", timestamp
+            [None, "the agent's answer is not the result of a plan"], "execution_plan", timestamp
         )
     ]
 

@@ -43,7 +43,7 @@ def select(compiler: Compiler, element: Element) -> Closure:
             if value is None:
                 pass
             elif path.kind != "model":
-                raise EvaluationError(f"select: {path.text!r} is no path inside a variable")
+                raise EvaluationError(f"select: {path.text!r} is not a path inside a variable")
             else:
                 value = follow(value, path.steps)
         if not value and "default" in arguments:
@@ -128,7 +128,7 @@ def set_function(compiler: Compiler, element: Element) -> Closure:
         if not isinstance(target, CONTAINERS):
             raise EvaluationError(f"set: the variable {name!r} of 'target' holds no object")
         if path.kind != "model":
-            raise EvaluationError(f"set: {path.text!r} is no path inside a variable")
+            raise EvaluationError(f"set: {path.text!r} is not a path inside a variable")
         if isinstance(value, CONTAINERS):
             frame.run.task.admit(value)
         if write(target, path.steps, value, path.text):

@@ -304,7 +304,7 @@ def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) 
 def no_value(context: object) -> NoMatchingFunctionException:
     """The error for a context that is used as a value."""
     return NoMatchingFunctionException(
-        f"{preview(context)} is no value: it cannot be kept, passed on or returned",
+        f"{preview(context)} is not a value: it cannot be kept, passed on or returned",
         hint="let(…), with(…), def(…) and unpack(…) stand on the left of ->",
     )
 

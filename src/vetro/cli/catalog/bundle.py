@@ -52,7 +52,7 @@ def import_(
 
     A package is taken from the directory of the bundle's file, else from the address that the
     bundle gives, else from the repository; what it requires likewise, unless the catalog has it.
-    Exit code 1 when a package, a requirement or an image could not be had.
+    Exit code 1 when a package, a requirement or an image could not be fetched.
     """
     with PackageImport.opened(
         repo_url, exists_action, "skip", public, category, not no_images

@@ -51,7 +51,7 @@ class Gathering:
             fail(f"Not everything was {done}: {', '.join(bad)}", "The reasons are in the table.")
 
     def find(self, name: str, version: str | None, **more: Any) -> Package | None:
-        """A package asked for by name; one that cannot be had is a failure among the outcomes."""
+        """A package asked for by name; one that cannot be fetched is a failure among the outcomes."""
         from vetro.packages import BundleEntry, SourceError
 
         try:
@@ -63,7 +63,7 @@ class Gathering:
         return package
 
     def find_all(self, source: str) -> list[Package]:
-        """The packages of a bundle, by file, address or name; what cannot be had is a failure."""
+        """The packages of a bundle, by file, address or name; what cannot be fetched is a failure."""
         from vetro.packages import DataError, SourceError, parse_bundle
 
         try:

@@ -410,7 +410,11 @@ def show(name_or_id: str, version: str | None) -> None:
 def download(name_or_id: str, file: Path | None, version: str | None) -> None:
     """Write a package's archive, as it was uploaded, to FILE; without one into a pipe."""
     if file is None and sys.stdout.isatty():
-        fail("An archive is nothing for a terminal", "Name a FILE, or send it on with '>'.", 2)
+        fail(
+            "An archive is binary and is not written to a terminal",
+            "Name a FILE, or redirect the output with '>'.",
+            2,
+        )
     with Connection() as connection:
         row = find_package(connection, name_or_id, version, include_disabled=True)
         response = connection.request("GET", f"/v1/catalog/packages/{row['id']}/download")

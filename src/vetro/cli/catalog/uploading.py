@@ -47,7 +47,7 @@ def signature_beside(path: Path, content: bytes) -> str | None:
         fail(f"{file}: {error.message}", "Remove the file, or sign the archive again.")
     if not signature.belongs_to(hashlib.sha256(content).hexdigest()):
         fail(
-            f"{file}: it is not a signature of {path.name} as it is",
+            f"{file}: it is not a signature of the present content of {path.name}",
             "Fetch both again, or sign the archive again: 'vetro package sign'.",
         )
     return signature.text()

@@ -75,7 +75,7 @@ def credentials() -> dict[str, str]:
         if is_known:
             return found
         fail(
-            f"{path} may not be read by you",
+            f"{path} cannot be read with your account",
             "Ask for an account, or set OS_USERNAME, OS_PASSWORD and OS_AUTH_URL.",
         )
 

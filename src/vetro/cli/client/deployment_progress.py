@@ -115,7 +115,7 @@ def refuse_unknown(name: str, state: str) -> None:
     """End the command when it is not known how a deployment ends."""
     if state == UNKNOWN:
         fail(
-            f"The service stopped while {name} was deployed: how that ended is not known",
+            f"The service stopped while {name} was being deployed: the result is not known",
             f"When it runs again, 'vetro env follow {name}' shows it.",
         )
 
@@ -168,7 +168,7 @@ def _watch(
                         return str(data.get("state")), str(data.get("outcome") or "")
             except WaitedEnough:
                 fail(
-                    f"{name} is still being deployed after {seconds:g} seconds; that goes on",
+                    f"{name} is still being deployed after {seconds:g} seconds; the deployment continues",
                     f"'vetro env follow {name}' shows it, 'vetro deployment cancel {name}' ends it.",
                 )
             except StreamBroke:

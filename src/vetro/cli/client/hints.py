@@ -35,7 +35,7 @@ HINTS: tuple[tuple[int, str, str], ...] = (
      " now."),
     (409, r"Project .+ still has", "'vetro project delete --force' destroys its environments and removes"
      " all that it has."),
-    (409, r"Package \S+ \S+ is used by", "Whoever forces it (--force) leaves those environments as they"
+    (409, r"Package \S+ \S+ is used by", "With --force those environments stay as they"
      " are."),
 )  # fmt: skip
 BY_STATUS = {

@@ -250,7 +250,7 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
         called = vm.alias or vm.uuid
         if vm.state != "stopped":
             fail(
-                f"The VM {called} is {vm.state}: an image is made of a VM that is stopped",
+                f"The VM {called} is {vm.state}: an image can be made only of a stopped VM",
                 f"Stop it first: 'vetro vm stop {called}'.",
             )
         manifest = ImageManifest(
@@ -311,15 +311,16 @@ def export(name_or_uuid: str, file: Path) -> None:
                 digest = hashlib.file_digest(written, "sha256").hexdigest()
             if found.sha256 not in (None, digest):
                 fail(
-                    f"What arrived of {found.name} is not the image: its digest is {digest}",
-                    "Try again; if it stays so, the service's file is damaged.",
+                    f"The downloaded file of {found.name} is damaged: its digest is {digest}",
+                    "Try again; if it fails again, the file of the service is damaged.",
                 )
             partial.rename(file)
         except Fault as fault:
             fail(f"The image was not exported: {fault.message}")
         except (TransportError, OSError) as error:
             fail(
-                f"The image was not exported: {error}", "Is there room for it, and the service up?"
+                f"The image was not exported: {error}",
+                "Check that the disk has room for it and that the service runs.",
             )
         finally:
             partial.unlink(missing_ok=True)
@@ -361,7 +362,7 @@ def show(name_or_uuid: str) -> None:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also one that instances use: they run on, but can be made again nowhere.",
+    help="Also one that instances use: they keep running, but cannot be created again.",
 )
 @yes_option
 @json_option

@@ -52,7 +52,7 @@ def history_of(connection: Connection, environment: str) -> str:
         known = list(dict.fromkeys(gone))
         if len(known) > 1:
             fail(
-                f"{len(known)} environments that are gone were called {environment}",
+                f"{len(known)} deleted environments were called {environment}",
                 f"Give the id of one: {', '.join(known)}",
             )
         if known:

@@ -182,7 +182,7 @@ class Checker:
         if "name" in names and isinstance(host, str):
             if not _HOST.match(host.lower()):
                 yield (
-                    f"{where}name: {host!r:.80} is no host name: letters, digits and dashes, at"
+                    f"{where}name: {host!r:.80} is not a host name: letters, digits and dashes, at"
                     " most 63"
                 )
             for other in others:

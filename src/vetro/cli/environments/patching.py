@@ -108,5 +108,5 @@ def _patched(services: list[JsonObject], steps: list[Any], name: str) -> list[ob
     except (JSONPatchError, JSONPointerError, TypeError, KeyError) as error:
         fail(f"{name}: {error}", "Nothing was changed.")
     if not isinstance(changed, list):
-        fail(f"{name}: what is left is no list of applications", "Nothing was changed.")
+        fail(f"{name}: the patched value is not a list of applications", "Nothing was changed.")
     return cast("list[Any]", changed)

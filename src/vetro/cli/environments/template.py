@@ -147,7 +147,7 @@ def clone(name_or_id: str, name: str, public: bool) -> None:
             "POST",
             f"{address_of(row)}/clone",
             json={"name": name, "is_public": public},
-            hint="'vetro template update --public' opens one of one's own.",
+            hint="'vetro template update --public' makes your own template public.",
         ).json()
     emit_object(made, None if wants_json() else KEYS)
 

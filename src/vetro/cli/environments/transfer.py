@@ -105,7 +105,7 @@ def import_(file: TextIO, name: str | None) -> None:
             answer = connection.answer(method, f"{path}/{part}", json=content, headers=headers)
             if answer.status >= 400:
                 connection.request("DELETE", path, params={"abandon": "true"})
-                fail(error_text(answer), "Nothing was made.")
+                fail(error_text(answer), "Nothing was created.")
         remember_session(row, session)
     what = counted(len(services), "application")
     done(
@@ -145,7 +145,7 @@ def _wrong(document: JsonObject, services: Any) -> Iterator[str]:
     if not isinstance(document.get("name"), str):
         yield "'name' is not a text"
     if not isinstance(document.get("packages", {}), dict):
-        yield "'packages' is no object"
+        yield "'packages' is not an object"
     if not isinstance(services, list):
         yield "'services' is not a list"
         return

@@ -29,14 +29,14 @@ def new(full_name: str, directory: Path | None) -> None:
 
     if not _NAME.match(full_name):
         fail(
-            f"'{full_name}' is no name of an application",
+            f"'{full_name}' is not a name for an application",
             "Write words joined by dots, the last one in CamelCase: org.acme.Web.",
             2,
         )
     namespace, _, short = full_name.rpartition(".")
     target = directory or Path(short)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        fail(f"{target} is there already", "Name an empty or a new directory.")
+        fail(f"{target} exists already", "Name an empty or a new directory.")
     written: list[str] = []
     sample = library_directory() / SAMPLE
     for source in sorted(path for path in sample.rglob("*") if path.is_file()):

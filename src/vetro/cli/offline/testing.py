@@ -316,7 +316,7 @@ def refuse_unwritable(target: Path | None) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() or not os.access(target if target.exists() else target.parent, os.W_OK):
-        fail(f"{target} cannot be written", "Name a file in a directory of yours.")
+        fail(f"{target} cannot be written", "Name a file in a directory that you may write to.")
 
 
 def _names(paths: Sequence[Path]) -> tuple[str, ...]:

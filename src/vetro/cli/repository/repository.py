@@ -179,7 +179,7 @@ def rebuild() -> None:
     """Let the service build the archives for clients anew."""
     with Connection() as connection:
         connection.request("POST", f"{ADMIN}/reset_caches")
-    done("The archives are built anew when they are fetched next", reset=True)
+    done("The archives are rebuilt when they are next fetched", reset=True)
 
 
 @repository.command("serve")

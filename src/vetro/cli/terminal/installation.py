@@ -39,4 +39,4 @@ def local_settings(
     except (SettingsError, StartError) as error:
         fail(str(error), getattr(error, "hint", None))
     except PermissionError as error:
-        fail(f"{error.filename} may not be used by you", "Run it as the user of the service.")
+        fail(f"You may not use {error.filename}", "Run it as the user of the service.")

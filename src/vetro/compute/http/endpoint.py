@@ -138,7 +138,7 @@ def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) 
         uuid = str(request.path_params.get("server_uuid", "")).lower()
         if principal.user_id in ("node", f"node/{uuid}"):
             return principal
-        raise not_allowed("Only the node itself may say this")
+        raise not_allowed("Only the node itself may make this call")
     if endpoint.access is Access.USER and not is_node and principal.project_id:
         return principal
     raise not_allowed(

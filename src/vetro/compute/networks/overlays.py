@@ -143,7 +143,7 @@ async def _number(tx: Transaction, subnet: str) -> int:
         return int(row.vni)
     number = await next_number(tx, "fabric-number")
     if number > LARGEST_VNI:
-        raise conflict("every fabric number has been given out")
+        raise conflict("all fabric numbers are in use")
     await tx.execute(insert(fabric_numbers).values(subnet_uuid=subnet, vni=number))
     return number
 

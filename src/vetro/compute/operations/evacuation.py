@@ -95,7 +95,7 @@ async def make_again(run: Run) -> Json:
             reasons[uuid] = "the service did not make it and does not know how to make it again"
     if reasons:
         named = "; ".join(f"VM {uuid}: {why}" for uuid, why in sorted(reasons.items()))
-        raise JobFailure(f"{len(reasons)} VMs were not made again: {named}")
+        raise JobFailure(f"{len(reasons)} VMs were not created again: {named}")
     return f"{len(wanted)} made again" + (f"; {lost} volumes are lost" if lost else "")
 
 

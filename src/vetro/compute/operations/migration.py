@@ -63,7 +63,7 @@ async def start_move(service: ServiceParts, vm_uuid: str, target: str | None) ->
         if held:
             raise conflict(
                 f"VM {vm_uuid} has {len(held)} volumes on its server ({held[0]} …): detach them,"
-                " move it, and attach them again: they follow then"
+                " move it, and attach them again: they are moved to its server then"
             )
     params = {"server_uuid": row.server_uuid, "vm_uuid": vm_uuid, "target_server_uuid": target}
     return await service.jobs.create(MOVE, vm_uuid, params)

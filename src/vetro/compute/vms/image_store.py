@@ -226,6 +226,6 @@ def _in_use(image: Row[Any], users: list[Row[Any]]) -> Fault:
         named = [*named[:NAMED_USERS], f"{len(users) - NAMED_USERS} more"]
     return conflict(
         f"image {image.name} ({image.uuid}) is used by instances: {', '.join(named)}."
-        " Destroy them first; with force=true it is deleted, and they can be made again nowhere"
+        " Destroy them first; with force=true it is deleted, and they cannot be created again"
         " (no evacuation, no second start from the image)"
     )

@@ -110,7 +110,7 @@ class Machines:
             await tx.exclude(f"vm {uuid}")
             known = (await tx.execute(select(vms).where(vms.c.uuid == uuid))).first()
             if known is not None and known.server_uuid != server_uuid:
-                raise invalid_argument(f"VM {uuid} lives on server {known.server_uuid}")
+                raise invalid_argument(f"VM {uuid} is on server {known.server_uuid}")
             if known is not None and known.state == "creating":
                 running = await self._creation(tx, uuid)
                 if running is not None:

@@ -451,7 +451,7 @@ class Volumes:
         if ended.status == "complete":
             return mapping(ended.result)
         if ended.status == "active":
-            raise internal_error(f"{task} is not done after an hour; task {id_} goes on")
+            raise internal_error(f"{task} has not ended after an hour; task {id_} continues")
         details = mapping(mapping(ended.result).get("details"))
         code = str(details.get("restCode") or "")
         message = ended.error or f"{task} failed"

@@ -67,7 +67,7 @@ def _set_property(objects: Model, object_id: object, prop_name: object, value: o
     for step in way:
         inner = node.setdefault(step, {})
         if not isinstance(inner, dict):
-            raise WrongChange(f"{prop_name} of {object_id}: {step} is no map")
+            raise WrongChange(f"{prop_name} of {object_id}: {step} is not a map")
         node = cast("Model", inner)
     node[last] = value
 

@@ -61,8 +61,8 @@ class StackGuests:
                 else "was never heard of"
             )
             raise ResourceFailure(
-                f"The agent of the server has not carried it out within {seconds:g} s; it {heard}."
-                " It needs an image with python3 and a network on which it reaches the service"
+                f"The agent of the server has not run it within {seconds:g} s; it {heard}."
+                " The server needs an image with python3 and a network from which it reaches the service"
             )
         try:
             return decode_result(read_result(answer))

@@ -48,7 +48,7 @@ class RefusedEffects(DirectEffects):
         if kind in READING or kind.startswith(READING_PREFIX):
             return super().perform(kind, request, execute)
         self.refused.append(kind)
-        raise MuranoError(f"a preview cannot have effects, but this is one: {kind}")
+        raise MuranoError(f"a preview must not have effects, but the program asks for one: {kind}")
 
 
 async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, object]:

@@ -178,7 +178,7 @@ class Spool:
             received = plan.get("Received")
             message.received = received if is_map(received) else None
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError("it is no kept plan: %s" % error) from error
+            raise ValueError("it is not a stored plan: %s" % error) from error
         return message
 
     def was_running(self, name: str) -> bool:

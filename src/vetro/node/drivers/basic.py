@@ -25,7 +25,7 @@ class BasicHypervisor:
 
     async def resume(self, uuid: str) -> None:
         """VMs are never frozen."""
-        raise not_implemented("Letting a VM go on", self.name)
+        raise not_implemented("Resuming a VM", self.name)
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """No snapshots."""
@@ -33,7 +33,7 @@ class BasicHypervisor:
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """No snapshots."""
-        raise not_implemented("Going back to a snapshot", self.name)
+        raise not_implemented("Rolling back to a snapshot", self.name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """No snapshots: there is none to drop."""

@@ -240,7 +240,7 @@ def _make(
     elif member.isfifo():
         os.mkfifo(temporary, dir_fd=directory)
     else:
-        raise _invalid(f"'{member.name}' is a device: guests get none this way")
+        raise _invalid(f"'{member.name}' is a device: devices are not copied into guests")
     os.rename(temporary, base, src_dir_fd=directory, dst_dir_fd=directory)
 
 

@@ -110,7 +110,7 @@ async def unpack(
     status = await source.wait()
     if status > 0:
         raise ImageError(
-            f"Image {uuid} is cut short or damaged ({decompress[0]} says so)", "ImageCorrupt"
+            f"Image {uuid} is truncated or damaged ({decompress[0]} says so)", "ImageCorrupt"
         )
 
 

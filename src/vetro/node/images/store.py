@@ -395,7 +395,7 @@ class ImageStore:
             try:
                 await merge_layer(layer, root)
             except CommandFailed as error:
-                raise storage_error(f"Image {uuid} could not be put together", error) from error
+                raise storage_error(f"Image {uuid} could not be assembled", error) from error
             await asyncio.to_thread(remove_tree, layer)
             return
         await self._trees.create(root)

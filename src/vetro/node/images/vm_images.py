@@ -292,7 +292,7 @@ async def assemble(root_tar: Path, kernel: Kernel, target: Path) -> None:
                 "-o", "compression_type=zstd", str(raw), str(work / "disk.qcow2"),
             )  # fmt: skip
         except CommandFailed as error:
-            raise ImageBuildError(f"The disk cannot be made: {error}") from error
+            raise ImageBuildError(f"The disk cannot be created: {error}") from error
         (work / "initrd").write_bytes(await asyncio.to_thread(initial_files, kernel))
         (work / "boot.json").write_text(json.dumps({"arguments": ARGUMENTS}), encoding="utf-8")
         result = work / "image.tar"

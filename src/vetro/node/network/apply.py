@@ -126,7 +126,7 @@ class NetworkApplier:
         if not _BRIDGE_FILTER.exists():
             raise NetworkError(
                 "This kernel has no br_netfilter: security groups between instances of one network"
-                " cannot be kept. Load the module, or use a kernel that has it"
+                " cannot be enforced. Load the module, or use a kernel that has it"
             )
         if _IP_FORWARD.read_text().strip() != "1":
             log.info("ipv4_forwarding_enabled")

@@ -137,8 +137,8 @@ def uplink_commands(
             entry.get("scope") == "global" for entry in (link or {}).get("addr_info", [])
         ):
             raise NetworkError(
-                f"Network {network.name}: {interface} has addresses of the machine's, which would be"
-                " cut off; use a VLAN, or an interface without addresses"
+                f"Network {network.name}: {interface} has addresses of the machine, which would become"
+                " unreachable; use a VLAN, or an interface without addresses"
             )
         if (link or {}).get("master") != network.bridge:
             commands.append(f"link set {name} master {network.bridge}")

@@ -43,7 +43,7 @@ class BtrfsTrees:
         try:
             await self._btrfs("subvolume", "create", str(path))
         except CommandFailed as error:
-            raise storage_error(f"The subvolume {path} could not be made", error) from error
+            raise storage_error(f"The subvolume {path} could not be created", error) from error
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
         """Create a snapshot."""

@@ -27,7 +27,7 @@ def mount_overlay(
     for path in (*lower, *writable):
         if set(str(path)) & set(",:\\"):
             raise NodeError(
-                f"{path}: an overlay cannot be made below a path with ',', ':' or a backslash;"
+                f"{path}: an overlay cannot be created below a path with ',', ':' or a backslash;"
                 " choose another data directory"
             )
     options = f"lowerdir={':'.join(str(path) for path in lower)}"

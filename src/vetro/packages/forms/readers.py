@@ -96,7 +96,7 @@ def _read_names(raw: object) -> list[str]:
     for one in names:
         if not _DATABASE.match(one):
             raise Refused(
-                f"{one!s:.80} is no name of a database: begin with a letter or _, then use letters,"
+                f"{one!s:.80} is not a name for a database: begin with a letter or _, then use letters,"
                 " digits, _ $ # @"
             )
     return names

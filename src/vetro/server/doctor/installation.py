@@ -95,7 +95,7 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         if (settings.data_dir / "admin-openrc").exists():
             yield error(
                 "database",
-                f"{url.database} is gone, and the rest of the installation is there",
+                f"{url.database} is missing, but the rest of the installation exists",
                 "Restore it: vetro restore (docs/operating.md).",
             )
         else:

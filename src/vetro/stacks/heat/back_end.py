@@ -204,7 +204,7 @@ class HeatStacks:
         if shown is None:
             raise StackError(
                 f"The stack {operation.name} was deleted at Heat by somebody else while it was worked on;"
-                " deploy again to make it anew"
+                " deploy again to create it again"
             )
         template = body["template"]
         if template.get("outputs") or template.get("Outputs"):
@@ -268,7 +268,9 @@ class _Operation:
                         return  # Heat had begun and did not show it yet
                     raise
                 # The name is of a stack whose deletion is not quite over.
-                raise ServiceAway("Heat", self.name, "a stack of this name is going") from None
+                raise ServiceAway(
+                    "Heat", self.name, "a stack of this name is being deleted"
+                ) from None
 
         await self._insist(ask)
         if not self._place:
@@ -308,7 +310,7 @@ class _Operation:
             now = time.monotonic()
             if self._ends is not None and now > self._ends:
                 raise StackError(
-                    f"Heat has not ended its work on the stack {self.name} in time"
+                    f"Heat has not finished its work on the stack {self.name} in time"
                     f" ({shown['stack_status']}; {self._working.text})"
                 )
             pause = max((now - since) * PAUSE_SHARE, self.settings.first_pause)

@@ -124,8 +124,8 @@ class Pool(_Said):
         _check_vip(resource, vip, properties.get("protocol"))
         if len(items(as_static(properties.get("monitors")))) > 1:
             raise InvalidProperty(
-                "a pool with more than one monitor is not supported: HAProxy asks each member one"
-                " question",
+                "a pool with more than one monitor is not supported: HAProxy makes one check of each"
+                " member",
                 resource=resource,
             )
 

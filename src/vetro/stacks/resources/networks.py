@@ -145,8 +145,8 @@ class Subnet(ResourceType):
             )
         if found.version == 6 and found.subnet_of(_MAPPED):
             raise InvalidProperty(
-                f"the property 'cidr' is {found}: addresses that stand for IPv4's are not carried by any"
-                " wire; choose a range of fd00::/8",
+                f"the property 'cidr' is {found}: IPv4-mapped addresses are not routed;"
+                " choose a range of fd00::/8",
                 resource=resource,
             )
 

@@ -224,7 +224,7 @@ def _named(
     if not isinstance(target, str) or target not in resources:
         raise InvalidProperty(
             f"the property {key!r} names {' or '.join(kinds)} of the same template with"
-            " get_resource: what belongs to a load balancer is known when it is validated",
+            " get_resource: the parts of a load balancer must be known when the template is validated",
             resource=name,
         )
     kind = entries(resources[target]).get("type")

@@ -320,7 +320,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         fabric = call.service.fabric
         uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
         if call.get("uplink") and not call.is_operator:
-            raise not_allowed("A network on the machines' own wires is for operators to make")
+            raise not_allowed("Only operators may create a network with an uplink")
         owner = owner_of(call)
         async with fabric.database.read() as tx:
             await check_new(tx, one.table, uuid, call.project)

@@ -32,13 +32,13 @@ async def drain_server(call: Call) -> Json:
 async def evacuate_server(call: Call) -> Json:
     """Make the VMs of a dead server again on others. 202 with the job.
 
-    ``fenced`` true says that the machine is switched off and stays so: otherwise its VMs would run
+    ``fenced`` true says that the machine is switched off and stays off: otherwise its VMs would run
     twice. Their disks are not saved: each starts from its image, with its addresses and its uuid.
     """
     if call.get("fenced") is not True:
         raise precondition_failed(
-            "Will not evacuate without fenced=true: make sure first that the machine is switched off"
-            " and stays so"
+            "Will not evacuate without fenced=true: first make sure that the machine is switched off"
+            " and stays off"
         )
     return Answer(202, {"job_uuid": await start_evacuation(call.service, call.row)})
 

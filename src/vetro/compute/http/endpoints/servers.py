@@ -124,7 +124,7 @@ async def update_server(call: Call) -> Json:
     """Change a server; a node tells its agents here."""
     values = {name: value for name, value in call.body().items() if name != "etag_retries"}
     if not call.is_operator and set(values) != {"agents"}:
-        raise not_allowed("A node may tell its agents only")
+        raise not_allowed("A node may report only its agents")
     check_changes(values)
     if call.server is None:
         await call.service.boot.change_default(_boot_values(values), replace=False)

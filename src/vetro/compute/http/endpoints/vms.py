@@ -189,7 +189,7 @@ async def screenshot(call: Call) -> Json:
     except binascii.Error:
         picture = b""
     if not picture:
-        raise internal_error(f"The node of VM {call.vm_uuid} answered without a picture")
+        raise internal_error(f"The node of VM {call.vm_uuid} sent no screenshot")
     return Response(picture, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 

@@ -143,7 +143,7 @@ def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
             )
         if disk.get("image_uuid") != old.get("image_uuid"):
             raise DriverError(
-                f"Invalid VM payload: the image of disk {disk['path']} changes by a reprovision only",
+                f"Invalid VM payload: the image of disk {disk['path']} can be changed only by a reprovision",
                 code="EINVAL",
                 rest_code="InvalidPayload",
             )

@@ -73,7 +73,7 @@ def check(vm: Mapping[str, Any]) -> None:
         disk_model(vm, disk)
     password = vm.get("vnc_password")
     if password and not _PASSWORD.fullmatch(str(password)):
-        raise _invalid("vnc_password must have 1 to 8 characters: VNC looks at no more")
+        raise _invalid("vnc_password must have 1 to 8 characters: VNC ignores more")
     port = int(vm.get("vnc_port") or 0)
     if port > 65535 or 0 < port < 5900:
         raise _invalid("vnc_port must be -1 (none), 0 (any) or a port from 5900")

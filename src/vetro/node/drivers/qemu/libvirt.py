@@ -314,7 +314,7 @@ def ppm_to_png(picture: bytes) -> bytes:
     """A binary PPM (``P6``, 8 bits) as PNG. Errors: ``DriverError``."""
     parts = picture.split(maxsplit=4)
     if len(parts) < 4 or parts[0] != b"P6" or parts[3] != b"255":
-        raise DriverError("QEMU's picture of the screen has an unknown format")
+        raise DriverError("QEMU's screenshot has an unknown format")
     width, height = int(parts[1]), int(parts[2])
     pixels = picture[len(picture) - width * height * 3 :]
     row = width * 3

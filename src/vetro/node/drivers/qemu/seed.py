@@ -73,7 +73,7 @@ async def write_seed(
                 "-joliet", "-rock", str(work / "disk"),
             )  # fmt: skip
         except CommandFailed as error:
-            raise DriverError(f"The seed of VM {vm['uuid']} cannot be made: {error}") from error
+            raise DriverError(f"The seed of VM {vm['uuid']} cannot be created: {error}") from error
         image.chmod(0o600)
         image.replace(target)
 
