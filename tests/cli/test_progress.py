@@ -115,7 +115,7 @@ def test_a_service_that_stops_is_no_failure(
     code, text = follow(quietly=quietly)
     assert code == 1
     assert "failed" not in text
-    assert "how that ended is not known" in text
+    assert "the result is not known" in text
     assert "vetro env follow web" in text
 
 

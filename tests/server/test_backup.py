@@ -189,7 +189,7 @@ async def test_a_backup_without_a_file_of_the_database_is_not_made(tmp_path: Pat
     """A missing archive is named; nothing is written."""
     settings = await filled(tmp_path / "old")
     (tmp_path / f"old/packages/{DIGEST}.zip").unlink()
-    with pytest.raises(StartError, match=rf"knows .*{DIGEST}.zip, and the file is not there"):
+    with pytest.raises(StartError, match=rf"refers to .*{DIGEST}.zip, but the file is missing"):
         await back_up(settings, tmp_path / "backup.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 

@@ -163,7 +163,7 @@ REFUSED = [
     ("pool", {"protocol": "TCP", "vip": sticky({"type": "HTTP_COOKIE"})}, "does not see the cookies of TCP"),
     ("pool", {"vip": sticky({"type": "APP_COOKIE"})}, "needs a cookie_name"),
     ("pool", {"vip": sticky(["x"])}, "needs a type"),
-    ("pool", {"monitors": [{"get_resource": "asking"}] * 2}, "asks each member one question"),
+    ("pool", {"monitors": [{"get_resource": "asking"}] * 2}, "one check of each member"),
     ("pool", {"monitors": ["3f2a"]}, "of the same template"),
     ("pool", {"monitors": [{"get_resource": "net"}]}, "not 'net', which is OS::Neutron::Net"),
     ("lb", {"members": [{"get_resource": "sub"}]}, "not 'sub'"),
