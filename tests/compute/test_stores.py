@@ -132,10 +132,10 @@ async def test_a_silent_server_becomes_unknown_and_comes_back(
     info = {"UUID": name, "Hostname": "h", "Setup": True, "Admin IP": "127.0.0.1"}
     await store.register(name, info)
     clock.advance(11)
-    assert await store.mark_silent() == []
+    assert await store.heartbeats.look() == []
     clock.advance(1)
-    assert await store.mark_silent() == [name]
+    assert await store.heartbeats.look() == [name]
     await store.heartbeat(name)
-    await store.mark_silent()
+    await store.heartbeats.look()
     async with database.read() as tx:
         assert (await store.row(tx, name)).status == "running"

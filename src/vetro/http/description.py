@@ -54,4 +54,3 @@ TEXT: JsonSchema = {"type": "string"}
 NAME: JsonSchema = {"type": "string", "minLength": 1, "maxLength": 255}
 FLAG: JsonSchema = {"type": "boolean"}
 TEXTS: JsonSchema = {"type": "array", "items": TEXT}
-ANY_OBJECT: JsonSchema = {"type": "object"}

@@ -98,19 +98,6 @@ class Identity:
                 return None
         return {**{key: getattr(row, key) for key in keys}, "domain": domain.name}
 
-    async def issue_token(self, user_id: str, project_id: str) -> str:
-        """A token without a login, for the process's own parts."""
-        async with self.database.transaction() as tx:
-            roles = await store.roles_of(tx, user_id, project_id)
-            return await self.tokens.issue(
-                tx,
-                user_id=user_id,
-                project_id=project_id,
-                domain_scope=None,
-                roles=roles,
-                methods=["internal"],
-            )
-
 
 async def _has_users(tx: Transaction) -> bool:
     return (await tx.execute(select(users.c.id).limit(1))).first() is not None

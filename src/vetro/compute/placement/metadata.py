@@ -44,13 +44,8 @@ class Metadata:
         async with self.database.read() as tx:
             return await self.read(tx)
 
-    async def boolean(self, name: str, default: bool) -> bool:
-        """A boolean key; missing and empty is ``default``."""
-        async with self.database.read() as tx:
-            return await self.boolean_in(tx, name, default)
-
     async def boolean_in(self, tx: Transaction, name: str, default: bool) -> bool:
-        """`boolean` within a transaction."""
+        """A boolean key; missing and empty is ``default``."""
         value: object = (await self.read(tx)).get(name)
         return default if value in (None, "") else str(value).lower() == "true"
 

@@ -311,10 +311,6 @@ class ServerStore:
                     log.warning("vm_missing_on_server", server=uuid, vm=vm.uuid)
                 await tx.execute(update(vms).where(vms.c.uuid == vm.uuid).values(state=state))
 
-    async def mark_silent(self) -> list[str]:
-        """Look at the heartbeats once; the servers that became ``unknown``."""
-        return await self.heartbeats.look()
-
     # What clients ask
 
     async def row(self, tx: Transaction, uuid: str) -> Row[Any]:

@@ -11,7 +11,6 @@ All are `vetro.http.Fault`; the face writes them as ``{code, message, errors?}``
 `task_failed`               500 InternalError with the node's words and details
 `unavailable`               503 ServiceUnavailable
 `conflict`                  409 Conflict: ours, for networks, images and addresses
-`no_server`                 409 NoAllocatableServersError with the allocation's steps
 ======================== ====== ==================================================================
 """
 
@@ -113,8 +112,3 @@ def unavailable(message: str) -> Fault:
 def conflict(message: str, **extra: object) -> Fault:
     """409 Conflict: ours, for networks, images and addresses."""
     return Fault(message, status=409, type_="Conflict", extra=extra)
-
-
-def no_server(message: str, steps: Sequence[object]) -> Fault:
-    """409 NoAllocatableServersError with the steps of the allocation."""
-    return Fault(message, status=409, type_="NoAllocatableServersError", extra={"steps": steps})

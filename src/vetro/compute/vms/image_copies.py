@@ -32,7 +32,6 @@ log = structlog.get_logger(__name__)
 
 #: The loop's own channel, and the one for news of copies.
 CHANNEL, NEWS = "compute/prefetch", "compute/image-copies"
-POLICIES = ("all", "public", "none")
 TASK = "image_prefetch"
 #: The number of nodes that fetch at once: later ones get the file from these.
 AT_ONCE = 4

@@ -25,8 +25,6 @@ from vetro.yaql.values import SCALAR_TYPES, hashable
 
 from .structures import structure_source
 
-INDENT = "    "
-
 
 class ExpressionWriter(Protocol):
     """Writes expressions of one function as Python source."""

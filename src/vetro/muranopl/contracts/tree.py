@@ -67,7 +67,6 @@ class Setting:
     mode: Mode = Mode.TRANSFORM
     owner: MuranoObject | None = None
     transaction: Load | None = None
-    default_from_contract: bool = False
 
 
 class Guard:

@@ -407,21 +407,6 @@ class Session:
         called = static_action(self, class_name, method, args, package, class_version)
         return self._calls.run(lambda: thaw(called()))
 
-    async def act_static_async(
-        self,
-        class_name: str,
-        method: str,
-        args: Mapping[str, Json] | Sequence[Json] = (),
-        *,
-        package: str | None = None,
-        class_version: str | None = None,
-    ) -> object:
-        """`act_static` from a running event loop."""
-        from .tasks import static_action
-
-        called = static_action(self, class_name, method, args, package, class_version)
-        return await self._calls.run_async(lambda: thaw(called()))
-
     async def call_static_action_async(
         self,
         class_name: str,

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from .running import ModelRun
 
-Fill = Callable[[MuranoObject, "ModelRun", Mapping[str, Any], "Transaction"], None]
 
 _HEADER_KEYS = frozenset(
     ("type", "classVersion", "package", "id", "name", "metadata", "dependencies", "destroyed")

@@ -69,7 +69,6 @@ class Serializer:
         """Objects that are in the result as ids only."""
         self._in_progress: set[MuranoObject] = set()
         self.cast_types: dict[MuranoObject, MuranoType] = {}
-        self._pending: list[tuple[object, object, MuranoObject]] = []
         self._parts = 0
         """Parts of all values of the result, counted as often as they are written; where it is more
         than a single value may have, each value is weighed."""

@@ -174,9 +174,6 @@ def operator_site(operator: Callable[..., Any], symbol: str) -> Callable[..., An
 
 # -- methods -------------------------------------------------------------------------------------
 
-Bound = Callable[..., Any]
-"""`(receiver, run, *arguments)`"""
-
 
 class CallingScope(Protocol):
     """What a site asks of the class whose code contains it."""
