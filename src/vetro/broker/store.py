@@ -71,8 +71,8 @@ IN_PROGRESS = Operation("in progress", "operation in progress")
 
 
 class Broker:
-    """Instances of all spaces. Calls take the account of who asks; the rows of other projects are
-    not there for it."""
+    """Instances of all spaces. Calls take the caller's account, which does not see the rows of other
+    projects."""
 
     def __init__(self, database: Database, api: CatalogApi, key: bytes) -> None:
         """``key``: of the digests that requests are compared by."""

@@ -142,7 +142,7 @@ async def search(call: Call) -> Json:
     limits = call.service.limits
     query = parse_query(given, page=limits.page, largest=limits.largest_page)
     if not _may(call, "manage_public_package") and not call.principal.is_admin:
-        # What one may not edit is not in the editable view (§6.2).
+        # Packages that the caller may not edit are not in the editable view (§6.2).
         query = query if query.catalog else replace(query, owned=True)
     views, marker = await call.service.catalog.search(call.principal, query)
     return {"packages": views, **({"next_marker": marker} if marker else {})}
@@ -233,7 +233,7 @@ async def remove(call: Call) -> Json:
 
 
 async def archive(call: Call) -> Json:
-    """The archive as it was uploaded; 304 for who has it, and parts of it."""
+    """The archive as it was uploaded; 304 when the client has it already; parts of it on request."""
     wanted = call.path["package_id"]
     name, digest, path = await call.service.catalog.archive_for(call.principal, wanted)
     return await download(call.request, path, digest=digest, filename=f"{name}.zip")

@@ -1,7 +1,7 @@
 """Adding packages from a repository or an address, with what they require (packages-and-forms.md A10).
 
-The service fetches only what the operator allows: the addresses of `Sources`; whoever is an operator may
-name any. It follows no redirection, so an allowed address leads nowhere else.
+The service fetches only what the operator allows: the addresses of `Sources`; an operator may name any
+address. It follows no redirection, so an allowed address leads nowhere else.
 """
 
 from __future__ import annotations

@@ -218,7 +218,7 @@ class Catalog:
             package = open_package(file)
             check_upload(package)
         except PackageError as error:
-            # Whoever mends a package wants to do so once.
+            # All mistakes are reported at once, so that the author corrects the package once.
             more = other_errors(file, error)
             listed = "".join(f"\n{text}" for text in more[:SHOWN_ERRORS])
             if more[SHOWN_ERRORS:]:

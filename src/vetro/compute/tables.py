@@ -165,7 +165,7 @@ jobs = Table(
     # queued, running, succeeded, failed, canceled
     Column("execution", String(20), nullable=False),
     Column("params", SealedJson, nullable=False),
-    # What steps tell later steps.
+    # Values that steps pass to later steps.
     Column("state", SealedJson, nullable=False),
     Column("chain", Json, nullable=False),
     Column("chain_results", Json, nullable=False),

@@ -3,7 +3,7 @@
 ``EnginePool`` runs tasks in worker processes; ``EngineSettings`` tells it how; ``library_path()`` is
 where the packages are that ship with Vetro.
 
-Names are loaded when they are used: whoever runs programs on a cloud in memory needs no database.
+Names are loaded when they are used: a program that runs on a cloud in memory needs no database.
 """
 
 from __future__ import annotations

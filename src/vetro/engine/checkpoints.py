@@ -61,7 +61,7 @@ class Checkpoints:
             raise TakenOver(f"Another engine has taken over the deployment {self._task_id}")
 
     async def answer_of(self, plan_id: str) -> dict[str, Json] | None:
-        """What came of a plan in this round, in this run or in a former one; ``None``: nothing yet."""
+        """The result of a plan in this round, from this run or a former one; ``None``: none yet."""
         async with self._database.read() as tx:
             found = await tx.execute(
                 select(answers.c.answer).where(

@@ -19,7 +19,7 @@ _LONGEST_SECONDS = 7 * 86400.0
 def trace_guest(result: object, queue: str) -> None:
     """Take the times out of a result and make spans of them within the current one.
 
-    What a guest sends that is no time is ignored: it is the tenant's machine.
+    Values from the guest that are not times are ignored: it is the tenant's machine.
     """
     if not isinstance(result, dict):
         return

@@ -28,7 +28,7 @@ class ApiSection:
     """MiB of the body of any request (413); 0: `package_size_limit` and one more for uploads, 8 for models,
     services and templates, 1 otherwise."""
     limit_param_default: int = 20
-    """Packages on a page for who names no `limit`."""
+    """Packages on a page when the request has no `limit`."""
     api_limit_max: int = 100
     """Packages on a page at most, whatever `limit` says."""
     network_config_file: str = ""

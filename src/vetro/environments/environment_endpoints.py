@@ -32,7 +32,7 @@ async def follow(call: Call) -> Any:
     ``changed`` has the ``id`` of one that was made, renamed or removed, whose session changes, or whose
     deployment begins or ends. ``begin`` comes first, and after notifications were lost: read anew what is
     shown. So a broken stream needs no position to go on from. It ends after ``FOLLOWED_SECONDS``, or the
-    ``seconds`` that are asked for: whoever asks again shows their token again.
+    ``seconds`` that are asked for: a new request must show its token again.
     """
     asked = call.query("seconds", str(FOLLOWED_SECONDS))
     if not is_number(asked):

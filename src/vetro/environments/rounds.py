@@ -13,7 +13,8 @@ LEASE_SECONDS = 120.0
 
 
 class Rounds:
-    """A lease that whoever did a round queues again for the next (docs/decisions/0155).
+    """A lease that is queued again for the next round by the service that did the last one
+    (docs/decisions/0155).
 
     ``work`` is done now and every ``seconds``, unless another service does it.
     """

@@ -226,7 +226,7 @@ class TaskStore:
         condition: Condition = UNCONDITIONAL,
     ) -> str | None:
         """Destroy an environment, or with ``abandon`` only forget it. Errors: 403, 404, 412."""
-        # Who abandons an environment needs nothing of the cloud.
+        # Abandoning an environment needs nothing of the cloud.
         caller = None if abandon else principal
         async with self._delegated(caller) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)

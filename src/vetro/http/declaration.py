@@ -31,7 +31,8 @@ FIELDS_HEADER = "X-Vetro-Fields"
 
 @dataclass(frozen=True)
 class Extras:
-    """Members that answers have beyond an API whose field sets are exact; only who asks gets them.
+    """Members that answers have beyond an API whose field sets are exact; only clients that ask for them
+    get them.
 
     ``names``: of an object's members. ``within``: the member of the answer that lists such objects; ''
     when the answer is one.

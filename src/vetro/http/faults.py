@@ -190,7 +190,7 @@ class FaultStyle:
 
     body: Callable[[Fault, str], Any]
     html: bool = False
-    #: Plain text with the message for whoever does not accept JSON.
+    #: Plain text with the message for clients that do not accept JSON.
     text: bool = False
     #: The JSON Schema of ``body``; ``None``: the catalog's.
     schema: Mapping[str, Any] | None = None

@@ -1,8 +1,8 @@
 """Metrics for ``/metrics``: declared once, with what they mean; docs/metrics.md is written from that.
 
-Every label has few values, whoever calls and whatever is stored: states, kinds and outcomes, never an
-id or a name that a user chose. Gauges of what the database holds are read again at a scrape, but not more
-often than every few seconds (``Readings``).
+Every label has few values, independent of callers and of what is stored: states, kinds and outcomes, never
+an id or a name that a user chose. Gauges of what the database holds are read again at a scrape, but not
+more often than every few seconds (``Readings``).
 """
 
 from __future__ import annotations

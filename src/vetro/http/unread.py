@@ -40,7 +40,7 @@ class Unread:
     async def receive(self) -> Any:
         """The next message of the request; after the answer has begun only the client's departure.
 
-        Whoever streams an answer waits for that. A body that comes meanwhile is dropped; after
+        A handler that streams its answer waits for that. A body that comes meanwhile is dropped; after
         ``DRAIN_BYTES`` of it the client counts as gone.
         """
         if not self._answering:

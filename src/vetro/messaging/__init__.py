@@ -5,7 +5,7 @@ transport: durable queues in the service's database with an HTTP long-poll door 
 at `/agents/v1`. `Signals` are reports of guests to a signed address there. `BrokerDoor` hands the
 same mailboxes' messages to an AMQP broker.
 
-Names are loaded when they are used: whoever runs programs on a cloud in memory needs no database.
+Names are loaded when they are used: a program that runs on a cloud in memory needs no database.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notifications for others at a broker, as OpenStack's services send them (oslo.messaging, version 2).
 
-Best effort: whoever notifies never waits and never fails. What the broker does not take at once is kept,
-up to a number, and tried again; beyond it the oldest is dropped, and the log says how many.
+Best effort: sending a notification never waits and never fails. What the broker does not take at once is
+kept, up to a number, and tried again; beyond it the oldest is dropped, and the log says how many.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Signals: what a guest reports to a handle over a signed address (core-library.md §9).
 
-A handle has one address, `…/agents/v1/signals/HANDLE?signature=…`; whoever knows it may signal, which
+A handle has one address, `…/agents/v1/signals/HANDLE?signature=…`; everybody who knows it may signal, which
 is why a template can hand it to a machine that has no other credential. The signature is a keyed
 digest of the handle's name, so the address is the same however often it is asked for; the database
 has its hash only. It ends with the handle.

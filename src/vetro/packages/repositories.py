@@ -239,7 +239,7 @@ def hash_mismatch(path: Path, wanted: str | None) -> str | None:
     if kind is None:
         return _not_a_hash(wanted)
     with path.open("rb") as file:
-        # Damage is looked for, not an attack: who writes the list writes the hash.
+        # The hash detects damage, not an attack: the author of the list writes the hash, too.
         found = hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False))
     if found.hexdigest() == wanted.strip().lower():
         return None

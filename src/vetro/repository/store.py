@@ -161,7 +161,7 @@ class Repository:
         return await asyncio.to_thread(read)
 
     async def _once(self, key: Any, make: Callable[[], Awaitable[T]]) -> T:
-        """The result of ``make``; who asks for the same meanwhile waits for the same."""
+        """The result of ``make``; callers that ask for the same meanwhile wait for that result."""
         running = self._building.get(key)
         if running is None:
             running = asyncio.create_task(_run(make), name=f"repository {key}")

@@ -1,4 +1,5 @@
-"""Audit and notifications of one process: made of the settings, wired to who has something to tell."""
+"""Audit and notifications of one process: made from the settings and connected to the parts that have
+something to report."""
 
 from __future__ import annotations
 

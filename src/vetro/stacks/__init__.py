@@ -5,7 +5,7 @@ compute service, `MemoryStacks` its in-memory twin for tests. `Stack` is a
 snapshot of one stack, `StackPlan` what an operation would do. `NetworkDirectory` answers what
 exists in a project's network.
 
-Names are loaded when they are used: whoever runs programs on a cloud in memory needs no database.
+Names are loaded when they are used: a program that runs on a cloud in memory needs no database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stacks hear from guests: doors that whoever assembles the stacks gives them.
+"""How stacks hear from guests: doors, given by the program that assembles the stacks.
 
 A resource type that needs a door which is not there is refused when its template is validated.
 """
@@ -57,7 +57,7 @@ class Signals(Protocol):
         ...
 
     async def forget_failures(self, handle: str) -> None:
-        """Drop the failures that were reported: whoever waits next must not meet them again."""
+        """Drop the failures that were reported, so that the next wait does not see them again."""
         ...
 
 

@@ -328,7 +328,8 @@ class SqliteFile:
             driver.run("PRAGMA busy_timeout=0")
 
     async def commit(self, connection: SqliteConnection, then: Callable[[], None]) -> None:
-        """Commit, and call ``then``, whoever cancels; copy the journal if there is enough of it."""
+        """Commit and call ``then``, even when the caller is cancelled; checkpoint the journal if it is
+        long."""
         driver = connection.driver
         if self._restarted or driver.written > CHECKPOINT_PAGES:
             # The first commit of a journal waits for the disk, and a large one takes a while.

@@ -56,6 +56,6 @@ class SteadyTime:
         began = now - timedelta(seconds=clock.since_boot())
         await tx.execute(insert(boots).values(boot_id=clock.boot_id(), began_at=began))
         if not server and isinstance(clock, SystemClock):
-            # A file belongs to one machine: whoever held work before it was started is dead.
+            # A file belongs to one machine: every holder of work from before its start is dead.
             await tx.execute(update(leased_work).values(owner=None, expires_at=None))
         self._clock, self._began = clock, began

@@ -14,6 +14,6 @@ class TracingSection:
     service_name: str = "vetro"
     """The name of this installation's service in traces."""
     ratio: float = 1.0
-    """The share of traces that begin here and are kept, from 0 to 1; who continues another's trace keeps what
-    that one keeps.
+    """The share of traces that begin here and are kept, from 0 to 1; a trace that another program began is
+    kept if that program keeps it.
     """

@@ -31,8 +31,8 @@ class Place(NamedTuple):
 class WorkflowError(Exception):
     """A workflow cannot go on. ``message`` is one line without the place.
 
-    ``place`` and ``rules`` (outermost first, each with its place) are filled in by whoever knows
-    them first while the error passes.
+    ``place`` and ``rules`` (outermost first, each with its place) are filled in by the first caller that
+    knows them while the error is passed up.
     """
 
     def __init__(self, message: str, place: Place | None = None) -> None:

@@ -57,7 +57,7 @@ def uuid(compiler: Compiler, element: Element) -> Closure:
 
 
 def function(compiler: Compiler, element: Element) -> Closure:
-    """`function`: content that is evaluated by whoever gets it as an argument."""
+    """`function`: content that the function evaluates which gets it as an argument."""
     body = compiler.content(element)
     return lambda frame, scope: Deferred(body, frame, Scope(scope))
 

@@ -1,7 +1,7 @@
 """The door to the outside: what a task asks for, and what it is given (§9 to §13).
 
-A task calls these methods one at a time, from the thread it runs in; whoever implements them decides how
-they wait, what is recorded and what is repeated. Nothing else in this room touches the outside.
+A task calls these methods one at a time, from the thread it runs in; their implementation decides how they
+wait, what is recorded and what is repeated. Nothing else in this room touches the outside.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ ASK = "ask"
 
 
 def action_for(name: str, version: str, chosen: str) -> str:
-    """What is done with a package that the catalog has: as chosen, or as somebody says now."""
+    """The action for a package that the catalog has already: the chosen one, or the user's answer."""
     if chosen != ASK:
         return chosen
     click.echo(f"{name} {version} is in the catalog already.", err=True)
@@ -119,7 +119,7 @@ def import_archive(
         return upload_archive(connection, path.stem, content, **metadata)
     if exists_action == "skip":
         return existing
-    # What is not said stays as it was.
+    # Fields that are not given stay as they were.
     metadata["is_public"] = public or existing["is_public"]
     metadata["categories"] = list(categories) or existing["categories"]
     return replace_package(connection, existing, path.stem, content, **metadata)

@@ -131,7 +131,7 @@ def sign(archives: tuple[Path, ...], key: Path) -> None:
 
 
 def refuse_bad_manifests(paths: Sequence[Path]) -> None:
-    """End the command when a manifest has errors; what is no package at all the server refuses."""
+    """End the command when a manifest has errors; the server refuses files that are not packages."""
     from vetro.packages import PackageError, check_manifest_only
 
     for path in paths:

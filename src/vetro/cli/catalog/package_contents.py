@@ -19,7 +19,7 @@ def contents_of(
 ) -> dict[str, Any]:
     """`fields` (of the form) and `actions` (with their arguments) of a package of the catalog.
 
-    What cannot be read is said on standard error, and left out: the package is there all the same.
+    Parts that cannot be read are reported on standard error and left out.
     """
     from vetro.packages import PackageError, open_package
 

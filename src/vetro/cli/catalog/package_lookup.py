@@ -89,7 +89,7 @@ def choose_package(connection: Connection, name_or_id: str, version: str | None)
     rows = own
     found = versions_of(own, name_or_id, version)
     if not found:
-        # An administrator may change those of others; whoever may not is told so by the service.
+        # An administrator may change packages of other projects; the service refuses everybody else.
         rows = all_packages(connection, include_disabled="true")
         found = versions_of(rows, name_or_id, version)
     if not found:

@@ -42,7 +42,7 @@ class Repository:
 
     @cached_property
     def files(self) -> RepositoryFiles:
-        """What it has."""
+        """Its contents."""
         # Imported late: most commands open no package.
         from vetro.packages import RepositoryFiles
 

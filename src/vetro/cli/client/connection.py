@@ -66,7 +66,7 @@ def credentials() -> dict[str, str]:
     path = data_directory() / "admin-openrc"
     try:
         local = read_openrc(path)
-        # Whoever one is: the service of this machine is where the file says.
+        # Whatever the account: the file says where this machine's service is.
         address = {key: local[key] for key in ("VETRO_URL",) if key in local}
         return {**(address if is_known else local), **found}
     except FileNotFoundError:
@@ -317,7 +317,7 @@ class Connection:
         """Send a request; whatever is answered."""
         own = {"X-Auth-Token": self.token, "X-Vetro-Fields": "all", **(headers or {})}
         if given := os.environ.get("TRACEPARENT"):
-            # Whoever called the command traces, such as a pipeline.
+            # The caller of the command, such as a pipeline, is traced.
             own["traceparent"] = given
         return self._send(method, self.url + path, headers=own, **options)
 

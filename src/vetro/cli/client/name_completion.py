@@ -67,7 +67,8 @@ class NameOfVm(NameOf):
 
 
 class NameOfProject(NameOf):
-    """The name or id of a project: those of all users for who may list them, else one's own."""
+    """The name or id of a project: those of all users if the caller may list them, else the caller's
+    own."""
 
     def ask(self, connection: Connection) -> Any:
         """The answer of the identity service."""

@@ -242,7 +242,7 @@ def build(
 def create(name: str, vm_name: str, version: str, public: bool) -> None:
     """Make an image NAME of the disks of a stopped VM; the VM stays as it is.
 
-    'vetro vm create --image NAME' starts others from it. What tells the VM from others (host keys,
+    'vetro vm create --image NAME' starts others from it. What distinguishes the VM from others (host keys,
     addresses, user data that has run) is in the image as well.
     """
     with Connection() as connection:

@@ -54,7 +54,7 @@ class Kind(Generic[Shown, New, Change]):
 
     @property
     def noun(self) -> str:
-        """What it is called."""
+        """Its noun in texts."""
         return self.calls.noun
 
     @property
@@ -182,7 +182,7 @@ def find(
 def delete(
     connection: Connection, kind: Kind[Shown, New, Change], rows: Sequence[Shown]
 ) -> list[Shown]:
-    """Delete objects; one that is in use ends the command with who uses it. The deleted ones."""
+    """Delete objects and return those deleted. For one in use the command ends and names its users."""
     gone: list[Shown] = []
     for one in rows:
         answer = connection.answer_to(kind.calls.remove(one.uuid))

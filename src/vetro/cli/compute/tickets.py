@@ -64,7 +64,7 @@ def ticket_list(name_or_uuid: str | None, ended_too: bool) -> None:
 
 
 def _short(ahead: list[str] | None) -> str | None:
-    """The one who is next before us, and how many others are."""
+    """The ticket directly before this one, and how many there are before that."""
     if not ahead:
         return None
     return ahead[-1] + (f" (+{len(ahead) - 1})" if len(ahead) > 1 else "")

@@ -91,7 +91,7 @@ def _instances(connection: Connection, environment: str) -> set[str]:
 
 
 def _environments(connection: Connection) -> list[dict[str, object]]:
-    """Those of every project, for whoever may see them; else of one's own."""
+    """The VMs of every project if the caller may see them, else of the caller's project."""
     answer = connection.answer("GET", "/v1/environments", params={"all_tenants": "true"})
     if answer.status == 403:
         answer = connection.answer("GET", "/v1/environments")

@@ -173,7 +173,7 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
         emit_json(ended[0] if len(ended) == 1 else ended)
 
 
-# Everything else that is removed is deleted: who looks for that word finds the command.
+# Everything else is removed by a command 'delete': users who look for that word find this one.
 vm.add_command(vm_destroy, "delete")
 
 

@@ -168,7 +168,7 @@ def add(
 ) -> None:
     """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set.
 
-    What the form still lacks it asks for on a terminal; elsewhere the command ends and says what.
+    On a terminal it asks for fields that are still missing; elsewhere the command ends and names them.
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
@@ -179,7 +179,7 @@ def add(
         with session_and_services(connection, row) as (headers, services):
             checker = Checker(connection)
             for item in cast("list[Any]", model if isinstance(model, list) else [model]):
-                # What is no object at all the service refuses.
+                # The service refuses what is not an object.
                 if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
                     service = cast("JsonObject", item)
                     checker.refuse_wrong(service, services)

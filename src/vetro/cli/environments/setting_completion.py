@@ -84,7 +84,7 @@ class Property(Setting):
         if not params.get("environment") or not params.get("application"):
             return {}
         row = find_environment(connection, str(params["environment"]))
-        # What is looked at is not begun: no session is opened for it.
+        # Completion only reads: it opens no session.
         session = open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
         path = f"/v1/environments/{segment(row['id'])}/services"

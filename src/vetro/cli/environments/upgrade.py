@@ -81,7 +81,7 @@ def upgrade(
             names = ", ".join(f"{one['name'] or one['id']} to {one['to']}" for one in moving)
             agree(f"These would move with the next deploy: {names}", "Move")
         with session_and_services(connection, row) as (headers, _):
-            # What would not work the service refuses: it looks once more.
+            # The service checks again and refuses what would not work.
             answer = connection.answer("POST", path, json=body, headers=headers)
             if answer.status >= 400:
                 hint = hint_for(answer)

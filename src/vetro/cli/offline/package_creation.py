@@ -131,7 +131,7 @@ def manifest_of(facts: Facts, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def facts_of_template(file: Path) -> Facts:
-    """What a Heat template says. Ends the command when it is no YAML map."""
+    """The manifest's texts from a Heat template. Ends the command when it is not a YAML map."""
     from vetro.cli.terminal.documents import NotADocument, read_yaml
 
     try:
@@ -155,7 +155,8 @@ def facts_of_template(file: Path) -> Facts:
 
 
 def facts_of_classes(directory: Path) -> Facts:
-    """What a directory of classes says. Ends the command when they are no package's."""
+    """The manifest's texts from a directory of classes. Ends the command when the classes make no
+    package."""
     from vetro.muranopl import MappingNode, MuranoError, loose_package, parents_of, read_documents
 
     texts = {

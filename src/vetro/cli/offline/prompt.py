@@ -313,7 +313,9 @@ class Prompt:
 
     def close(self) -> None:
         """End the session; objects are destroyed."""
-        with contextlib.suppress(MuranoError):  # whoever leaves is not asked about clean-up code
+        with contextlib.suppress(
+            MuranoError
+        ):  # errors of clean-up code do not matter to a user who leaves
             self.session.close()
 
     # -- completion ----------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class SearchPath:
                 try:
                     package = open_package(path)
                 except PackageError:
-                    continue  # it was not asked for by name; whoever needs it hears it is missing
+                    continue  # it was not named; a package that requires it reports that it is missing
                 self._found.setdefault(package.full_name, []).append(package)
         return self._found
 
@@ -124,7 +124,7 @@ def mentions_core(package: Package) -> bool:
 def load_plugins(runtime: Runtime) -> None:
     """Add the native classes of installed distributions, as an engine does.
 
-    What cannot be loaded is said on standard error: only the packages that use it fail.
+    Classes that cannot be loaded are reported on standard error; only packages that use them fail.
     """
     if not _names_native_classes():
         return
@@ -239,7 +239,7 @@ def open_world_or_fail(paths: Sequence[Path], **options: Any) -> World:
 
 @contextlib.contextmanager
 def packages_or_fail(paths: Sequence[Path]) -> Generator[None]:
-    """What is wrong with packages ends the command with one line and a hint."""
+    """Mistakes in packages end the command with one line and a hint."""
     from vetro.muranopl import MuranoError
     from vetro.packages import PackageError
 

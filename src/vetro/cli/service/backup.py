@@ -20,7 +20,7 @@ def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
     The services may run meanwhile: the database is read at one moment. Works on this machine's files,
     as the user of the service. Instances are not in it (docs/operating.md).
 
-    Whoever has FILE has everything: it is readable for you only, and holds the keys that the
+    FILE gives access to everything: only you can read it, and holds the keys that the
     database's secrets are encrypted with.
     """
     import asyncio

@@ -13,7 +13,7 @@ from vetro.cli.terminal.output import emit_object, json_option, wants_json
 def dashboard() -> None:
     """Print a link that signs you in to the web dashboard.
 
-    Whoever opens the link first is signed in as you, in your project. It is good for ten minutes
+    The first one who opens the link is signed in as you, in your project. It is good for ten minutes
     and for one use: do not send it to others.
     """
     with Connection() as connection:

@@ -36,7 +36,7 @@ _CAPACITY = parse_description(CAPACITY_DESCRIPTION, PLUGINS)
 
 @dataclass(frozen=True)
 class CapacityOutcome:
-    """What is left per server (``cpu`` 100 a core, ``ram`` and ``disk`` MiB), or why it is unknown.
+    """The free resources per server (``cpu`` 100 a core, ``ram`` and ``disk`` MiB), or why it is unknown.
 
     ``warnings`` lists missing values that were counted as 0.
     """
@@ -95,7 +95,7 @@ class Allocator:
         return run.outcome()
 
     def capacity(self, fleet: Fleet, candidates: Mask | None = None) -> CapacityOutcome:
-        """What is left on each server, by the fixed pipeline of POST /capacity (§1.2)."""
+        """The free resources of each server, by the fixed pipeline of POST /capacity (§1.2)."""
         request = AllocationRequest(vm={"brand": "joyent"})
         run = Run(fleet, request, self.defaults, candidates=candidates)
         if run.count:

@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Room:
-    """What is left on every server: CPU (100 a core), memory and disk (MiB)."""
+    """The free resources of every server: CPU (100 a core), memory and disk (MiB)."""
 
     cpu: Ints
     ram: Ints
@@ -195,7 +195,7 @@ class Fleet:
         return np.ones(len(self.records), np.bool_)
 
     def room(self, rule: CapacityRule) -> Room:
-        """What is left on every server under ``rule``; kept up to date from then on."""
+        """The free resources of every server under ``rule``; kept up to date from then on."""
         room = self._rooms.get(rule)
         if room is None:
             rows = [unreserved(record, rule) for record in self.records]
@@ -316,7 +316,7 @@ class TicketedFleet(Fleet):
                     self._owners.setdefault(owner, {})[at] = extra
 
     def room(self, rule: CapacityRule) -> Room:
-        """What is left once the tickets' VMs exist."""
+        """The resources that remain free once the tickets' VMs exist."""
         room = self._rooms.get(rule)
         if room is None:
             rows = [unreserved(record, rule) for record in self._new]

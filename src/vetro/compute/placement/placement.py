@@ -111,7 +111,7 @@ class Placement:
     # --- capacity --------------------------------------------------------------------------
 
     async def capacity(self, servers: Sequence[str] | None = None) -> CapacityOutcome:
-        """What is left on the servers that are set up (§1.2), reserved ones and headnodes too."""
+        """The free resources of the servers that are set up (§1.2), reserved ones and headnodes too."""
         async with self.chooser.turn:
             async with self.database.read() as tx:
                 await self.chooser.refresh(tx)

@@ -125,7 +125,7 @@ class Reservations:
                 for one in (*asked, *self._waiting):
                     one.answer.cancel()
                 raise
-            except Exception as error:  # noqa: BLE001 - whoever asked is told
+            except Exception as error:  # noqa: BLE001 - reported to the caller
                 for one in asked:
                     one.fail(error)
             else:
@@ -294,7 +294,7 @@ class Reservations:
     async def _gate(
         self, tx: Transaction, asked: Iterable[_Asked], *, waiting: bool = True
     ) -> Gate:
-        """What the projects of these requests may still take."""
+        """The remaining quota of the projects of these requests."""
         if self.quotas is None:
             return Gate()
         owners = {_asks(one.body)[0] for one in asked}

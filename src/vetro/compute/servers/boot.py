@@ -195,7 +195,7 @@ class BootParameters:
         return max(stamps, default=LATEST)
 
     async def platform_of(self, given: Json, message: str) -> Json:
-        """What is kept of a platform that is given: it must be known. Errors: 500.
+        """The value to store for a given platform, which must be known. Errors: 500.
 
         ``latest`` is what is shown where none is kept (`GET /boot/…`), so it may be given back: '' then.
         """

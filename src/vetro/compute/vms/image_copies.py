@@ -236,7 +236,7 @@ class ImageCopies:
                     reason = "the node removed it when nobody had used it for long"
                     await self._put(tx, server_uuid, uuid, "removed", 0, reason)
                 elif row.state in _NODES_STATES and uuid not in told:
-                    # What fetched it has ended without it; a prefetch that is to begin says so again.
+                    # The task that fetched it ended without it; the next prefetch records a new one.
                     here = image_copies.c.image_uuid == uuid
                     await tx.execute(
                         delete(image_copies).where(image_copies.c.server_uuid == server_uuid, here)

@@ -1,6 +1,6 @@
 """VMs and what leads to one: its body, the room for it, the ticket of its turn, its node's task.
 
-Nodes and their VMs may tell more than these structs name: who shows a VM as it is reads it as JSON.
+Nodes and their VMs may tell more than these structs name: code that shows a VM unchanged reads it as JSON.
 """
 
 from __future__ import annotations

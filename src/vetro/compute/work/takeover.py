@@ -18,8 +18,8 @@ log = structlog.get_logger(__name__)
 
 INSTANCE_BEAT_SECONDS = 5.0
 KEPT = timedelta(days=30)
-#: What of a VM's tasks a later one of the same group decides anew: sent again afterwards, the older one
-#: would undo what was asked since. Updates that still run each change what they name.
+#: Groups of a VM's tasks in which a later task replaces an earlier one: sent again, the older task would
+#: undo what was requested since. Updates that still run each change only what they name.
 _DECIDING = (
     ("machine_boot", "machine_shutdown", "machine_reboot", "machine_kill"),
     ("machine_reprovision", "machine_rollback_snapshot"),
@@ -29,7 +29,7 @@ _DECIDING = (
 
 
 def _overtaking(task: str) -> tuple[str, ...]:
-    """The tasks that, asked of the same VM later, make it wrong to send ``task`` again."""
+    """Tasks for the same VM that, requested later, make it wrong to send ``task`` again."""
     group = next((one for one in _DECIDING if task in one), None)
     return (*group, "machine_destroy") if group is not None else ()
 
@@ -101,7 +101,7 @@ class TaskTakeover:
         return taken
 
     async def _overtaken_by(self, tx: Transaction, row: Row[Any]) -> str | None:
-        """The task asked of a VM since that an older one, sent again now, would undo."""
+        """The later task of a VM that an older one would undo if it were sent again now."""
         kinds = _overtaking(row.task)
         if not row.vm_uuid or not kinds:
             return None

@@ -1,6 +1,6 @@
 """The native classes of ``io.murano.system`` (core-library.md §4), and a cloud in memory for them.
 
-A face of its own, for whoever runs programs of the class library without services: nothing here
+A face of its own, for programs that run the class library without services: nothing here
 imports a database, a web server or the compute service.
 
     runtime = system_runtime()

@@ -118,7 +118,7 @@ class HeatStack:
                 self._content[0] = found["template"]
                 self._change()
             if found and not found["settled"]:
-                # What the last operation left half done is not as the template says.
+                # Resources that the last operation left half done differ from the template.
                 self._unmade = set(found.get("unmade") or [])
                 self._content = None
                 self._change()

@@ -44,7 +44,7 @@ def without_orphans(template: dict[str, Json], before: dict[str, Json]) -> dict[
 def without_unmade(template: dict[str, Json], unmade: Collection[str]) -> dict[str, Json]:
     """A template without what a failed operation has not made, as far as nothing that exists needs it.
 
-    Whoever wants such a resource asks for it again, perhaps mended, when it is deployed. Meanwhile others
+    The application that wants such a resource asks for it again at its next deployment. Meanwhile others
     can push what they have changed, and do not fail for a mistake that is mended already.
     """
     bodies = section(template, "resources")

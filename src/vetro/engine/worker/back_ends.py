@@ -65,7 +65,8 @@ def shipped_packages() -> list[Package]:
 class CatalogResolver:
     """Finds packages: installed directories, the catalog (packages-and-forms.md A7), Vetro's own.
 
-    ``project_id``: the project whose packages may be used, whoever acts; ``None``: the session's.
+    ``project_id``: the project whose packages may be used, independent of the acting user; ``None``: the
+    session's.
     ``pinned``: the packages and versions of the environment's last run; deleted ones are found too.
     """
 

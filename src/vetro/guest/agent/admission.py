@@ -87,7 +87,7 @@ class Admission:
             )
 
     def parse(self, name: str) -> "dict[str, Any] | None":
-        """The document of a stored plan, whoever sent it; None if it cannot be read."""
+        """The document of a stored plan from any sender; None if it cannot be read."""
         try:
             message = self._spool.read_plan(name)
             return plan.parse(message.body, message.message_id, message.reply_to)

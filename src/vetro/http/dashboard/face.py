@@ -33,7 +33,7 @@ def dashboard_face(
     """The dashboard of these faces.
 
     ``directory``: its built files; without them a page says how to build them. ``key`` seals the
-    sessions: whoever has it can make one from any token. ``parts``: how the service is.
+    sessions: its owner can make a session from any token. ``parts``: how the service is.
     """
     sealer = Sealer(key)
     made = make_face(

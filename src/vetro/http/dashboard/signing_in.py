@@ -85,13 +85,14 @@ async def sign_out(call: Call) -> Answer:
 
 
 async def make_link(call: Call) -> dict[str, object]:
-    """A link that signs its first user in, without a password, as whoever made it; for ten minutes."""
+    """A link that signs its first user in without a password, as the user who made it; valid for ten
+    minutes."""
     token = call.header("x-auth-token")
     session = Session(token, time() + LINK_SECONDS) if token else _session(call)
     project = (await _known(call, session.token)).get("project")
     if not project:
         raise Forbidden("The token has no project; a link is for one project")
-    # Tokens of their own: who made the link can sign out and the link stays good, and the other way.
+    # Each has a token of its own: the link stays valid when its maker signs out, and the other way round.
     begun = await _scoped(call, session, project["id"])
     once = await _scoped(call, session, project["id"])
     link = Link(begun, once.token, min(begun.expires, time() + LINK_SECONDS))
@@ -100,7 +101,7 @@ async def make_link(call: Call) -> dict[str, object]:
 
 
 async def health(call: Call) -> dict[str, object]:
-    """How each part of the service is; for whoever is signed in."""
+    """The state of each part of the service, for every signed-in user."""
     await _known(call, _session(call).token)
     found = await call.service.parts()
     return {

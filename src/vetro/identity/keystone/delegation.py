@@ -1,7 +1,7 @@
 """Acting as a user for longer than their token lives: an application credential for each task.
 
 Only stacks are created with the token itself: Heat makes a trust of its own then, and Keystone refuses that
-to whoever signed in with an application credential or a trust (decisions 0336 and 0393).
+to users who signed in with an application credential or a trust (decisions 0336 and 0393).
 """
 
 from __future__ import annotations

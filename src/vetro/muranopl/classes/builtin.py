@@ -54,7 +54,7 @@ Inherited: true
 Properties:
   text: {Contract: $.string().notNull()}
 ---
-# What to do with it, for whoever fills it in.
+# What to do with it, for the person who fills it in.
 Name: HelpText
 Usage: Meta
 Inherited: true

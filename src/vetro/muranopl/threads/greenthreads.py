@@ -390,7 +390,7 @@ class GreenThreads:
                 if self.abort is not None:
                     self._check_abort(thread)
                 thread.finished = thread.function()
-            except BaseException as error:  # noqa: BLE001 - kept for whoever joins the thread
+            except BaseException as error:  # noqa: BLE001 - kept for the thread that joins this one
                 thread.error = error
             thread.done = True
             thread.greenlet = None

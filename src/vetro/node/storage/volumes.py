@@ -2,7 +2,7 @@
 
 ``<data_dir>/volumes/<uuid>/`` holds ``record.json``, the file ``data`` and ``snapshots/<uuid>``. The
 format is that of the VMs it can be attached to: ``ext4``, a sparse file with a file system for
-containers; ``qcow2``, a disk for virtual machines. Whoever attaches it is a driver; here are the files.
+containers; ``qcow2``, a disk for virtual machines. A driver attaches it; this module keeps the files.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class VolumeStore:
     # Snapshots
 
     async def take(self, uuid: str, name: str) -> VolumeRecord:
-        """Copy the file as a snapshot; whoever writes into it must hold still meanwhile."""
+        """Copy the file as a snapshot; no writer may change it meanwhile."""
         record = self.need(uuid)
         if name in record.snapshots:
             return record

@@ -1,7 +1,7 @@
 """What a form's fields can choose from: flavors, images, networks, components … (B4, B10).
 
-`Offers` is data: whoever serves forms gathers it first (from a compute service, a session, a test).
-A kind that is ``None`` is not known: its fields take any text. A kind that is an empty list offers
+`Offers` is data, which the service that shows a form gathers first (from a compute service, a session, a
+test). A kind that is ``None`` is not known: its fields take any text. A kind that is an empty list offers
 nothing.
 """
 

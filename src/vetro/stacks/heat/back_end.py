@@ -62,8 +62,8 @@ class HeatSettings:
 class HeatStacks:
     """`Stacks` over Heat, for the project that the session is scoped to.
 
-    ``token``: what stacks are created with; Heat makes a trust from it, which Keystone refuses to whoever
-    has signed in with a delegation. By default that of the session.
+    ``token``: what stacks are created with; Heat makes a trust from it, which Keystone refuses to users who
+    signed in with a delegation. By default that of the session.
     """
 
     def __init__(

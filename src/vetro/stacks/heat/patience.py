@@ -33,7 +33,8 @@ class Patience:
         subject: str,
         say: ProgressCallback | None = None,
     ) -> T:
-        """Do ``work`` until it has an answer. Errors: `StackError` names the subject and who is away."""
+        """Do ``work`` until it has an answer. Errors: `StackError` names the subject and the service that
+        does not answer."""
         deadline = time.monotonic() + self.seconds
         pause = self.first_pause
         while True:

@@ -305,7 +305,7 @@ def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:
 async def find_network(context: ResourceContext, wanted: str, external: bool = False) -> str:
     """The uuid of a network given by name or uuid. Raises `ResourceFailure`.
 
-    A uuid is not looked up: whoever is given it says so if there is no such network.
+    A uuid is not looked up: the compute service refuses an unknown one.
     """
     if is_uuid(wanted):
         return wanted

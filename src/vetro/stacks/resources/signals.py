@@ -129,7 +129,7 @@ class WaitCondition(StackOnly):
         received = await signals.wait(handle, enough, seconds)
         failures, succeeded = _of(received, "FAILURE"), _of(received, "SUCCESS")
         if failures:
-            # They are answered for: who deploys again waits for new ones.
+            # They were reported now: the next deployment waits for new signals.
             await signals.forget_failures(handle)
             reasons = "; ".join(one.reason or "no reason given" for one in failures[:_REASONS])
             raise ResourceFailure(f"WaitConditionFailure: a guest has signalled: {reasons}")

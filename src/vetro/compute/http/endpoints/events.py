@@ -1,4 +1,4 @@
-"""What nodes say: heartbeats and status; the tasks a node in pull mode asks for (§5)."""
+"""Reports of nodes: heartbeats and status; the tasks a node in pull mode asks for (§5)."""
 
 from __future__ import annotations
 

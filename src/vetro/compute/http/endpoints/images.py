@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 async def _asked_of(call: Call, uuid: str) -> Record:
-    """What the caller, a node, was told to make an image of: its task's manifest. Errors: 403."""
+    """The manifest of the task that told the caller, a node, to make an image. Errors: 403."""
     node = call.principal.user_id.partition("/")[2]
     for params in await call.service.work.active("machine_create_image", node):
         manifest = mapping(params.get("manifest"))
@@ -54,7 +54,7 @@ async def create_image(call: Call) -> Json:
         return await call.service.images.create(call.principal.project_id, call.params)
     uuid = str(call.get("uuid"))
     asked = await _asked_of(call, uuid)
-    # Whose it is, what it is called and who may use it says the task. Of the VM's owner it is private.
+    # The task says who owns it, its name and who may use it; an image of the VM's owner is private.
     given = {**call.params, **{name: asked[name] for name in ("uuid", "name", "version")}}
     given["public"] = asked.get("public") is True
     made = await call.service.images.create(str(asked["owner"]), given)
@@ -103,7 +103,7 @@ async def list_copies(call: Call) -> Json:
 
 
 async def download_image(call: Call) -> Json:
-    """The image's file, or the part of it that was asked for; 304 for who has it."""
+    """The image's file, or the part of it that was asked for; 304 when the client has it already."""
     row = await call.service.images.get(str(call.get("uuid")), call.project)
     if row.state != "active":
         raise not_found(f"image {row.uuid} has no file yet")

@@ -100,7 +100,7 @@ def _objects(value: Json) -> list[Record]:
 
 
 async def _image_of(call: Call, payload: Record) -> Record:
-    """What the agent is told of the VM's image. Errors: 500 InvalidParameters."""
+    """The part of the payload that describes the VM's image. Errors: 500 InvalidParameters."""
     if payload.get("brand") in HVM_BRANDS:
         disks = _objects(payload.get("disks"))
         wanted = disks[0].get("image_uuid") if disks else payload.get("image_uuid")

@@ -19,7 +19,7 @@ from vetro.http.parameters import OBJECT, STRING, FieldError, Param, body, patte
 
 
 async def create_ticket(call: Call) -> Json:
-    """Queue up for something on a server; ``queue`` says who is before."""
+    """Queue up for something on a server; ``queue`` lists the tickets before it."""
     given = call.get("uuid")
     if given and not (isinstance(given, str) and UUID.match(given)):
         raise invalid_parameters([FieldError("uuid", "value was not a uuid")])
@@ -59,7 +59,7 @@ async def get_ticket(call: Call) -> Json:
 
 
 async def delete_ticket(call: Call) -> Json:
-    """Leave the queue; whoever waits for the ticket is told that it is gone."""
+    """Leave the queue; calls that wait for the ticket are answered that it is gone."""
     await call.service.tickets.remove(str(call.get("ticket_uuid")))
 
 
