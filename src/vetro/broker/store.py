@@ -180,7 +180,7 @@ class Broker:
             return Operation("failed", "The environment is gone. Please correct it manually")
         status = str(found["status"])
         if status == "pending" and await self._deployed(account, row.environment_id):
-            status = "ready"  # somebody opened a session meanwhile
+            status = "ready"  # another user opened a session meanwhile
         if status == "ready":
             if row.state == State.DELETING:
                 await self._forget(row.id)
@@ -296,7 +296,7 @@ class Broker:
             raise Forbidden("The services of this organization are in another project")
 
     async def _environment_of(self, account: Account, space: str) -> Json:
-        """The environment of a space; made anew when it is gone."""
+        """The environment of a space; created again when it was deleted."""
         mine = (spaces.c.project_id == account.project_id) & (spaces.c.id == space)
         async with self.database.transaction() as tx:
             await tx.exclude(CHANGES)

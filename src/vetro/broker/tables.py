@@ -23,7 +23,7 @@ organizations = Table(
     Column("project_id", String(64), nullable=False),
 )
 
-# One environment a space. The name is chosen first, so that a broker that was stopped goes on.
+# One environment a space. The name is chosen first, so that a restarted broker continues.
 spaces = Table(
     "broker_spaces",
     metadata,

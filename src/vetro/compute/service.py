@@ -140,7 +140,7 @@ class ComputeService:
 
     @property
     def reboots_after_setup(self) -> bool:
-        """Whether a server starts anew at the end of its setup."""
+        """Whether a server restarts at the end of its setup."""
         return self.settings.compute.setup_reboot
 
     def new_uuid(self) -> str:

@@ -245,7 +245,8 @@ networks = Table(
     Column("owner_uuid", String(64), nullable=False),
     Column("external", Boolean, nullable=False),
     Column("mtu", Integer, nullable=False),
-    # {nic_tag, vlan_id}: on the machines' own interface that carries the tag; null: a fabric of ours.
+    # {nic_tag, vlan_id}: on the machines' own interface that carries the tag; null: a fabric that Vetro
+    # creates.
     Column("uplink", Json),
 )
 

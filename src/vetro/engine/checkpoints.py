@@ -1,4 +1,4 @@
-"""Where a task of XML workflows stands: kept between rounds, so that another worker goes on from there.
+"""Where a task of XML workflows stands: kept between rounds, so that another worker continues from there.
 
 A row of a task belongs to the run with the highest fence; an engine that lost its lease without noticing
 can store nothing more. Answers of plans are kept until the round they belong to is over: a plan that was
@@ -19,7 +19,7 @@ Json = Any
 
 
 class TakenOver(EngineError):
-    """Another engine has the task and goes on with it."""
+    """Another engine has taken over the task."""
 
 
 class Checkpoints:

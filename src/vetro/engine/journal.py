@@ -5,8 +5,8 @@ sees it. Reads of the clock, random numbers and fresh ids are stored in chunks: 
 generator that is seeded with the task's seed, so the seed is enough to repeat them.
 
 Resuming a MuranoPL program from its journal after a crash is not implemented: its task ends as failed. The
-rows are the basis for that, and show an operator how far a deployment came. XML workflows go on from their
-last round (``checkpoints``).
+rows are the basis for that, and show an operator how far a deployment came. XML workflows continue from
+their last round (``checkpoints``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JournalEffects:
         self._random = random.Random(seed)  # noqa: S311
 
     def count_from(self, sequence: int) -> None:
-        """Number what follows from here: a run that goes on with another one's task."""
+        """Number the following entries from here: this run continues the task of another one."""
         self._sequence = sequence
 
     def perform(self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]) -> Json:

@@ -54,7 +54,7 @@ STOPPED = (
     "deploy again to finish it, or delete the environment"
 )
 MOST_ATTEMPTS = 20
-"""So often a task that goes on after a crash is taken up; one that kills its engines must end."""
+"""How often a resumable task is restarted after a crash; a task that kills its engines must end."""
 ENDS_ENGINES = (
     "The service ended again and again during this deployment: see its log, then deploy again, or delete the"
     " environment"
@@ -258,7 +258,7 @@ class EnginePool:
 
         async def has_begun() -> bool:
             if goes_on(task):
-                return bool(cancellation)  # else the next worker goes on from the last round
+                return bool(cancellation)  # else the next worker continues from the last round
             return await begun(rooms.tasks.database, task.id)
 
         async def pass_on(channel: socket.socket) -> None:
@@ -380,7 +380,7 @@ class EnginePool:
             log.warning("journal_not_removed", deployment=lease.key, error=str(error))
 
     async def _give_back(self, rooms: Environments, lease: Lease) -> None:
-        """Let the next engine that is free go on with a task."""
+        """Let the next free engine continue a task."""
         try:
             await rooms.tasks.queue.release(lease)
         except StorageError as error:

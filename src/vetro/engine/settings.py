@@ -31,8 +31,8 @@ class EngineSection:
     worker_memory: int = 2048
     """MiB that one deployment, or one static action, may use; 0: without bound."""
     drain_seconds: float = 600.0
-    """How long a `vetro engine` that is told to stop lets its deployments go on; what runs then is marked as
-    interrupted. A second signal ends it at once.
+    """How long a `vetro engine` that is told to stop lets its deployments continue; what runs then is
+    marked as interrupted. A second signal ends it at once.
     """
     task_seconds: float = 0.0
     """Seconds that one deployment may take; then it is cancelled. 0: without bound."""

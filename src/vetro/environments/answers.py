@@ -43,7 +43,7 @@ _COLUMNS = {
     "created": _TIME,
     "updated": _TIME,
 }
-#: Only for who asks for all members (`vetro.http.endpoint.Extras`).
+#: Only for clients that ask for all members (`vetro.http.endpoint.Extras`).
 _KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
 #: The answer to a change: the sent values are echoed beside the columns.
 CHANGED = shape("ChangedEnvironment", {**_COLUMNS, **_KIND}, [*_KIND])

@@ -84,8 +84,8 @@ async def cancel(call: Call) -> Json:
 async def events(call: Call) -> Any:
     """A deployment's reports and states as they come, as server-sent events.
 
-    Events: ``report``, ``state``, ``waiting`` and, last, ``end``. ``Last-Event-ID`` goes on with
-    a broken stream.
+    Events: ``report``, ``state``, ``waiting`` and, last, ``end``. ``Last-Event-ID`` continues a broken
+    stream.
     """
     principal = call.principal
     last = call.header("last-event-id") or "0"

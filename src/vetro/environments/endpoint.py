@@ -102,7 +102,7 @@ class Call(http.Call[Services]):
     """A request about environments."""
 
     async def json(self, *content_types: str, limit_bytes: int | None = None) -> Any:
-        """The body; it may be asked for again, when a call of one dialect goes on in the other's."""
+        """The body; it may be asked for again, when the endpoint of one dialect calls that of the other."""
         if not self._bodies:
             self._bodies.append(await super().json(*content_types, limit_bytes=limit_bytes))
         return self._bodies[0]

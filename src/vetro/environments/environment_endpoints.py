@@ -30,8 +30,9 @@ async def follow(call: Call) -> Any:
     """Which environments of the project change, as server-sent events.
 
     ``changed`` has the ``id`` of one that was made, renamed or removed, whose session changes, or whose
-    deployment begins or ends. ``begin`` comes first, and after notifications were lost: read anew what is
-    shown. So a broken stream needs no position to go on from. It ends after ``FOLLOWED_SECONDS``, or the
+    deployment begins or ends. ``begin`` comes first, and after notifications were lost: the client reads
+    again what it shows. So a broken stream needs no position to continue from. It ends after
+    ``FOLLOWED_SECONDS``, or the
     ``seconds`` that are asked for: a new request must show its token again.
     """
     asked = call.query("seconds", str(FOLLOWED_SECONDS))

@@ -18,7 +18,7 @@ from vetro.http import BadRequest, NotFound
 Json = Any
 WORKFLOW = "workflow"
 MURANOPL = "muranopl"
-#: Attributes that nobody changes once they are there.
+#: Attributes that cannot be changed once they are set.
 FIXED = ("id", "type", "created")
 NO_FLAT = (
     "This environment has applications (model_kind muranopl): a flat service cannot be in it;"

@@ -1,4 +1,4 @@
-"""Sessions in the database, and how no change of theirs is lost unnoticed (catalog-api.md §5.2).
+"""Sessions in the database, and how lost changes are noticed (catalog-api.md §5.2).
 
 The first deployed session, or an action, invalidates the other sessions. They keep their changes
 until their user drops them or opens a session on the current model with the same changes
@@ -258,7 +258,7 @@ class SessionStore:
                 .where(environments.c.id == row.id)
                 .values(model=model, model_kind=WORKFLOW)
             )
-            # No opened session has anything: all of them go on with the new model.
+            # No opened session has changes: all of them continue with the new model.
             now = self.database.clock.now()
             await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
             return True

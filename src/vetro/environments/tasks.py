@@ -371,7 +371,8 @@ class TaskStore:
         return self.history.view(now, counts.get(task_id, {}))
 
     async def cancelled(self, task_id: str) -> str:
-        """Wait until a task is to be cancelled; the reason. Waits for ever if it is not."""
+        """Wait until cancellation of a task is requested; returns the reason. Without a request it never
+        returns."""
 
         async def look() -> Any:
             async with self.database.read() as tx:

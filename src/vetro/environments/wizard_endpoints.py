@@ -77,7 +77,7 @@ async def listing(call: Call) -> Json:
 
 
 async def show(call: Call) -> Json:
-    """A wizard with its form: pages, fields, values, choices; ``refresh=true`` asks for choices anew."""
+    """A wizard with its form: pages, fields, values, choices; ``refresh=true`` reads the choices again."""
     return await call.service.wizards.show(
         call.principal,
         call.path["wizard_id"],

@@ -36,7 +36,7 @@ from vetro.packages.forms import (
 from vetro.storage import Transaction
 
 KEPT_DAYS = 30
-"""How long a wizard that nobody touches and that made no component is kept."""
+"""How long an unused wizard that made no component is kept."""
 LONGEST_NAME = 128
 Json = dict[str, Any]
 #: Title, version and form of a service of a project's metadata repository, by its name. Errors: 404.

@@ -33,7 +33,7 @@ class ConnectionLimits:
     body_bytes: int = 8192
     """Bytes of a body that must come in `body_seconds`."""
     write_seconds: float = 120.0
-    """Seconds after which an answer that its client does not take is broken off."""
+    """Seconds after which the connection is closed when the client does not read its answer."""
     keep_alive_seconds: int = 75
     """Seconds that a connection may be silent between two requests."""
     total: int = 0

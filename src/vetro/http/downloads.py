@@ -126,7 +126,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 async def _pieces(path: Path, first: int, end: int) -> AsyncGenerator[bytes, None]:
-    # Not in a thread: what one opens after its caller was cancelled, nobody closes.
+    # Not in a thread: a file that it opened after its caller was cancelled would never be closed.
     file = _opened(path)
     try:
         await asyncio.to_thread(file.seek, first)

@@ -355,7 +355,7 @@ class _Exchange:
             kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in own]
             message = cast("Message", {**message, "headers": [*kept, *extra]})
         elif self._head and message["type"] == "http.response.body":
-            # Only headers are sent (HEAD); stop a handler that would stream for ever.
+            # Only headers are sent (HEAD); stop a handler that would stream without end.
             self._ended = True
             message = cast("Message", {**message, "body": b"", "more_body": False})
         await self._send(message)

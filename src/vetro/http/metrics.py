@@ -149,7 +149,7 @@ READING_SECONDS = 4.0
 
 
 class Readings:
-    """Reads the stored gauges anew, for a scrape; scrapes that come together share one reading."""
+    """Reads the stored gauges again for each scrape; simultaneous scrapes share one reading."""
 
     def __init__(
         self, read: Callable[[], Awaitable[None]], *, fresh_seconds: float = FRESH_SECONDS

@@ -18,7 +18,7 @@ class RequestCounts:
     by_project: dict[str, int] = field(default_factory=dict[str, int])
 
     def count(self, project_id: str, status: int, seconds: float) -> None:
-        """Count one request; ``project_id`` is '' when nobody was known."""
+        """Count one request; ``project_id`` is '' when the caller is unknown."""
         self.requests += 1
         self.errors += status >= 500
         self.seconds += seconds

@@ -102,7 +102,7 @@ async def revoke(call: Call) -> None:
     """End a token."""
     token, _ = await call.subject()
     if not await call.tokens.revoke(token):
-        raise NotFound("Could not find token.")  # somebody else ended it meanwhile
+        raise NotFound("Could not find token.")  # another call revoked it meanwhile
 
 
 async def catalog(call: Call) -> dict[str, Any]:

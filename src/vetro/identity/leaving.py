@@ -117,7 +117,7 @@ class ProjectRemoval:
             if found:
                 await store.change(tx, "project", project_id, {"enabled": False})
                 payload = {"user": user, "user_id": user_id}
-                # Requested again: queue it anew, so that the next turn comes at once.
+                # Requested again: queue it again, so that the next turn comes at once.
                 await self.queue.withdraw(tx, [project_id])
                 try:
                     await self.queue.enqueue(tx, project_id, payload)

@@ -222,7 +222,7 @@ async def projects_of_user(call: Call) -> dict[str, object]:
 
 
 async def change_password(call: Call) -> None:
-    """Change one's own password; all the user's tokens end."""
+    """Change the caller's password; all tokens of the user become invalid."""
     await call.own()
     user_id = call.path["user_id"]
     body = mapping(mapping(await call.json(), "/").get("user"), "/user")

@@ -17,7 +17,7 @@ _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
 class BrokerSettings:
     """A broker's address and login. Times in seconds, ``ca_certs`` is a file.
 
-    ``queue_expires``: how long the broker keeps an unused queue (0: for ever). ``quorum_queues``:
+    ``queue_expires``: how long the broker keeps an unused queue (0: without limit). ``quorum_queues``:
     replicated queues, for a broker of several nodes. ``patience``: how long an unreachable broker
     is tried before that is an error. ``management_url``: its management API, by which each guest has a
     user of its own; empty: guests share this login.

@@ -233,8 +233,8 @@ async def acknowledge(call: Call) -> None:
 async def accept_result(call: Call) -> Answer:
     """The result of a plan. A repeated one is accepted and ignored.
 
-    413 over the limit (1 MiB unless configured; `X-Result-Limit` says it); 400 for what is no
-    result document, which is kept aside as a dead letter.
+    413 over the limit (1 MiB unless configured; `X-Result-Limit` says it); 400 for a body that is not a
+    result document, which is kept as a dead letter.
     """
     mailboxes = call.service.mailboxes
     limit = mailboxes.settings.sizes.result_limit

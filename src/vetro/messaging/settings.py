@@ -78,4 +78,4 @@ class NotificationsSection:
     exchange: str = "murano"
     """Topic exchange that they are sent to."""
     topic: str = "notifications"
-    """Topic of theirs; `.info` is appended."""
+    """Their topic; `.info` is appended."""

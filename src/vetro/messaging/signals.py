@@ -92,7 +92,7 @@ class Signals:
         given = _read(body)
         table = tables.signals
         async with self._db.transaction() as tx:
-            # One signal of a handle at a time: the next number is that of nobody else.
+            # One signal of a handle at a time, so that each gets its own number.
             await tx.execute(
                 select(tables.handles.c.handle)
                 .where(tables.handles.c.handle == handle)

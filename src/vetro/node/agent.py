@@ -68,7 +68,7 @@ _REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
 
 
 class NodeAgent:
-    """One node. ``await run()`` until cancelled or ``stop()``; VMs go on without the agent.
+    """One node. ``await run()`` until cancelled or ``stop()``; VMs keep running without the agent.
 
     ``ready`` is set when the task API listens; ``registered`` when the service knows the node.
     ``entrance``: a connection limit shared with other servers of this process, if there are any.

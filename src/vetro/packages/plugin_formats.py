@@ -81,7 +81,7 @@ def is_known(kind: str, version: str) -> bool:
 
 @functools.cache
 def _makers() -> Mapping[tuple[str, str], Any]:
-    """Entry points by type and version; a format that two distributions add is nobody's."""
+    """Entry points by type and version; a format that two distributions add is refused."""
     from importlib.metadata import entry_points
 
     found: dict[tuple[str, str], Any] = {}
@@ -165,7 +165,7 @@ class PluginContent:
     def class_text(self, name: str) -> str:
         """The text of a class."""
         given: Any = self._ask(lambda: self._handler.get_class(name), f"give its class {name}")
-        # The second of a pair is the name of the file, which nobody asks for here.
+        # The second of a pair is the name of the file, which is not needed here.
         pair = isinstance(given, tuple | list)
         text: Any = next(iter(cast("Sequence[Any]", given)), None) if pair else given
         if isinstance(text, bytes):

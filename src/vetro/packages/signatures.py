@@ -125,7 +125,7 @@ class Signers:
         return cls(names)
 
     def describe(self, text: str | None) -> dict[str, object] | None:
-        """A stored signature as the catalog shows it; ``signer`` is null for a key that nobody knows."""
+        """A stored signature as the catalog shows it; ``signer`` is null for an unknown key."""
         if not text:
             return None
         signature = parse_signature(text)

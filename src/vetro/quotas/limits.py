@@ -115,8 +115,8 @@ class Quotas:
         """Admits what projects ask for within ``tx``, which makes it as well.
 
         Until ``tx`` ends no other process admits anything for those of the projects that have limits,
-        so that two requests never both take the last place. ``waiting`` false: nobody waits, for an
-        answer that holds nothing.
+        so that two requests never both take the last place. ``waiting`` false: without waiting, for an
+        answer that reserves nothing.
         """
         limits = {
             project: limited

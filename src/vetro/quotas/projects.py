@@ -29,7 +29,7 @@ class ProjectQuotas:
             return await self._shown(tx, project_id)
 
     async def show_any(self, project_id: str) -> dict[str, object]:
-        """The same of a project that somebody names. Errors: 404."""
+        """The same for a project named by the caller. Errors: 404."""
         await self._need(project_id)
         return await self.show(project_id)
 

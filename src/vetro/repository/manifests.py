@@ -55,7 +55,7 @@ class Manifest:
 
 
 def service_of(file: str) -> str | None:
-    """The name that a manifest's file name gives its service; ``None``: it is no manifest."""
+    """The name that a manifest's file name gives its service; ``None``: it is not a manifest."""
     return file.removesuffix(SUFFIX) if file.endswith(SUFFIX) and file != SUFFIX else None
 
 

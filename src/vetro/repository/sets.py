@@ -31,7 +31,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Version:
-    """A set at one moment: the same version has the same entries for ever."""
+    """A set at one moment: the same version always has the same entries."""
 
     set_id: str
     revision: int

@@ -75,7 +75,7 @@ async def copy_files(
 ) -> int:
     """Copy the files that the database refers to from another store of the settings; how many.
 
-    Files that are there already are not copied again, so that a copy that was interrupted goes on. The
+    Files that are there already are not copied again, so that an interrupted copy continues. The
     services may run meanwhile, with either store. Errors: ``StartError``.
     """
     if source == settings.blobs.store:

@@ -108,7 +108,8 @@ async def refuse_missing(what: str, files: Sequence[str], blobs: BlobStore) -> N
             if await blobs.exists(name):
                 return
     except BlobsUnavailable as error:
-        # Others' work goes on meanwhile; what needs a file is refused (503) until the store answers.
+        # Other calls are served meanwhile; those that need a file are refused (503) until the store
+        # answers.
         log.warning("files_not_checked", of=what, error=str(error))
         return
     if files:

@@ -13,7 +13,7 @@ from vetro.storage import Database
 
 
 def catalog_of(settings: Settings, database: Database) -> Catalog:
-    """Errors: ``StartError`` for a file of `api.signers_directory` that is no public key."""
+    """Errors: ``StartError`` for a file of `api.signers_directory` that is not a public key."""
     enable_plugins(settings.engine.enabled_plugins)
     keys = settings.api.signers_directory
     try:

@@ -1,7 +1,7 @@
 """What a supervisor that waits for it is told: that this process is ready, and that it stops.
 
 The protocol of systemd (`Type=notify`, sd_notify(3)): one datagram to the socket that `NOTIFY_SOCKET`
-names. Without the variable nobody is told.
+names. Without the variable nothing is sent.
 """
 
 from __future__ import annotations

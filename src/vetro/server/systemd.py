@@ -26,7 +26,7 @@ PARTS = {
 }
 STOP_SECONDS = 60
 ENGINE_STOP_SECONDS = 660
-"""An engine lets its deployments go on for `engine.drain_seconds`."""
+"""An engine lets its deployments continue for `engine.drain_seconds`."""
 #: They make containers, networks and mounts: a service without root's rights has only plain processes.
 ROOT = ("up", "node")
 
@@ -110,7 +110,7 @@ class Places:
 def install(parts: Sequence[str], places: Places) -> list[str]:
     """Write the units of ``parts``, their directories and a first settings file; what was done.
 
-    Settings that are there are not changed; units are written anew. Errors: ``StartError``: not root,
+    Existing settings are not changed; units are written again. Errors: ``StartError``: not root,
     or a directory cannot be written.
     """
     if os.geteuid() != 0:

@@ -143,9 +143,9 @@ class KnowsBalancers(Protocol):
 class Stacks(Protocol):
     """A back end for infrastructure templates. One instance serves all projects.
 
-    `create`, `update` and `delete` return when the operation has settled. A failure of a
-    resource is no exception: the returned stack's `status` is `…_FAILED` and `reason` names
-    the resource and the cause. Exceptions mean that nothing was begun (`TemplateError`,
+    `create`, `update` and `delete` return when the operation has settled. A failure of a resource raises no
+    exception: the returned stack's `status` is `…_FAILED` and `reason` names the resource and the cause.
+    Exceptions mean that nothing was begun (`TemplateError`,
     `StackExists`, `StackNotFound`, `StackBusy`) or that the operation was taken from us
     (`OperationLost`).
     """

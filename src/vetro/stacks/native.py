@@ -57,7 +57,7 @@ class NativeSettings:
 
     flavors: Mapping[str, Flavor] = field(default_factory=lambda: dict(DEFAULT_FLAVORS))
     hold_seconds: float = 30.0
-    """How long after a process was last heard of its operation may be taken over by another
+    """How long after the last sign of life of a process its operation may be taken over by another
     machine's (on the same machine a dead process is recognised at once)."""
     balancer_image: str = IMAGE
     """The image of load balancers, by name or uuid: it has HAProxy and what the guest agent needs."""
@@ -352,7 +352,7 @@ class StackEngine:
             found.id, found.name, changes, process_owner(), self._settings.hold_seconds
         )
         if found.owner is None and hold.fence == found.fence + 1:
-            # Nobody held it when it was read, nor until now: its resources are still as read.
+            # It was not held when it was read, nor since: its resources are still as read.
             for key, value in changes.items():
                 setattr(found, key, value)
             return found, hold

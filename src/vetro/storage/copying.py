@@ -2,7 +2,7 @@
 
 Values are copied as they are stored: sealed ones stay sealed with the same keys. The tables are those that
 the migrations made in the target; what only one kind of database has (an index of words, the numbers of a
-sequence) is made anew there.
+sequence) is created again there.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ async def _copy_table(
 
 
 async def _continue_numbers(reading: Transaction, tx: Transaction, tables: Sequence[Table]) -> None:
-    """Let columns that number their rows go on after the last number given, not after the last row's."""
+    """Let columns that number their rows continue after the last number given, not after the last row's."""
     for table in tables:
         keys = list(table.primary_key.columns)
         if len(keys) != 1 or keys[0].type.python_type is not int:

@@ -257,7 +257,7 @@ class Database:
     async def check(self) -> None:
         """Check that written data is kept. Errors: ``DatabaseUnavailable``.
 
-        SQLite goes on writing to a database file that was deleted or replaced, without an error;
+        SQLite keeps writing to a database file that was deleted or replaced, without an error;
         that data is lost when this process ends.
         """
         if self._file != self._file_id():

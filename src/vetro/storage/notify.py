@@ -62,7 +62,7 @@ class Subscription:
         self._event.set()
 
     async def wait(self, timeout: float | None = None) -> str | None:
-        """The next payload, or ``None`` after ``timeout`` seconds (``None``: wait for ever).
+        """The next payload, or ``None`` after ``timeout`` seconds (``None``: wait without limit).
 
         An empty payload may also mean that notifications were lost: re-read everything.
         """

@@ -44,7 +44,7 @@ def open_pool(driver_url: str, application: str, use: PostgresUse) -> AsyncEngin
 
 
 async def check_hearing(database: Database) -> None:
-    """Check that what is notified is heard. Errors: ``DatabaseUnavailable``."""
+    """Check that notifications arrive. Errors: ``DatabaseUnavailable``."""
     async with database.listen(_HEARD) as subscription:
         await database.notify(_HEARD)
         if await subscription.wait(HEAR_SECONDS) is None:

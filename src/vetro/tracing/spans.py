@@ -25,7 +25,7 @@ from vetro.tracing.settings import TracingSection
 
 log = structlog.get_logger("vetro.tracing")
 
-#: Spans that wait to be sent; more are dropped: the work goes on.
+#: Spans that wait to be sent; further ones are dropped, so that work is never delayed.
 MOST_WAITING = 4096
 EXPORT_SECONDS = 3
 _KINDS = {"internal": SpanKind.INTERNAL, "server": SpanKind.SERVER, "client": SpanKind.CLIENT}

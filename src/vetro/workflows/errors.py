@@ -6,7 +6,7 @@
     ├── WorkflowSyntaxError     the XML, a path or an expression cannot be read; found before it runs
     ├── EvaluationError         a function cannot do what it is asked with the values it got
     ├── TemplateError           a template, script or other file is missing or cannot be used
-    ├── NotConverging           rules change the model for ever, or commands never end
+    ├── NotConverging           rules never stop changing the model, or commands never end
     ├── CommandFailed           a command failed and has no <failure> block
     └── Cancelled               the task was told to end
     CaseError                   a case, or what it expects, has another shape than it must have
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class WorkflowError(Exception):
-    """A workflow cannot go on. ``message`` is one line without the place.
+    """A workflow cannot continue. ``message`` is one line without the place.
 
     ``place`` and ``rules`` (outermost first, each with its place) are filled in by the first caller that
     knows them while the error is passed up.
@@ -63,7 +63,7 @@ class NotConverging(WorkflowError):
 
 
 class CommandFailed(WorkflowError):
-    """A command failed and nobody handles it."""
+    """A command failed and no block handles it."""
 
 
 class Cancelled(WorkflowError):

@@ -1,9 +1,9 @@
 """What a case expects of its task, compared part by part.
 
-`expect` has any of: ``model`` (dotted path → value; ``<missing>`` where nothing may stand), ``effects`` (all
-that are no reports, in order, each at least as given), ``reports`` (likewise), ``plans`` (templates of
-the plans, one list a round), ``rounds``, ``stopped``, ``error`` (how it occurs in the error; without
-it there must be none).
+`expect` has any of: ``model`` (dotted path → value; ``<missing>`` where nothing may stand), ``effects``
+(all except reports, in order, each at least as given), ``reports`` (likewise), ``plans`` (templates of the
+plans, one list a round), ``rounds``, ``stopped``, ``error`` (how it occurs in the error; without it there
+must be none).
 """
 
 from __future__ import annotations

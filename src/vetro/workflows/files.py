@@ -63,7 +63,7 @@ class Files:
             raise TemplateError(f"{folder}/{name} is not UTF-8 text") from error
 
     def template(self, folder: str, name: str, what: str) -> dict[str, Json]:
-        """A template, read anew. Raises: TemplateError when it is missing or no map."""
+        """A template, read at each call. Raises: TemplateError when it is missing or not a map."""
         source = f"{contained(name)}.template"
         try:
             value = self._read_document(self.text(folder, source, what))

@@ -63,7 +63,7 @@ def function(compiler: Compiler, element: Element) -> Closure:
 
 
 def list_function(compiler: Compiler, element: Element) -> Closure:
-    """`list`: the children's values; a child that is no function stands for its content."""
+    """`list`: the children's values; a child that is not a function stands for its content."""
     items = [
         compiler.call(child) if child.tag in compiler.functions else compiler.content(child)
         for child in element.elements()

@@ -1,7 +1,7 @@
 """A check of workflows: what a fragment of the stack may be guarded by ("Beyond upstream").
 
-Each deployment makes the stack's template anew from all fragments, so that what was removed from the model
-goes. A rule that queues its fragment only while a persistent attribute is missing, and then sets it,
+Each deployment rebuilds the stack's template from all fragments, so that what was removed from the model
+disappears. A rule that queues its fragment only while a persistent attribute is missing, and then sets it,
 leaves the fragment out the next time: its resources are silently removed. Only ``temp`` is a guard.
 """
 

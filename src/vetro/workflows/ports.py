@@ -119,7 +119,7 @@ class Port(Protocol):
         ...
 
     def checkpoint(self, progress: dict[str, Json], round_number: int) -> None:
-        """A round is over: keep ``progress``, with which another ``Task`` goes on from there.
+        """A round is over: keep ``progress``, with which another ``Task`` continues from there.
 
         It is JSON and, for its model, as secret as the model is. From here on ``new_id`` may give the
         ids again that it gave when the next round was begun before.

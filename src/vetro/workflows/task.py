@@ -76,9 +76,9 @@ def compile_workflow(
 class Task:
     """Runs the workflow files of an archive over one model. ``model`` is changed in place.
 
-    ``progress``: what the port was given at the last checkpoint of a task that was cut off; it goes on
-    with the round after that, on the model in it. A round that had begun is begun again: its commands are
-    the same, with the same ids, so that the port can tell which it has carried out.
+    ``progress``: what the port was given at the last checkpoint of an interrupted task; it continues with
+    the round after that, on the model in it. A round that had begun is begun again: its commands are the
+    same, with the same ids, so that the port can tell which it has carried out.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Task:
             self._checkpoint()
 
     def _warn_of_unjoined(self) -> None:
-        """Units wait for their domain without a word (§15); at the end somebody must be told."""
+        """Units wait silently for their domain (§15); at the end a warning must name them."""
         for service in services_of(self.model):
             for unit in units_of(service):
                 domain = unit.get("domain")
@@ -336,7 +336,7 @@ class Task:
             self.warn(place, f"the template {template} needs {', '.join(missing)}: no mapping")
 
     def warn(self, place: Place, message: str) -> None:
-        """Note in the trace what looks wrong but goes on."""
+        """Record a warning in the trace."""
         if self.trace is not None:
             self.trace.warned(self.round, str(place), message)
 

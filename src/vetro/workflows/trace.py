@@ -79,7 +79,7 @@ class Trace:
         self._add(Event(round_number, "command", at, kind, _begun(sanitised(details))))
 
     def warned(self, round_number: int, at: str, message: str) -> None:
-        """Something looks wrong but goes on."""
+        """Something looks wrong but does not stop the task."""
         self._add(Event(round_number, "warning", at, message, {}))
 
 

@@ -182,7 +182,7 @@ class PackageImport(Gathering):
         return self.exists_action if is_root else self.dep_exists_action
 
     def _import(self, package: Package, *, is_root: bool) -> bool:
-        """Import one package; whether to go on with the others."""
+        """Import one package; returns whether to continue with the others."""
         path = self.path_of(package)
         name, version = package.full_name, package.version
         metadata: dict[str, Any] = {"is_public": self.public}

@@ -103,7 +103,7 @@ class StreamBroke(Exception):
 
 
 class WaitedEnough(Exception):
-    """The time to wait for a stream of events is over; what it tells of goes on."""
+    """The time to wait for a stream of events is over; the work that it reports continues."""
 
 
 class Connection:
@@ -404,7 +404,7 @@ def _project_in(body: dict[str, Any]) -> str:
 
 
 def accepted(response: SyncResponse, hint: str | None = None) -> SyncResponse:
-    """A response that is no refusal; a refusal ends the command with the server's message.
+    """A successful response; a refusal ends the command with the server's message.
 
     ``hint``: what the user can do then, when the status alone does not say it.
     """

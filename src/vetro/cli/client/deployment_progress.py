@@ -63,7 +63,8 @@ def print_report(report: Report) -> None:
 
 @contextlib.contextmanager
 def goes_on(what: str) -> Generator[None]:
-    """Ctrl-C in here ends the command only: say that ``what`` goes on, and how to see or end it."""
+    """Ctrl-C in this block ends only the command: print that ``what`` continues, and how to follow or end
+    it."""
     try:
         yield
     except KeyboardInterrupt as error:

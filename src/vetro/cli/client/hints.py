@@ -1,6 +1,6 @@
-"""What a service refused, in its words, and what the user can do about it.
+"""A service's refusal in its own words, and what the user can do about it.
 
-A hint that does not fit the mistake leads astray: one is only given where the answer says enough.
+A hint that does not fit the mistake misleads: one is given only where the answer says enough.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def hint_for_build(error: Exception) -> str | None:
 def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
     """Show how nodes fetch and unpack a new image until they have it; the image as it is then.
 
-    Ctrl-C ends the showing: the nodes go on.
+    Ctrl-C ends the display: the nodes continue.
     """
     version, seconds = "", 0
     told: dict[str, str] = {}

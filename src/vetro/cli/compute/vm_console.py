@@ -23,7 +23,7 @@ LEAVE = b"\x1d"
 def console(name_or_uuid: str, log: bool) -> None:
     """Sit at a machine's serial console; Ctrl-] leaves it.
 
-    A container's console only prints. When standard input is no terminal, what comes there is typed.
+    A container's console only prints. When standard input is not a terminal, its content is typed.
     """
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)

@@ -57,7 +57,7 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
 def own_ports(connection: Connection, vm: str) -> list[Port]:
-    """The ports that ``create`` made for a machine: nobody else asked for them, and they go with it."""
+    """The ports that ``create`` made for a machine: they are deleted with it."""
     made = {_port_uuid(vm, number) for number in range(_PORTS)}
     return [one for one in connection.send(PORTS.all()) if one.uuid in made]
 

@@ -25,7 +25,8 @@ from vetro.cli.terminal.output import counted, done, json_option
 def destroy(environments: tuple[str, ...], abandon: bool, wait: bool) -> None:
     """Remove ENVIRONMENTS and everything they made: machines and what is on their disks.
 
-    Of several they go one after another; exit 1 when one could not be removed, and the others go on.
+    Of several they go one after another; if one cannot be removed, the others still are, and the exit code
+    is 1.
     """
     code = 0
     with Connection() as connection:

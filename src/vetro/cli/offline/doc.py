@@ -40,7 +40,7 @@ def code(text: str | None) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table, without the columns that nobody fills."""
+    """A Markdown table, without its empty columns."""
     used = [index for index in range(len(head)) if index == 0 or any(row[index] for row in rows)]
     lines = [
         "| " + " | ".join(head[index] for index in used) + " |",

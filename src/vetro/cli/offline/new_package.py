@@ -1,4 +1,4 @@
-"""``vetro package new``: the sample with one machine under a name of one's own."""
+"""``vetro package new``: the sample with one machine under a chosen name."""
 
 from __future__ import annotations
 

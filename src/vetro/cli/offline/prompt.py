@@ -94,7 +94,7 @@ def needs_more(text: str) -> bool:
 
 
 def _is_expression(text: str) -> bool:
-    """Whether a line is an expression by itself; `5` and `[1, 2]` are no statements, but values."""
+    """Whether a line is an expression by itself; `5` and `[1, 2]` are values, not statements."""
     if "\n" in text or _KEYED.match(text):
         return False
     try:
@@ -105,7 +105,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _is_meant_as_one(text: str) -> bool:
-    """Whether a line that is no expression is told best what is wrong with it as an expression."""
+    """Whether the best message for a wrong line is what is wrong with it as an expression."""
     return "\n" not in text and not re.search(r":(\s|\Z)", text) and text[:1] not in "-{[&*!%|>#"
 
 

@@ -82,7 +82,7 @@ def _interruptible(prompt: Prompt) -> Generator[None]:
 
     try:
         before = signal.signal(signal.SIGINT, interrupt)
-    except ValueError:  # not the main thread: nobody presses keys there
+    except ValueError:  # not the main thread: signals of the keyboard do not arrive there
         yield
         return
     try:
@@ -154,7 +154,7 @@ def repl(
 ) -> None:
     """Try expressions and classes of PACKAGES at a prompt; :help says how.
 
-    Reads standard input when it is no terminal; then exit code 1 means that a line failed.
+    Reads standard input when it is not a terminal; then exit code 1 means that a line failed.
     """
     from vetro.cli.offline.prompt import Mistake, Prompt
     from vetro.cli.offline.world import open_world_or_fail

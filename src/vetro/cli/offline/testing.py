@@ -193,7 +193,7 @@ def coverage_json(files: Sequence[FileCoverage]) -> dict[str, object]:
 
 
 def _measured_files(world: World, coverage: LineCoverage) -> list[FileCoverage]:
-    """Files under test, by their paths; those of test classes alone are no code under test."""
+    """Files under test, by their paths; files that only have test classes are not code under test."""
     from vetro.muranopl import is_test_class
 
     code: set[str] = set()

@@ -176,7 +176,7 @@ def export(directory: Path) -> None:
 @repository.command("rebuild")
 @json_option
 def rebuild() -> None:
-    """Let the service build the archives for clients anew."""
+    """Let the service rebuild the archives for clients."""
     with Connection() as connection:
         connection.request("POST", f"{ADMIN}/reset_caches")
     done("The archives are rebuilt when they are next fetched", reset=True)

@@ -29,7 +29,7 @@ def rotate(data_dir: str | None, config: Path | None) -> None:
     """Make a new key and encrypt everything with it again; the old key is removed at the end.
 
     Works on this machine's files, as the user of the service, while the service runs or not.
-    Stopped half-way, nothing is lost: run it again, or start the service, and it goes on.
+    Stopped half-way, nothing is lost: run it again, or start the service, and it continues.
     Backups of the database from before need the key file of that time.
     """
     import asyncio

@@ -130,7 +130,7 @@ def _broken() -> CommandError:
     )
 
 
-#: What is said when the keyboard has no more: a line of its kind, with its data.
+#: The line for the end of the input: a line of its kind, with its data.
 END_OF_INPUT = ("stdin_end", None)
 #: A terminal has no end of input but the one that is typed.
 END_OF_TERMINAL = ("stdin", b"\x04")
@@ -155,7 +155,8 @@ class Manner:
 def attach(line: Line, manner: Manner) -> int:
     """Bind our streams to the node's until it says the end; the exit code.
 
-    Errors: ``CommandError`` when the node breaks off. The terminal is as before in any case.
+    Errors: ``CommandError`` when the node closes the connection early. The terminal is as before in any
+    case.
     """
     keyboard = _keyboard() if manner.watching else None
     ended: int | None = None
@@ -195,7 +196,7 @@ def _converse(line: Line, manner: Manner, keyboard: int | None, resized: int | N
                 line.push()
                 return 0
             if not keys:
-                # Nobody types any more; what comes is still shown.
+                # The input has ended; output is still shown.
                 keyboard = None
                 if manner.at_end:
                     line.tell(*manner.at_end)

@@ -56,7 +56,7 @@ def clock(text: object) -> str:
 
 
 def took(begun: object, ended: object) -> str:
-    """How long something went on; so far, when it has not ended."""
+    """The duration of something; up to now, when it has not ended."""
     first = moment(begun)
     if first is None:
         return ""

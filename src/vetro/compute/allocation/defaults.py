@@ -59,7 +59,7 @@ class Defaults:
     affinity_mix: Literal["both", "hard"] = "both"
     #: A VM without cpu_cap sets the CPU to 0 "in_order" of the VMs, or in the end ("zero_final").
     cpu_uncapped_policy: Literal["in_order", "zero_final"] = "in_order"
-    #: What a virtual machine needs besides its own size: the hypervisor's overhead.
+    #: The hypervisor's overhead: memory that a virtual machine needs besides its own size.
     kvm_disk_overhead_gib: float = 10
     kvm_memory_overhead_mib: float = 1024
     bhyve_memory_overhead_mib: float = 1280

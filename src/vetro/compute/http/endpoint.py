@@ -94,7 +94,7 @@ Run = Callable[[Call], Awaitable[Json]]
 
 @dataclass(frozen=True)
 class Endpoint(http.Endpoint[Call]):
-    """A call of the seed, or of ours beside it.
+    """A call of the seed's API, or one that Vetro adds.
 
     ``strict``: undeclared parameters are refused. ``running``: the server must run. ``known``: the
     server must have a record. ``nodes``: nodes may call too, and ``run`` checks what for. ``upload``:

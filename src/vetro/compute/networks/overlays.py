@@ -58,7 +58,7 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
     query = (
         select(ports.c.subnet_uuid, ports.c.ip, ports.c.security_groups, vms.c.server_uuid)
         .join(vms, vms.c.uuid == ports.c.device_uuid)
-        # A VM that could not be created is no neighbour.
+        # A VM that could not be created is not a neighbour.
         .where(ports.c.subnet_uuid.in_(found), vms.c.state != "failed")
     )
     bound = list(await tx.execute(query))

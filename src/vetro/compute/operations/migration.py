@@ -45,7 +45,7 @@ def room_of(vm_uuid: str) -> str:
 async def start_move(service: ServiceParts, vm_uuid: str, target: str | None) -> str:
     """Begin to move a VM to ``target``, or to a server the allocator chooses; the job's uuid.
 
-    Errors: 404; 409 when it is being moved already, or when the target is no other server.
+    Errors: 404; 409 when it is being moved already, or when the target is not another server.
     """
     async with service.database.read() as tx:
         row = (await tx.execute(select(vms).where(vms.c.uuid == vm_uuid))).first()

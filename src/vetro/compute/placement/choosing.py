@@ -35,7 +35,7 @@ from vetro.storage import Database, Transaction
 log = structlog.get_logger(__name__)
 Body = dict[str, Any]
 Json = Any
-#: What of a VM is logged: what it is placed by, never its metadata.
+#: The members of a VM that are logged: those that placement uses, never its metadata.
 LOGGED = (
     "vm_uuid",
     "uuid",

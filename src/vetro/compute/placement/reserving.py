@@ -149,7 +149,7 @@ class Reservations:
                 await self.chooser.refresh(tx)
                 hosts_of = self.chooser.index.fleet.hosts_of
                 known = await self._homes(tx, [one.uuid for one in asked if hosts_of(one.uuid)])
-                # Nobody waits for a choice that a quota would refuse; `_write` decides.
+                # A choice that a quota would refuse waits for no other; `_write` decides.
                 new = [one for one in asked if one.uuid not in known]
                 gate = await self._gate(tx, new, waiting=False)
                 for one in new:

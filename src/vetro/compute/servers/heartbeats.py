@@ -150,7 +150,7 @@ class Heartbeats:
         return beat is not None and beat.heard and not beat.stale(self.database.clock.monotonic())
 
     def forget(self, uuid: str) -> None:
-        """Know nothing of a server."""
+        """Forget a server."""
         self._observed.pop(uuid, None)
 
     def __len__(self) -> int:
@@ -170,9 +170,10 @@ class Heartbeats:
             self._adopt(row.uuid, row.last_heartbeat)
 
     def _adopt(self, uuid: str, entry: datetime | None) -> None:
-        """Watch a server that others heard, if anybody: it must be heard, or it becomes ``unknown``."""
+        """Watch a server that only other instances hear from: without a heartbeat it becomes
+        ``unknown``."""
         # Entries are not renewed, so an old one says nothing: others are asked before the time is
-        # over. A later entry than this one is from somebody who hears the server.
+        # over. A later entry than this one is from an instance that hears from the server.
         age = ASK_AFTER
         if entry is not None:
             age = min(age, max(self.database.clock.now() - entry, timedelta()))
@@ -298,7 +299,7 @@ class Heartbeats:
 
     async def _put(self, tx: Transaction, uuid: str, beat: Beat, known: bool) -> None:
         if not beat.heard:
-            return  # what we never heard we cannot date
+            return  # without a heartbeat there is no time to compare
         STATUS_PUT.inc()
         values = {"instance": self.instance, "last_heartbeat": self._moment(beat)}
         if known:
@@ -307,7 +308,7 @@ class Heartbeats:
             await tx.execute(insert(status).values(server_uuid=uuid, **values))
 
     async def _set_running(self, tx: Transaction, uuids: Sequence[str]) -> list[str]:
-        """Servers that are heard run; those that did not before."""
+        """Mark servers with heartbeats as running; returns those that were not before."""
         if not uuids:
             return []
         found = await tx.execute(

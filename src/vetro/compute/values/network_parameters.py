@@ -185,7 +185,7 @@ def _protocol(_name: str, value: Json) -> list[Problem]:
 
 
 def _protocol_number(value: Json) -> int | None:
-    """A protocol's number, 0 for every protocol; ``None`` for what is no protocol."""
+    """A protocol's number, 0 for every protocol; ``None`` for anything else."""
     word = value.lower() if isinstance(value, str) else value
     if word is None or word in _EVERY or word == -1:
         return 0

@@ -232,7 +232,7 @@ class ImageCopies:
                     await self._put(tx, server_uuid, uuid, state, percent, "")
             for uuid, row in rows.items():
                 if row.state == "present" and uuid not in told:
-                    # The node removed it as unused: it is not fetched again in vain.
+                    # The node removed it as unused: it is not fetched again.
                     reason = "the node removed it when nobody had used it for long"
                     await self._put(tx, server_uuid, uuid, "removed", 0, reason)
                 elif row.state in _NODES_STATES and uuid not in told:

@@ -216,7 +216,7 @@ class TicketStore:
         }
 
     async def row(self, tx: Transaction, uuid: str) -> Row[Any]:
-        """A ticket's row. Errors: 404, also for what is no uuid."""
+        """A ticket's row. Errors: 404, also for text that is not a uuid."""
         row = None
         if UUID.match(uuid) or (len(uuid) <= 36 and uuid.isascii() and uuid.isprintable()):
             row = (await tx.execute(select(tickets).where(tickets.c.uuid == uuid))).first()
@@ -415,7 +415,7 @@ class TicketStore:
         """
         wall, loop_time = self.database.clock.now, asyncio.get_running_loop().time
         began, began_wall = loop_time(), wall()
-        # Less than a millisecond is no sleep: a clock may be too coarse to see it pass.
+        # Sleeps of less than a millisecond are skipped: a clock may be too coarse to measure them.
         while seconds - (slept := loop_time() - began) > 0.001:
             if (wall() - began_wall).total_seconds() - slept > NAP_SECONDS:
                 return

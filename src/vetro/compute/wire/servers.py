@@ -56,7 +56,7 @@ class JobStep(msgspec.Struct, kw_only=True):
 class Job(msgspec.Struct, kw_only=True):
     """Work of the service: ``queued``, ``running``, ``succeeded``, ``failed`` or ``canceled``.
 
-    ``waiting_on``: the step that a job which goes on is at.
+    ``waiting_on``: the present step of a running job.
     """
 
     uuid: str = ""

@@ -1,4 +1,4 @@
 """Work that outlives a request: tasks on nodes (`node_tasks`, sent by `agents` or fetched by them:
 `pulled`; those of a service instance that died: `takeover`) and jobs, chains of such steps that another
-process goes on with when one dies (`jobs`).
+process continues when one dies (`jobs`).
 """

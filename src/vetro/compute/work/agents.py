@@ -56,7 +56,7 @@ class AgentClient:
         self._scheme = "https" if tls is not None else "http"
 
     async def close(self) -> None:
-        """Close the connections; tasks go on at the agents."""
+        """Close the connections; the agents continue their tasks."""
         await self._http.close()
 
     def _url(self, agent: Agent) -> str:

@@ -116,7 +116,7 @@ class NodeTasks:
         return id_ in self._running
 
     async def close(self) -> None:
-        """Stop waiting for agents; the tasks go on there."""
+        """Stop waiting for agents, which continue their tasks."""
         for work in list(self._running.values()):
             work.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)

@@ -70,7 +70,7 @@ class Rule:
 
 
 class Rules:
-    """Rules that were read and ordered: a table is complete before somebody asks what it lacks."""
+    """Rules that were read and ordered: a table is complete before a negation reads it."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = list(rules)

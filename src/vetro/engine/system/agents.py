@@ -259,7 +259,7 @@ class Agent:
             services.waiting.say(id_, text)
             body = await transport.wait_result(id_, seconds)
         except BaseException:
-            # The deployment is cancelled, or waiting is not possible: nobody waits any more.
+            # The deployment is cancelled, or waiting is not possible: the wait has ended.
             await withdraw(transport, self._signer, self._queue, id_, is_second_format(plan))
             raise
         finally:

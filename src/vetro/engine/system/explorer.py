@@ -46,7 +46,7 @@ class NetworkExplorer:
     ) -> str | None:
         """A range that nothing uses; the same for the same network while it is free.
 
-        ``exclude`` are ranges that turned out to be taken although nobody showed them.
+        ``exclude`` are ranges that turned out to be taken although no list showed them.
         """
         services = services_of(ctx)
         settings = services.settings

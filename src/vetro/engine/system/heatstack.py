@@ -32,7 +32,7 @@ RETRY_SECONDS = (2.0, 4.0, 8.0)
 
 @dataclass
 class _Push:
-    """A push that is going on: which revision it carries, and how it ended."""
+    """A running push: the revision that it carries, and its result."""
 
     revision: int
     done: asyncio.Event = field(default_factory=lambda: _event())
@@ -68,7 +68,7 @@ class HeatStack:
         self._revision = 0
         self._pushed = 0
         self._content: Json = None
-        """What the back end has, as far as it is settled; ``None`` when nobody knows."""
+        """What the back end has, as far as it is settled; ``None`` when it is unknown."""
         self._push_now: _Push | None = None
         self._deferred = False
         self._unmade: set[str] = set()

@@ -13,7 +13,7 @@ def reading(
 ) -> Callable[[object], str]:
     """The function for ``Runtime.session(secrets=…)``; ``learn`` is told each secret that is read.
 
-    A read is no effect: the journal would keep the secret, and a replay can repeat it.
+    A read is not recorded as an effect: the journal would keep the secret, and a replay can read it again.
     """
 
     def decrypt(reference: object) -> str:

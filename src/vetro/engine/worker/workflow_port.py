@@ -91,7 +91,7 @@ class WorkflowPort:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def cancel(self, reason: str) -> None:
-        """End the effect that goes on, and begin no other. In the engine's loop."""
+        """End the running effect, and begin no other. In the engine's loop."""
         self._cancelled = reason
         if self._effect is not None:
             self._effect.cancel()

@@ -1,7 +1,7 @@
 """Running a task of an environment with flat services: the project's XML workflows (§1).
 
-The services stand in ``Objects`` without a ``?``: an environment as the v0.3 API keeps it. A task that was
-cut off goes on from its last round (`checkpoints`).
+The services stand in ``Objects`` without a ``?``: an environment as the v0.3 API keeps it. An interrupted
+task continues from its last round (`checkpoints`).
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
                 _traced(run_task, settings, runtime, task, order["fence"], channel)
             )
             if task.delegation:
-                # A task that was interrupted goes on elsewhere, and needs it there.
+                # An interrupted task continues in another worker, which needs it.
                 from vetro.identity import end_delegation
 
                 asyncio.run(end_delegation(settings.keystone, task.delegation))

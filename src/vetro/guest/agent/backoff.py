@@ -16,7 +16,7 @@ class Backoff:
         self._delay = 5.0
 
     def reset(self) -> None:
-        """Begin anew after a successful poll."""
+        """Start again with the shortest pause after a successful poll."""
         self._failures = 0
         self._delay = 5.0
 

@@ -33,9 +33,9 @@ _SERVED = ("write_files", "runcmd", "hostname", "ssh_authorized_keys", "isolatio
 def apply(path: str, root: str = "") -> None:
     """Apply the user data in the file `path`. Errors in the user data are logged, not raised.
 
-    Raises `StorageInUse` while another agent does the same. `root` is put before every absolute
-    path of ours and of `write_files`, and scripts get it as `VETRO_GUEST_ROOT` (empty in an
-    instance with a file system of its own).
+    Raises `StorageInUse` while another agent does the same. `root` is put before every absolute path of the
+    agent and of `write_files`, and scripts get it as `VETRO_GUEST_ROOT` (empty in an instance with a file
+    system of its own).
     """
     try:
         with open(path, "rb") as stream:

@@ -59,7 +59,7 @@ def _scripts(value: "Any") -> "list[bytes]":
     found: "list[bytes]" = []
     for index, text in enumerate(_list(value, "Scripts")):
         try:
-            # Line breaks of MIME are no part of it.
+            # Line breaks of MIME are not part of it.
             found.append(base64.b64decode("".join(text.split()), validate=True))
         except (AttributeError, binascii.Error, ValueError) as error:
             raise InvalidPlan("Scripts[%d] is not base64" % index) from error

@@ -37,7 +37,7 @@ def start_of_machine() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             parts.append(stream.read().strip())
         with open("/proc/1/stat", encoding="ascii", errors="replace") as stream:
-            # A container keeps the boot id of its host; its first process begins anew.
+            # A container keeps the boot id of its host; its first process is a new one.
             parts.append(stream.read().rpartition(")")[2].split()[19])
     except (OSError, IndexError) as error:
         log.warning("The start of the machine is not known: %s" % error)

@@ -72,11 +72,11 @@ class Wanted:
 
 
 class _Failed(Exception):
-    """There is no stream, or it broke off; the text is for the person."""
+    """There is no stream, or its connection was lost; the text is for the user."""
 
 
 def wanted_at(path: str) -> Wanted | None:
-    """What a path below ``/dashboard`` asks for; ``None`` when it is no stream."""
+    """What a path below ``/dashboard`` asks for; ``None`` when it is not a stream."""
     found = _PATH.fullmatch(path)
     return Wanted(*found.groups()) if found else None
 

@@ -1,4 +1,4 @@
-"""The built dashboard's files: compressed ahead, cached for ever when their names have a digest."""
+"""The built dashboard's files: compressed ahead, cached forever when their names have a digest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SAFE: Headers = [
 
 
 def policy(nonce: str) -> bytes:
-    """The Content-Security-Policy of a page: scripts only from our files, styles of ours.
+    """The Content-Security-Policy of a page: scripts and styles only from the dashboard's own files.
 
     ``nonce`` admits the style elements that the component library makes; no script has one.
     """

@@ -21,7 +21,7 @@ FORWARDED = ("v1", "environments", "identity", "compute", "repository")
 CSRF_HEADER = "X-Vetro-Dashboard"
 #: Its pages show what answers have beyond the stock API.
 _WHOLE = (FIELDS_HEADER.lower().encode(), b"all")
-#: What says who asks is the session alone.
+#: Only the session says who the caller is.
 _NOT_PASSED = {b"cookie", b"authorization", b"x-auth-token", b"x-subject-token"}
 #: What tenants upload (logos, texts) is served from the dashboard's origin: it can run nothing there.
 _INERT: Headers = [
@@ -75,8 +75,8 @@ def check_origin(method: str, headers: Headers, scheme: str) -> None:
 def is_own_origin(headers: Headers, scheme: str) -> bool:
     """Whether a page of this dashboard asks for a web socket.
 
-    A browser sends cookies with those that other pages open, and asks nobody first: the ``Origin``, which
-    it always sends, is all that tells them apart.
+    A browser sends cookies with those that other pages open, without a preflight request: only the
+    ``Origin``, which it always sends, distinguishes them.
     """
     web = "https" if scheme in ("wss", "https") else "http"
     return header(headers, b"origin") == f"{web}://{header(headers, b'host')}"

@@ -229,7 +229,7 @@ class Session:
         return self.run.find_object(object_id)
 
     def packages_in_use(self) -> frozenset[MuranoPackage]:
-        """The packages of its objects; counted anew only when objects have gone."""
+        """The packages of its objects; collected again only when objects were removed."""
         objects = self.run.objects
         count, last, packages = self._packages
         fresh = list(itertools.takewhile(lambda key: key != last, reversed(objects)))

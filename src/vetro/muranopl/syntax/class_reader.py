@@ -387,7 +387,7 @@ class _Reader:
         last = "" if name is None else name.rpartition(".")[2]
         if name is not None and not is_camel_case(last):
             self.sink.advise("W011", f"{last} is not CamelCase", node.position)
-        # A wrong name is no missing name: the requested class is another one.
+        # A wrong name is not a missing name: the requested class is another one.
         return "?" if name is None else name
 
     def _type_name(self, node: Node, code: str) -> str | None:

@@ -37,7 +37,7 @@ class Finding:
 
 
 class Sink:
-    """Takes what readers find. `collects`: a check goes on with what can be read."""
+    """Takes what readers find. `collects`: a check continues with what can be read."""
 
     __slots__ = ("advice", "collects", "dormant", "errors")
 

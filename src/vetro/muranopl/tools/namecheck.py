@@ -37,7 +37,7 @@ _MOCKS = frozenset(("inject", "withOriginal", "originalMethod"))
 _BINDING = frozenset(("let", "with", "as"))
 _CALLS = (ast.Call, ast.MethodCall)
 _ANYTHING = frozenset(("io.murano.Object", "io.murano.Application"))
-"""Contracts that say no more than that it is an object: which methods it has, nobody can tell."""
+"""Contracts that say no more than that it is an object: its methods are unknown."""
 
 
 @record
@@ -144,7 +144,7 @@ def misspelt_handlers(type_: MuranoType, groups: Iterable[Values]) -> Iterator[F
     for item in own:
         if item.name in inherited or item.name in used:
             continue
-        # onUninstallServer and onInstallServer are 0.94 alike: one is no misspelling of the other.
+        # onUninstallServer and onInstallServer are 0.94 alike: neither is a misspelling of the other.
         for near in get_close_matches(item.name, inherited, 1, 0.95):
             message = (
                 f"nothing calls {item.name}; did you mean {near}, which {type_.name} inherits?"

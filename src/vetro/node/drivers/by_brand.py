@@ -197,7 +197,7 @@ class HypervisorByBrand:
         return await self.serving(vm).migrate_live(vm, action, params)
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
-        """Limit what the VM may write; 0 is no limit."""
+        """Limit what the VM may write; 0: no limit."""
         await self.serving(vm).limit_storage(vm, quota_gib)
 
     async def export(

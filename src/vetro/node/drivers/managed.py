@@ -88,7 +88,7 @@ class ManagedDriver:
                 log.error("interrupted_vm_not_removed", uuid=uuid, error=str(error))
 
     async def close(self) -> None:
-        """Stop following; VMs go on."""
+        """Stop following; VMs keep running."""
         await self._hypervisor.close()
 
     async def autoboot(self) -> list[str]:

@@ -77,7 +77,7 @@ class ProcessHypervisor(BasicHypervisor):
             self._follow(vm["uuid"])
 
     async def close(self) -> None:
-        """Stop following; processes go on."""
+        """Stop following; processes keep running."""
         for process in self._running.values():
             process.close()
         self._running.clear()

@@ -97,7 +97,7 @@ class Driver(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop following; VMs go on."""
+        """Stop following; VMs keep running."""
         ...
 
     async def autoboot(self) -> list[str]:
@@ -359,7 +359,7 @@ class Hypervisor(Protocol):
         ...
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
-        """Limit how much the VM may write; 0 is no limit."""
+        """Limit how much the VM may write; 0: no limit."""
         ...
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class VolumeWork:
                 raise
 
     async def detach(self, vm_uuid: str, uuid: str) -> None:
-        """Take a volume from a VM, at once if it runs; one that it does not have is no error."""
+        """Take a volume from a VM, at once if it runs; without an error if the VM does not have it."""
         async with self.store.locked(uuid):
             vm = self._vms.get(vm_uuid)
             entry = next(

@@ -61,7 +61,7 @@ class NetworkApplier:
             await self._apply(kept)
 
     async def withdraw(self) -> None:
-        """Remove everything of ours from this machine; ``restore`` creates it again."""
+        """Remove all interfaces and rules that this class made; ``restore`` creates them again."""
         async with self._lock:
             await self._apply({})
 
@@ -70,7 +70,7 @@ class NetworkApplier:
         self._version = 0
 
     async def apply(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """Reach ``value`` (a ``NetworkState``); anything of ours that it does not name is removed.
+        """Reach ``value`` (a ``NetworkState``); interfaces and rules that it does not name are removed.
 
         Returns ``{version, applied, kept}``. A state older than the last one is not applied
         (``applied`` false): messages may overtake each other. ``kept``: bridges that are not wanted
@@ -143,7 +143,8 @@ class NetworkApplier:
 def _forward_ipv6() -> None:
     """Let this machine forward IPv6, without losing the routes that it learns from its own routers.
 
-    An interface that accepts advertisements (1) stops to when the machine forwards; 2 goes on.
+    An interface that accepts advertisements (1) stops doing so when the machine forwards; one with 2
+    continues.
     """
     forwarding = _IPV6 / "all" / "forwarding"
     if forwarding.read_text().strip() == "1":

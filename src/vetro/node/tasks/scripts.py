@@ -18,7 +18,7 @@ async def run_script(
 ) -> dict[str, object]:
     """Run a script from a private file; ``{exitCode, signal, stdout, stderr, err?}``.
 
-    Each stream is truncated after 5 MiB; ``limit_seconds`` 0 is no limit.
+    Each stream is truncated after 5 MiB; ``limit_seconds`` 0: no limit.
     """
     descriptor, name = tempfile.mkstemp(prefix="vetro-script-")
     try:

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 def run_case(case: object) -> Json:
     """``{model}``, ``{invalid: page, errors}`` or ``{error, line, column}`` of a case (docs/forms.md).
 
-    Errors: ``ValueError`` for a document that is no case.
+    Errors: ``ValueError`` for a document that is not a case.
     """
     given = _map(case, "a case")
     ui = given.get("ui")

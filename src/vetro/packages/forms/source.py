@@ -141,7 +141,7 @@ def mark_maps(value: object) -> object:
 
 
 def _text_at(root: Node | None, name: str) -> str | None:
-    """The text of a scalar in the root map, as written: a version is no number."""
+    """The text of a scalar in the root map, as written: a version is not a number."""
     if not isinstance(root, MappingNode):
         return None
     for key, value in cast("list[tuple[Node, Node]]", root.value):

@@ -6,7 +6,7 @@ from vetro.packages.hot.templates import Constraint, Parameter
 
 
 def literal(value: object) -> str:
-    """A YAQL constant; everything that is no number or truth value is text."""
+    """A YAQL constant; everything that is not a number or a boolean is text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):

@@ -221,7 +221,7 @@ def status_failed(shown: Mapping[str, Json]) -> bool:
 
 
 def _unheard(_text: str) -> None:
-    """Progress that nobody wants to know."""
+    """Ignores progress."""
 
 
 class _Operation:

@@ -92,7 +92,7 @@ async def _flavors(session: Session) -> Items:
 
 
 async def _images(session: Session) -> Items:
-    """The images that somebody marked for applications: those with ``murano_image_info``."""
+    """The images that are marked for applications: those with ``murano_image_info``."""
     found: Items = []
     version = "" if (await session.endpoint("image")).endswith("/v2") else "/v2"
     for one in await _rows(session, "image", f"{version}/images", "images"):

@@ -22,7 +22,7 @@ class Decision:
     reason: str
     changed: frozenset[str] = frozenset()
     resume: bool = False
-    """A creation that was cut off goes on with the same row and the same physical id."""
+    """An interrupted creation continues with the same row and the same physical id."""
 
 
 def decide(

@@ -116,7 +116,8 @@ class ResourceType:
     needs: ClassVar[str] = ""
     """What the compute service must offer for resources of this type (`ComputePort.offers`)."""
     waits: ClassVar[bool] = False
-    """Making it is waiting for others: it holds up nobody, and ends when something else fails."""
+    """Creating it means waiting for others: it delays no other resource, and ends when another one
+    fails."""
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""

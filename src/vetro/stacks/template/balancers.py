@@ -1,7 +1,7 @@
 """Load balancers written out: a pool becomes a virtual address and a server that balances.
 
 Of the pool `web` are made `web.vip` (the port with the virtual address), `web.access` (its security
-group), `web.server` (a server of ours with HAProxy) and `web.balancing` (HAProxy's configuration,
+group), `web.server` (a server with HAProxy) and `web.balancing` (HAProxy's configuration,
 carried out by the server's agent). Monitors, members and load balancers have nothing of their own:
 what they say is put into `web.balancing`, one configuration, so that a change of several of them is
 one change. They are done when it is.

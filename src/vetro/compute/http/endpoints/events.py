@@ -40,7 +40,7 @@ async def _take(call: Call, *, only_vms: bool) -> None:
         async with service.database.read() as tx:
             await service.servers.row(tx, uuid)
     except (OSError, TimeoutError):
-        # The database is away: what a server we hear from says is kept until it is back.
+        # The database does not answer: the server's message is kept until it does.
         if service.heartbeats.last(uuid) is None:
             raise
     await service.samples.take(uuid, call.body(), only_vms=only_vms)

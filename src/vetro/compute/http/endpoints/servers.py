@@ -86,7 +86,7 @@ async def list_servers(call: Call) -> Json:
     return [shown(one, extras or None, fields) for one in records]
 
 
-#: What a project's users see of the servers where their VMs live; the machines are the operators'.
+#: The members of a server that users see where their VMs run; the rest is for operators.
 USER_FIELDS = ("uuid", "status", "vms")
 _OPERATORS_FILTERS = ("hostname", "status", *FILTERS)
 

@@ -1,7 +1,7 @@
 """Running a plan of format 1 with PowerShell Core (guest-agent.md §4).
 
-The plan's folder keeps each command's entry as soon as it is there. A plan that was cut off by a restart
-of the machine goes on with the next command; a command that was cut off is not repeated: its entry is
+The plan's folder keeps each command's entry as soon as it is there. A plan that was interrupted by a
+restart of the machine continues with the next command; an interrupted command is not repeated: its entry is
 an exception, and the plan ends.
 """
 

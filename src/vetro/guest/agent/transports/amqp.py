@@ -297,7 +297,7 @@ class AmqpTransport(Transport):
 
 
 class _Arriving:
-    """A message of which some frames are missing. `tag` 0: one of ours, returned."""
+    """A message of which some frames are missing. `tag` 0: a returned message of the agent's own."""
 
     def __init__(self, tag: int, redelivered: bool = False) -> None:
         self.tag = tag

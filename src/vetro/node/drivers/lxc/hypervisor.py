@@ -125,7 +125,7 @@ class LxcHypervisor(BasicHypervisor):
             self._monitors.follow(vm["uuid"])
 
     async def close(self) -> None:
-        """Stop following; containers go on."""
+        """Stop following; containers keep running."""
         self._monitors.close()
         self._roots.close()
         self._volumes.close()

@@ -29,7 +29,7 @@ class Monitors:
         self._running: dict[str, FollowedProcess] = {}
 
     def close(self) -> None:
-        """Stop following; containers go on."""
+        """Stop following; containers keep running."""
         for monitor in self._running.values():
             monitor.close()
         self._running.clear()

@@ -103,7 +103,7 @@ class LibvirtLink:
             log.error("libvirtd_not_started", error=str(error))
 
     async def close(self) -> None:
-        """Stop the daemon; VMs go on."""
+        """Stop the daemon; VMs keep running."""
         ready, self._ready = self._ready, None
         if ready is not None:
             with contextlib.suppress(NodeError):

@@ -163,7 +163,7 @@ class QemuHypervisor(BasicHypervisor):
         return await self.link.connection()
 
     async def close(self) -> None:
-        """Stop following and stop the daemon; VMs go on."""
+        """Stop following and stop the daemon; VMs keep running."""
         with contextlib.suppress(NodeError):
             await self.link.settled()
         await self._moves.close()

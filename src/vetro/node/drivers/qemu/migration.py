@@ -5,7 +5,7 @@ needed and names the purpose of each connection in its first line:
 
 - ``hello``: which interfaces and screen the domain will have there;
 - ``libvirt``: the target's libvirt daemon; ``memory`` and ``disks``: the sockets that the target's QEMU
-  listens on. On the source they are sockets of ours that libvirt and QEMU connect to. So a running VM
+  listens on. On the source they are sockets of the agent that libvirt and QEMU connect to. So a running VM
   moves with its disks, without shared storage and without another open port;
 - ``file``: a disk of a stopped VM, as it is, with its snapshots.
 
@@ -352,7 +352,7 @@ class Sender:
                 road.bytes += carried
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            # A task of ours, which is awaited: the server's own tasks are not.
+            # A task of its own, which is awaited: asyncio does not await the server's tasks.
             road.carry(carry(reader, writer))
 
         path.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ class VmProcesses:
         self._running: dict[str, FollowedProcess] = {}
 
     def close(self) -> None:
-        """Stop following; VMs go on."""
+        """Stop following; VMs keep running."""
         for process in self._running.values():
             process.close()
         self._running.clear()

@@ -72,7 +72,7 @@ class VolumePlugs:
 
     @contextlib.asynccontextmanager
     async def paused(self, vm: Vm) -> AsyncGenerator[None, None]:
-        """Pause a VM; it goes on afterwards whatever happens."""
+        """Pause a VM; it is resumed afterwards in any case."""
         connection = await self._connect()
         await connection.with_domain(vm["uuid"], lambda found: found.suspend())
         try:
