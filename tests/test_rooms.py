@@ -20,7 +20,7 @@ FACES = {
 LANGUAGE = {"vetro.muranopl": "vetro.yaql"}
 """MuranoPL compiles YAQL into its own code: it builds on the phases of YAQL, not on its face alone."""
 
-EVERYWHERE = {"vetro.lazy_names", "vetro.digits", "vetro.ipv6_door"}
+EVERYWHERE = {"vetro.lazy_names", "vetro.digits", "vetro.ipv6_door", "vetro.json_texts"}
 """Modules that every room may import."""
 
 LAUNCHERS = {"vetro.cli": "vetro.server"}

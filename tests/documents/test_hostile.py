@@ -14,7 +14,7 @@ from vetro.compute.allocation.validation import check_request
 from vetro.compute.wire import Image
 from vetro.documents import DocumentError
 from vetro.engine.plans import read_result
-from vetro.http import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 from vetro.messaging.errors import MessagingError
 from vetro.messaging.results import source_of
 from vetro.muranopl import MuranoError

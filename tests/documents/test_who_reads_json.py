@@ -10,7 +10,7 @@ READERS = {
     "documents/jsonvalues.py",
     "engine/plans.py",
     "guest/agent/documents.py",
-    "http/json_texts.py",
+    "json_texts.py",
 }
 """The functions for text from outside. Each turns whatever a decoder raises into its one error."""
 WRITTEN_BY_VETRO = {
@@ -61,4 +61,4 @@ def test_json_from_outside_is_read_by_the_readers_alone() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in DECODERS
     }
     known = READERS | WRITTEN_BY_VETRO | WRITTEN_BY_OPERATORS | WRITTEN_BY_PROGRAMS
-    assert found == known, "use read_json of vetro.documents or decode_json of vetro.http"
+    assert found == known, "use read_json of vetro.documents or decode_json of vetro.json_texts"

@@ -51,7 +51,7 @@ def test_checks(tmp_path: Path, check: object, ann: bool, root: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("r: role", "no check"),
+        ("r: role", "is not a check"),
         ("r: role:admin role:member", "after its end"),
         ("r: role:admin and", "missing"),
         ("r: (role:admin", "parenthesis"),

@@ -23,13 +23,11 @@ from vetro.http import (
     BadRequest,
     Extras,
     NotFound,
-    NotJson,
     Part,
     PartTooLarge,
     Policy,
     UnsupportedMediaType,
     content_type,
-    decode_json,
     denied,
     download,
     known_content,
@@ -39,6 +37,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, respond, routes
 from vetro.http.parameters import STRING, query
+from vetro.json_texts import NotJson, decode_json
 from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
 AnyRequest = Request[Any, Any, Any]

@@ -74,7 +74,6 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from vetro.http.guarded_server import serve_application
-    from vetro.http.json_texts import NotJson, decode_json
     from vetro.http.logs import configure_logging
     from vetro.http.metrics import (
         DECLARED,
@@ -124,7 +123,6 @@ __getattr__ = import_when_used(
         "vetro.http.events": "ServerEvent event_stream unless_closing",
         "vetro.http.dashboard": "ServicePart dashboard_face",
         "vetro.http.face": "Face make_face",
-        "vetro.http.json_texts": "NotJson decode_json",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
             " Forbidden"
@@ -194,7 +192,6 @@ __all__ = [
     "NoSuchPath",
     "NotAcceptable",
     "NotFound",
-    "NotJson",
     "PageRequest",
     "Part",
     "PartTooLarge",
@@ -229,7 +226,6 @@ __all__ = [
     "counter",
     "dashboard_face",
     "declare",
-    "decode_json",
     "denied",
     "discard_abandoned_uploads",
     "download",

@@ -28,7 +28,7 @@ from vetro.http.faults import (
     PayloadTooLarge,
     UnsupportedMediaType,
 )
-from vetro.http.json_texts import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 
 UPLOAD_PREFIX = ".upload-"
 TEXT_LIMIT = MEBIBYTE

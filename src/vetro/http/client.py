@@ -17,7 +17,7 @@ import httpx2
 
 from vetro import tracing
 from vetro.http.faults import Fault
-from vetro.http.json_texts import decode_json
+from vetro.json_texts import decode_json
 
 
 class TransportError(Exception):

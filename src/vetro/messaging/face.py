@@ -22,12 +22,10 @@ from vetro.http import (
     BadRequest,
     Conflict,
     Face,
-    NotJson,
     PayloadTooLarge,
     RequestBudget,
     TooManyRequests,
     Unauthorized,
-    decode_json,
     known_content,
     make_face,
     read_body,
@@ -35,6 +33,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import Answer, routes, serving
 from vetro.http.parameters import STRING, Rule, query
+from vetro.json_texts import NotJson, decode_json
 from vetro.messaging import answers
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals

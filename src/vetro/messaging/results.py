@@ -15,7 +15,7 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.documents import DocumentError, read_json
-from vetro.http import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 from vetro.messaging import tables
 from vetro.messaging.errors import MessageTooLarge
 from vetro.storage import Database

@@ -20,7 +20,7 @@ from vetro.compute.allocation.wording import (
     truthy,
     wrong_type,
 )
-from vetro.http import decode_json
+from vetro.json_texts import decode_json
 
 Object = dict[str, Any]
 SDC_VERSION = re.compile(r"[0-9]\.[0-9]\Z")

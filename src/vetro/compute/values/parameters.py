@@ -10,16 +10,9 @@ from urllib.parse import parse_qsl
 from litestar import Request
 
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
-from vetro.http import (
-    MalformedBody,
-    NotJson,
-    UnsupportedMediaType,
-    content_type,
-    context_of,
-    decode_json,
-    read_body,
-)
+from vetro.http import MalformedBody, UnsupportedMediaType, content_type, context_of, read_body
 from vetro.http.parameters import FieldError, Param, kind_of
+from vetro.json_texts import NotJson, decode_json
 
 Json = Any
 Params = dict[str, Any]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from vetro.compute.wire.vms import brand_of
-from vetro.http import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 
 
 class ImageFile(msgspec.Struct, kw_only=True):

@@ -28,7 +28,7 @@ from litestar.types import Receive, Scope, Send
 from vetro.http.dashboard.forwarding import Answered, ask
 from vetro.http.dashboard.sessions import Session
 from vetro.http.face import Face
-from vetro.http.json_texts import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from vetro.http.declaration import FIELDS_HEADER
 from vetro.http.face import Face
 from vetro.http.faults import Forbidden, NoSuchPath
 from vetro.http.headers import Headers, header
-from vetro.http.json_texts import decode_json
+from vetro.json_texts import decode_json
 
 #: First segments below ``/api`` that belong to faces.
 FORWARDED = ("v1", "environments", "identity", "compute", "repository")

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from vetro.http import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 
 _CHUNK = 1 << 20
 _IDS = 65536

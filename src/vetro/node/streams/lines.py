@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 import structlog
 
-from vetro.http import NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
 
 log = structlog.get_logger(__name__)
 

@@ -20,14 +20,13 @@ from vetro.http import (
     Fault,
     MalformedBody,
     NotFound,
-    NotJson,
     PayloadTooLarge,
     ServiceUnavailable,
     Unauthorized,
-    decode_json,
 )
 from vetro.http.declaration import Answer, Body, Endpoint
 from vetro.http.parameters import STRING, Param
+from vetro.json_texts import NotJson, decode_json
 from vetro.node.errors import ImageError, NodeError
 from vetro.node.images.store import ImageStore, sha256_of
 from vetro.node.work.queues import TaskRunner

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from vetro.http import NotJson, Principal, decode_json
+from vetro.http import Principal
+from vetro.json_texts import NotJson, decode_json
 from vetro.openstack import (
     KeystonePlace,
     NotInCatalog,

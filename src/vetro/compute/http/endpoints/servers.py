@@ -24,7 +24,6 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
 from vetro.compute.work.node_tasks import NodeTaskError
-from vetro.http import decode_json
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ARRAY,
@@ -47,6 +46,7 @@ from vetro.http.parameters import (
     query,
     words_of,
 )
+from vetro.json_texts import decode_json
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import HVM_BRANDS
 from vetro.digits import is_number
-from vetro.http import Fault, NotJson, base_url, decode_json
+from vetro.http import Fault, base_url
 from vetro.http.parameters import (
     BOOLEAN_TEXT,
     NUMBER_OR_STRING,
@@ -34,6 +34,7 @@ from vetro.http.parameters import (
     query,
     words_of,
 )
+from vetro.json_texts import NotJson, decode_json
 
 DOCKER_CODES = (
     "VmNotFound",
