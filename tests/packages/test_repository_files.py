@@ -96,7 +96,7 @@ def test_what_lies_beside_a_bundle_comes_first(site: Site, tmp_path: Path) -> No
 def test_an_archive_that_is_not_what_was_promised_is_refused(site: Site, tmp_path: Path) -> None:
     """By its hash, its name, its content, or an address that is none."""
     address = f"{BASE}/apps/org.App.zip"
-    with pytest.raises(SourceError, match="not what was promised"):
+    with pytest.raises(SourceError, match="differs from what the index says"):
         site.files().package(entry(url=address, sha256="0" * 64))
     with pytest.raises(SourceError, match=r"has the package org\.App"):
         site.files().package(BundleEntry("org.Other", url=address))
