@@ -46,7 +46,7 @@ def test_what_is_there_is_not_overwritten_and_names_are_checked(invoke, tmp_path
     """A directory with files, a name without dots: one line that says what to do."""
     (tmp_path / "x").write_text("mine")
     code, text = invoke("package", "new", "org.acme.Shop", tmp_path)
-    assert (code, "exists already" in text) == (1, True)
+    assert (code, "is there already" in text) == (1, True)
     for name in ("Shop", "org.acme.shop", "org..Shop", "a/b.Shop"):
         code, text = invoke("package", "new", name, tmp_path / "new")
         assert (code, "CamelCase" in text) == (2, True)

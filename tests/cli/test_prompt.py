@@ -121,7 +121,7 @@ def test_an_object_is_used_as_its_own_code_would(prompt):
     assert ask(prompt, ":use") == "$ is the prompt's own object"
     with pytest.raises(MuranoError):
         prompt.answer("$.secret")
-    with pytest.raises(Mistake, match="is not an object"):
+    with pytest.raises(Mistake, match="is no object"):
         prompt.answer(":use 5")
 
 
@@ -379,7 +379,7 @@ def test_bad_input_is_explained(prompt, line, said):
         (":model /nowhere", "No such file"),
         (":show", "takes an expression"),
         (":show Nothing", "there is no class Nothing"),
-        (":use 5", "5 is not an object"),
+        (":use 5", "5 is no object"),
     ],
 )
 def test_bad_commands_are_explained(prompt, line, said):

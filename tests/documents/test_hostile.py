@@ -111,7 +111,9 @@ def test_a_hostile_document_is_a_documented_error(name: str) -> None:
 
 def test_a_hostile_class_config_is_an_error_with_the_files_name(tmp_path: Path) -> None:
     """Both spellings; a good one is a map."""
-    from vetro.muranopl.host.runtime import _config_file
+    from vetro.muranopl.host.runtime import (
+        _config_file,  # pyright: ignore[reportPrivateUsage]
+    )
 
     for ending in ("json", "yaml"):
         for what, content in BYTES.items():

@@ -245,7 +245,7 @@ async def test_an_image_that_is_no_tar_is_refused(
         path.write_bytes(b"\x28\xb5\x2f\xfdnot really")
 
     monkeypatch.setattr(containers.images, "_fetch", broken)
-    with pytest.raises(ImageError, match="is not a root file system"):
+    with pytest.raises(ImageError, match="not a root file system|cut short"):
         await containers.images.ensure("11111111-1111-4111-8111-111111111111")
     assert list((containers.directory / "images").iterdir()) == []
 

@@ -144,7 +144,7 @@ def test_references(first: str, second: str, kinds: tuple[str, str]) -> None:
         ("Version: '2.4.1'\nApplication: {a: 1}\n", {"model": {"a": 1}}),
         ("Version: 2.10\nApplication: {a: 1}\n", "2.10 are not supported"),
         ("Version: 3\nApplication: {a: 1}\n", "3 are not supported"),
-        ("Version: new\nApplication: {a: 1}\n", "is not a version"),
+        ("Version: new\nApplication: {a: 1}\n", "is no version"),
         ("Version: 2\n", "Application section is required"),
         ("Application: [1]\n", "Application section is required"),
         ("Application: {}\nForms: [{a: }, {a: }]\n", "two pages a"),

@@ -150,7 +150,7 @@ def sticky(how: Json) -> Json:
     return {"protocol_port": 80, "session_persistence": how}
 
 
-REFUSED = [
+REFUSED: list[tuple[str, dict[str, Json], str]] = [
     ("asking", {"type": "PING"}, "HAProxy opens connections, it sends no pings; use TCP"),
     ("asking", {"delay": 0}, "'delay' is from 1 to"),
     ("asking", {"url_path": "/ x\n  bind *:1"}, "'url_path' is a path"),

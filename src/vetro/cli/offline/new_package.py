@@ -36,7 +36,7 @@ def new(full_name: str, directory: Path | None) -> None:
     namespace, _, short = full_name.rpartition(".")
     target = directory or Path(short)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        fail(f"{target} exists already", "Name an empty or a new directory.")
+        fail(f"{target} is there already", "Name an empty or a new directory.")
     written: list[str] = []
     sample = library_directory() / SAMPLE
     for source in sorted(path for path in sample.rglob("*") if path.is_file()):

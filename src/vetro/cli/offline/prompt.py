@@ -270,7 +270,7 @@ class Prompt:
             return "$ is the prompt's own object"
         value = self._run(rest)
         if not isinstance(value, MuranoObject):
-            raise Mistake(f"{render(value)} is not an object")
+            raise Mistake(f"{render(value)} is no object")
         self.this = value
         return f"$ is {render(value)}"
 

@@ -109,7 +109,7 @@ def _version(source: Source) -> tuple[int, int]:
         return (1, 0) if old else LATEST
     found = _VERSION.match(source.version)
     if found is None:
-        raise source.wrong(f"Version {source.version!r:.40} is not a version such as 2.4", document)
+        raise source.wrong(f"Version {source.version!r:.40} is no version, such as 2.4", document)
     version = int(found[1]), int(found[2] or 0)
     if version[0] == 1 or (version[0] == LATEST[0] and version <= LATEST):
         return version
