@@ -86,6 +86,42 @@ async def test_a_source_that_does_not_exist_is_found_before_anything_is_made(
     assert lab.calls() == []
 
 
+async def test_sources_are_looked_for_in_the_region_of_the_volume(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A region with a block storage of its own is asked, and no other one."""
+    lab.cloud.backups.add("back")
+    asked: list[tuple[str, str]] = []
+
+    class Elsewhere:
+        async def exists(self, project_id: str, kind: str, id_: str) -> bool:
+            asked.append((kind, id_))
+            return id_ == "snap"
+
+    regions: list[str] = []
+
+    def of_region(region: str) -> Elsewhere:
+        regions.append(region)
+        return Elsewhere()
+
+    services = lab.cloud.services
+
+    def with_regions(*given: Any, **named: Any) -> Any:
+        made = services(*given, **named)
+        made.volumes_elsewhere = of_region
+        return made
+
+    monkeypatch.setattr(lab.cloud, "services", with_regions)
+    snapshot = lab.application("s", "io.murano.resources.CinderVolumeSnapshot", openstackId="snap")
+    backup = lab.application("b", "io.murano.resources.CinderVolumeBackup", openstackId="back")
+    await lab.probe("- $.v.deploy()", v=volume(lab, "va", sourceSnapshot=snapshot))
+    refused = volume(lab, "vb", sourceVolumeBackup=backup)
+    said = await lab.probe("- $.v.deploy()", v=refused, fails=True)
+    assert "There is no volume backup back" in said
+    assert asked == [("snapshot", "snap"), ("backup", "back")]
+    assert len(set(regions)) == 1
+
+
 async def test_volumes_of_a_machine(lab: Any) -> None:
     """Made and existing ones are attached where they are to be mounted."""
     lab.cloud.compute.volume_list.clear()

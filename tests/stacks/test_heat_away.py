@@ -9,7 +9,7 @@ from tests.openstack.stub import Answer, Stub, serving
 
 from vetro.openstack import PasswordCredential, Session
 from vetro.stacks import StackBusy, StackError, StackStatus
-from vetro.stacks.heat import HeatSettings, HeatStacks, NeutronDirectory, Patience
+from vetro.stacks.heat import CinderDirectory, HeatSettings, HeatStacks, NeutronDirectory, Patience
 
 TEMPLATE = {"heat_template_version": "2013-05-23", "resources": {"a": {"type": "OS::Heat::Value"}}}
 STACKS = "/orchestration/stacks"
@@ -248,3 +248,32 @@ async def test_networks_are_asked_for_again(heat: Heat, session: Session) -> Non
     heat.first("GET /network/v2.0/networks", BROKEN, None, PAGE)
     directory = NeutronDirectory(session, patience=Patience(3.0, first_pause=0.01))
     assert await directory.list_networks("p") == [{"id": "n"}]
+
+
+async def test_copies_of_volumes_are_looked_for_at_cinder(heat: Heat) -> None:
+    """One that can be used is there; others, what is no id, and nothing are not; a silence is waited out."""
+    stub = heat.stub
+    stub.keystone("volumev3")
+    left = [BROKEN]
+    answers: dict[str, Answer] = {
+        "snapshots/good": (200, {"snapshot": {"id": "good", "status": "available"}}),
+        "snapshots/early": (200, {"snapshot": {"id": "early", "status": "creating"}}),
+        "backups/old": (200, {"backup": {"id": "old", "status": "available"}}),
+        "backups/x%2Fy": (400, {"badRequest": {"message": "no uuid"}}),
+    }
+
+    def answering(answer: Answer) -> Any:
+        def given(_headers: dict[str, str], _body: object) -> Answer:
+            return left.pop() if left else answer
+
+        return given
+
+    for path, answer in answers.items():
+        stub.answers[f"GET /volumev3/{path}"] = answering(answer)
+    async with Session(stub.url, PasswordCredential("ann", "secret", "demo")) as session:
+        cinder = CinderDirectory(session, patience=Patience(first_pause=0.01))
+        assert await cinder.exists("p1", "snapshot", "good")
+        assert await cinder.exists("p1", "backup", "old")
+        for kind, id_ in (("snapshot", "early"), ("backup", "x/y"), ("snapshot", "gone")):
+            assert not await cinder.exists("p1", kind, id_)
+    assert stub.asked.count("GET /volumev3/snapshots/good") == 2

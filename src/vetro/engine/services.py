@@ -162,6 +162,8 @@ class EngineServices:
     volumes: VolumeDirectory | None = None
     elsewhere: Callable[[str], tuple[Stacks, NetworkDirectory] | None] = lambda region: None
     """Stacks and networks of a region that are not ``stacks`` and ``directory``."""
+    volumes_elsewhere: Callable[[str], VolumeDirectory | None] = lambda region: None
+    """Block storage of a region that is not ``volumes``."""
     chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
     """Address ranges chosen by networks of this session, some of which may not exist yet."""
     left: dict[str, str] = field(default_factory=dict[str, str])
@@ -180,6 +182,12 @@ def places(services: EngineServices, region: str | None) -> tuple[Stacks, Networ
     """The stacks and the networks of a region, by default of the home region."""
     found = services.elsewhere(region or services.settings.engine.home_region)
     return found or (services.stacks, services.directory)
+
+
+def block_storage(services: EngineServices, region: str | None) -> VolumeDirectory | None:
+    """The block storage of a region, by default of the home region; ``None`` where there is none."""
+    found = services.volumes_elsewhere(region or services.settings.engine.home_region)
+    return found or services.volumes
 
 
 def services_of(ctx: CallContext) -> EngineServices:

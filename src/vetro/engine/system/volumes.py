@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from vetro.engine.errors import NoBlockStorage
-from vetro.engine.services import VolumeDirectory, services_of
+from vetro.engine.services import block_storage, services_of
 from vetro.muranopl import CallContext
 
 
 class VolumeExplorer:
-    """Looks at a project's block storage. Errors: ``NoBlockStorage`` where there is none."""
+    """Looks at a project's block storage in a region. Errors: ``NoBlockStorage`` where there is none."""
+
+    def __init__(self, region_name: str | None = None) -> None:
+        self.region_name = region_name
 
     def has_snapshot(self, ctx: CallContext, snapshot_id: str) -> bool:
         """Whether the project has the snapshot."""
@@ -20,7 +23,7 @@ class VolumeExplorer:
 
     def _has(self, ctx: CallContext, kind: str, id_: str) -> bool:
         services = services_of(ctx)
-        volumes: VolumeDirectory | None = services.volumes
+        volumes = block_storage(services, self.region_name)
         if volumes is None:
             raise NoBlockStorage
 

@@ -199,6 +199,7 @@ async def back_ends(
         )
         if regions is not None:
             services.elsewhere = regions
+            services.volumes_elsewhere = regions.volumes
         if settings.class_configs.is_dir():
             runtime.class_configs = settings.class_configs
         blobs = msgspec.convert(settings.blobs, BlobsSection)

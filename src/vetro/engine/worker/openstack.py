@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vetro.engine.settings import EngineSettings
 from vetro.openstack import ApplicationCredential, OpenStackError
-from vetro.stacks.heat import HeatSettings, HeatStacks, NeutronDirectory, Patience
+from vetro.stacks.heat import CinderDirectory, HeatSettings, HeatStacks, NeutronDirectory, Patience
 
 if TYPE_CHECKING:
     from vetro.stacks import NetworkDirectory, Stacks
@@ -28,6 +28,7 @@ class OpenStackRegions:
         self._project_id = project_id
         self._delegation = delegation
         self._open: dict[str, tuple[Stacks, NetworkDirectory]] = {}
+        self._volumes: dict[str, CinderDirectory] = {}
         self._sessions = AsyncExitStack()
 
     def __call__(self, region: str) -> tuple[Stacks, NetworkDirectory] | None:
@@ -54,7 +55,12 @@ class OpenStackRegions:
                 session, HeatSettings(patience=patience), self._delegation.get("token", "")
             )
             self._open[region] = (heat, NeutronDirectory(session, patience=patience))
+            self._volumes[region] = CinderDirectory(session, patience=patience)
         return self._open[region]
+
+    def volumes(self, region: str) -> CinderDirectory | None:
+        """Copies of volumes in a region; ``None`` when they are Vetro's own. Errors: `NotDelegated`."""
+        return None if self(region) is None else self._volumes[region]
 
     async def close(self) -> None:
         """Close the sessions."""
