@@ -181,6 +181,11 @@ def led_to(port: str) -> dict[str, Json]:
     }
 
 
+def is_nine_long(value: Any) -> bool:
+    """A text of nine characters."""
+    return len(value) == 9
+
+
 def is_pair_of_equals(value: Any) -> bool:
     """A list of the same thing twice."""
     return len(value) == 2 and value[0] == value[1] is not None
@@ -357,7 +362,7 @@ CASES = [
             "cidr": {"value": attr("inner", "outputs", "cidr")},
             "password": {"value": {"Fn::GetAtt": ["old", "Outputs.Password"]}},
         },
-        {"net": is_uuid, "cidr": "SUBNET.7.0/24", "password": lambda value: len(value) == 9},
+        {"net": is_uuid, "cidr": "SUBNET.7.0/24", "password": is_nine_long},
         files={"old.template": NESTED_CFN},
     ),
     Case(
