@@ -97,6 +97,27 @@ def test_an_import_says_what_the_check_finds(
     service.ok("package", "delete", "--yes", "test.user", "Shop")
 
 
+def test_of_several_packages_the_good_ones_are_imported(
+    service: Service, package: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Each bad one is named with its reason, the exit code is 1; one that is there ends the import."""
+    bad = tmp_path / "bad.zip"
+    bad.write_text("text")
+    code, text = service.run("package", "import", bad, package())
+    assert (code, f"{bad}: " in text) == (1, True)
+    assert "1 of 2 packages were not imported" in text
+    assert [row["version"] for row in service.json("package", "list")] == ["1.0.0"]
+    code, text = service.run("package", "import", package(), package("2.0.0"))
+    assert code == 1
+    assert "2 of 2 packages were not imported" in text
+    assert "--exists-action" in text
+    service.ok("package", "import", package(), package("2.0.0"), "--exists-action", "skip")
+    versions = [row["version"] for row in service.json("package", "list")]
+    assert sorted(versions) == ["1.0.0", "2.0.0"]
+    for version in versions:
+        service.ok("package", "delete", "--yes", "Shop", "--version", version)
+
+
 def test_a_package_shows_fields_and_actions(shop: Service) -> None:
     """What its form asks for, and what can be called, with arguments."""
     shown = shop.json("package", "show", "Shop")

@@ -33,6 +33,7 @@ from vetro.cli.offline.new_package import new
 from vetro.cli.offline.package_creation import create
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
+    CommandError,
     done,
     emit_json,
     emit_object,
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     pass
 
 WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
+IS_THERE = "catalog already"
+"""What the service says of a package that it has."""
 USED = "--force deletes a package that environments use; they go on with it."
 VERSION = click.option("--version", help="Which version of it, for example 1.0.0.")
 COLUMNS = [
@@ -169,7 +172,9 @@ def import_(
     With a repository (--repo-url) what a package requires and the catalog lacks comes along, and so
     do the images that it needs. Without one, only files are uploaded.
 
-    An error in the manifest ends the command. What 'vetro check' finds beside that is said on
+    An error in a manifest ends the command before anything is uploaded. Of several packages each that
+    is refused is named, the others are imported, and the exit code is 1; one that is there already
+    ends it, unless --exists-action says something else. What 'vetro check' finds beside that is said on
     standard error (with --json: in "findings").
     """
     from vetro.packages import is_address
@@ -183,12 +188,25 @@ def import_(
         return
     refuse_bad_manifests(paths)
     rows: list[dict[str, object]] = []
+    refused: list[CommandError] = []
     with Connection() as connection:
         packages = CatalogPackages(connection)
         for path in paths:
-            row = import_archive(connection, path, exists_action, public, category)
+            try:
+                row = import_archive(connection, path, exists_action, public, category)
+            except CommandError as error:
+                if len(paths) == 1:
+                    raise
+                refused.append(error)
+                click.echo(f"{path}: {error.message}", err=True)
+                if exists_action == "abort" and IS_THERE in error.message:
+                    break
+                continue
             rows.append({**row, "findings": findings_of_upload(path, packages)})
     emit_rows(rows, COLUMNS)
+    if refused:
+        left = len(paths) - len(rows)
+        fail(f"{left} of {len(paths)} packages were not imported", refused[-1].hint)
 
 
 def _import_with_requirements(
