@@ -11,6 +11,7 @@ from vetro.environments import (
     NetworkTemplateError,
     read_network_template,
 )
+from vetro.server.settings import load_settings
 
 Api = Any  # the fixture of conftest.py
 
@@ -330,3 +331,19 @@ async def test_networks_are_those_of_the_template(
     own = {"environment": {"?": {"id": "o", "type": "o.N"}, "name": "%ENV%"}, "flat": None}
     answer = await api.call("POST", "/environments", {"name": "own", "defaultNetworks": own})
     assert answer.json()["defaultNetworks"] == own
+
+
+@pytest.mark.parametrize(
+    ("driver", "type_"), [("neutron", "NeutronNetwork"), ("nova", "NovaNetwork")]
+)
+async def test_networks_are_of_the_driver(
+    api: Api, monkeypatch: pytest.MonkeyPatch, driver: str, type_: str
+) -> None:
+    """Without a template ``network.driver`` says of which class an environment's own network is (§5.1)."""
+    settings = load_settings(environ={"VETRO_NETWORK_DRIVER": driver})
+    chosen = EnvironmentSettings(network_driver=settings.network.driver)
+    monkeypatch.setattr(api.rooms.store, "settings", chosen)
+    path = f"/environments/{await api.environment('e')}/model/defaultNetworks"
+    made = (await api.call("GET", path)).json()
+    assert made["environment"]["?"]["type"] == f"io.murano.resources.{type_}"
+    assert (made["environment"]["name"], made["flat"]) == ("e-network", None)

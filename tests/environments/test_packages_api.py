@@ -372,3 +372,28 @@ async def test_a_package_says_what_its_form_needs(api: Api, package_zip: Any) ->
     other = (await api.upload(old)).json()["id"]
     answer = await api.call("GET", f"/catalog/packages/{other}/needs")
     assert answer.json() == {"sizes": [], "license": None}
+
+
+async def test_a_category_lists_the_packages_that_its_reader_may_see(
+    api: Api, package_zip: Any
+) -> None:
+    """One's own, disabled ones too, and public ones; administrators see why it cannot be deleted (§6.3)."""
+    made = await api.call("POST", "/catalog/categories", {"name": "Web"}, user="root")
+    for name, user, more in (
+        ("own", "ann", ""),
+        ("disabled", "ann", ', "enabled": false'),
+        ("private", "eve", ""),
+        ("public", "root", ', "is_public": true'),
+    ):
+        metadata = f'{{"categories": ["Web"]{more}}}'
+        answer = await api.upload(package_zip(f"org.{name}.App"), metadata, user=user)
+        assert answer.status == 200, answer.text
+    path = f"/catalog/categories/{made.json()['id']}"
+    for user, names in (
+        ("ann", {"own", "disabled", "public"}),
+        ("eve", {"private", "public"}),
+        ("root", {"own", "disabled", "private", "public"}),
+    ):
+        shown = (await api.call("GET", path, user=user)).json()
+        assert {one["fully_qualified_name"].split(".")[1] for one in shown["packages"]} == names
+        assert shown["package_count"] == 4

@@ -210,7 +210,7 @@ def test_more_connections_than_open_files_stop_the_start(
         (
             "server.policy_file",
             "delete_environment: role",
-            "rule delete_environment: 'role' is no check",
+            "rule delete_environment: 'role'",
         ),
         ("api.network_config_file", None, "No such file"),
         ("api.network_config_file", "environment: x", "it has no networks"),

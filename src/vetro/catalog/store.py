@@ -445,7 +445,8 @@ class Catalog:
     async def show_category(self, principal: Principal, id_: str) -> dict[str, object]:
         """A category and those of its packages that the caller may see. Errors: 404."""
         category = await self.categories.get(id_)
-        query = PackageQuery(catalog=True, categories=[category["name"]], limit=10_000)
+        names = [category["name"]]
+        query = PackageQuery(include_disabled=True, categories=names, limit=10_000)
         views, _ = await self.search(principal, query)
         keys = ("id", "name", "fully_qualified_name")
         return {**category, "packages": [{k: view[k] for k in keys} for view in views]}

@@ -320,6 +320,7 @@ class _Up:
                 database,
                 environments.EnvironmentSettings(
                     model_limit=settings.engine.model_limit,
+                    network_driver=settings.network.driver,
                     networks=networks_of(settings),
                     quotas=settings.quotas,
                 ),
