@@ -349,11 +349,21 @@ def found(template: str, **files: str) -> list[str]:
             [],
         ),
         ("resources:\n  a: {type: sub.yaml}\n", ["E092 template.yaml:2:13"]),
+        (
+            "parameters:\n  p: {type: text}\n  q: {type: number, constraints: [{modulo: {step: 0}}]}\n"
+            "parameter_groups: 1\nresources:\n  a: {type: T, depends_on: b}\n",
+            [
+                *(f"E091 template.yaml:{at}" for at in ("2:6", "3:6", "4:19")),
+                "E093 template.yaml:6:28",
+            ],
+        ),
     ],
 )
 def test_the_check_of_a_template(template: str, codes: list[str]) -> None:
     """Every mistake that a deployment would end with, at its place."""
     assert found(template, **{"Resources__HotFiles__a.txt": "x"}) == codes
+    told = [item.message for item in check(archive(template))]
+    assert not any("Incorrect package format" in text for text in told)
 
 
 def test_the_check_of_environments() -> None:

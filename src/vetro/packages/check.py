@@ -167,7 +167,7 @@ def _missing(folder: str, name: str, purpose: str = "") -> str:
     try:
         safe_name(name)
     except PackageError as error:
-        return error.message.removeprefix("Incorrect package format: ")
+        return error.problem
     return f"there is no file {folder}{name}{purpose}"
 
 

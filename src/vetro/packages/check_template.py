@@ -21,7 +21,7 @@ from vetro.packages.check_yaml import (
     walk,
 )
 from vetro.packages.errors import PackageError
-from vetro.packages.hot import ENVIRONMENTS, FILES, TEMPLATE, read_template
+from vetro.packages.hot import ENVIRONMENTS, FILES, TEMPLATE, examine_template
 from vetro.packages.members import Members
 
 _ENVIRONMENT = (
@@ -52,10 +52,13 @@ def check_template(members: Members) -> Findings:
         return findings
     names = [name.removeprefix("Resources/") for name in members.names()]
     _Check(findings, root, [name.removeprefix(FILES) for name in names if name.startswith(FILES)])
-    if not findings.found:
-        try:
-            read_template(members.read(TEMPLATE), names)
-        except PackageError as error:
+    was_good = not findings.found
+    try:
+        _, problems = examine_template(members.read(TEMPLATE), names)
+        for problem in problems:
+            findings.add_error("E091", problem)
+    except PackageError as error:
+        if was_good:  # else the nodes have told it, with more places
             findings.add_error("E091", error)
     for name in names:
         if name.startswith(ENVIRONMENTS):

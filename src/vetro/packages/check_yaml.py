@@ -88,7 +88,7 @@ class Findings:
     def add_error(self, code: str, error: PackageError) -> None:
         """Add what a reader of the package complains of, at its place."""
         assert code in CODES, code
-        found = Finding("error", code, error.message, self.file, error.line, error.column)
+        found = Finding("error", code, error.problem, self.file, error.line, error.column)
         self.found.append(found)
 
 

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 
 class PackageError(Exception):
-    """A package cannot be used. ``file``, ``line`` and ``column`` name the place, if known."""
+    """A package cannot be used. ``file``, ``line`` and ``column`` name the place, if known.
+
+    ``problem``: the message without the words that say what kind of error it is.
+    """
 
     def __init__(
         self,
@@ -32,6 +35,7 @@ class PackageError(Exception):
             place = f"{file}:{line}:{column or 1}"
         super().__init__(f"{place}: {message}" if place else message)
         self.message = message
+        self.problem = message
         self.file = file
         self.line = line
         self.column = column
@@ -61,6 +65,7 @@ class PackageFormatError(PackageLoadError):
         super().__init__(
             f"Incorrect package format: {message}", file=file, line=line, column=column, code=code
         )
+        self.problem = message
 
 
 class PackageClassError(PackageError):

@@ -101,8 +101,7 @@ class Package:
         try:
             return self.members.has(folder + safe_name(name))
         except PackageFormatError as error:
-            message = error.message.removeprefix("Incorrect package format: ")
-            raise PackageFormatError(message, **self.manifest.place(key)) from error
+            raise PackageFormatError(error.problem, **self.manifest.place(key)) from error
 
     def _template(self) -> HotTemplate:
         if not self.members.has(TEMPLATE):

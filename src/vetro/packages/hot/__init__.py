@@ -14,6 +14,7 @@ from vetro.packages.hot.templates import (
     TEMPLATE,
     HotTemplate,
     Parameter,
+    examine_template,
     read_template,
 )
 
@@ -25,6 +26,7 @@ __all__ = [
     "HotTemplate",
     "Parameter",
     "class_text",
+    "examine_template",
     "form_text",
     "read_template",
 ]

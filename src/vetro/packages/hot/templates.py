@@ -91,6 +91,16 @@ def read_template(content: bytes, resources: Sequence[str]) -> HotTemplate:
     Errors: ``PackageFormatError`` for what is not a Heat template or has a parameter of an unknown
     type, with its place; ``PackageLimitError``; ``PackageLoadError`` for what is not YAML.
     """
+    template, problems = examine_template(content, resources)
+    if problems:
+        raise problems[0]
+    return template
+
+
+def examine_template(
+    content: bytes, resources: Sequence[str]
+) -> tuple[HotTemplate, list[PackageFormatError]]:
+    """As ``read_template``, with the mistakes of all parameters instead of an error for the first."""
     try:
         document, node = read_yaml_and_node(content, LIMITS)
     except DocumentTooLarge as error:
@@ -108,18 +118,23 @@ def read_template(content: bytes, resources: Sequence[str]) -> HotTemplate:
         raise read.wrong("Not a HOT template: it has no section resources that is a map", "E004")
     declared = cast("dict[str, Json]", document)
     parameters: dict[str, Parameter] = {}
+    groups: tuple[tuple[str, ...], ...] = ()
+    problems: list[PackageFormatError] = []
     read.place = read.entry(node, "parameters")
     section = read.place
     for name, body in read.map(declared.get("parameters"), "parameters").items():
         read.place = read.entry(section, name)
-        parameters[name] = read.parameter(name, body)
+        try:
+            parameters[name] = read.parameter(name, body)
+        except PackageFormatError as error:
+            problems.append(error)
     read.place = read.entry(node, "parameter_groups")
-    return HotTemplate(
-        parameters,
-        read.groups(declared.get("parameter_groups"), parameters),
-        tuple(_below(resources, FILES)),
-        tuple(_below(resources, ENVIRONMENTS)),
-    )
+    try:
+        groups = read.groups(declared.get("parameter_groups"), parameters)
+    except PackageFormatError as error:
+        problems.append(error)
+    files, environments = (tuple(_below(resources, one)) for one in (FILES, ENVIRONMENTS))
+    return HotTemplate(parameters, groups, files, environments), problems
 
 
 def _below(names: Sequence[str], folder: str) -> list[str]:
