@@ -125,6 +125,22 @@ async def test_a_wizard_survives_a_restart(api: Api, package_zip: Any, tmp_path:
         assert again.json()["valid"], again.text
 
 
+async def test_every_page_speaks_the_language_that_is_asked_for(api: Api, package_zip: Any) -> None:
+    """The first page, too, which comes with the wizard; a language without texts gets the plain ones."""
+    texts = "label: Size, label.de: Größe, description: How large, description.de: Wie groß"
+    form = FORM.replace("{name: size,", f"{{name: size, {texts},")
+    uploaded = await api.upload(package_zip(form=form))
+    body = {"package": uploaded.json()["id"]}
+    for language, label in (("de", "Größe"), ("fr", "Size")):
+        begun = (await api.call("POST", f"/wizards?language={language}", body)).json()
+        path = f"/wizards/{begun['id']}?language={language}"
+        shown = (await api.call("GET", path)).json()
+        path = f"/wizards/{begun['id']}/pages/main?language={language}"
+        page = (await api.call("GET", path)).json()
+        pages = [begun["form"]["pages"][0], shown["form"]["pages"][0], page]
+        assert [field(one, "size")["label"] for one in pages] == [label] * 3
+
+
 async def test_a_check_stores_nothing(api: Api, package_zip: Any) -> None:
     """One field is validated, and the page described for what was typed."""
     made = await wizard(api, package_zip)
@@ -140,7 +156,7 @@ async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
     """Another project finds none of them, by no call."""
     made = await wizard(api, package_zip)
     path = f"/wizards/{made['id']}"
-    for verb, where, body in (
+    calls: list[tuple[str, str, Any]] = [
         ("GET", path, None),
         ("DELETE", path, None),
         ("GET", f"{path}/pages/main", None),
@@ -148,7 +164,8 @@ async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
         ("POST", f"{path}/pages/main/check", {"values": {}}),
         ("POST", f"{path}/build", {}),
         ("POST", f"{path}/finish", {}),
-    ):
+    ]
+    for verb, where, body in calls:
         answer = await api.call(verb, where, body, user="eve")
         assert answer.status == 404, (verb, where)
     assert (await api.call("GET", "/wizards", user="eve")).json() == {"wizards": []}

@@ -67,6 +67,7 @@ async def start(call: Call) -> Json:
             "template_id": _text(given, "template_id"),
             "quick": quick,
             "component_id": _text(given, "component_id"),
+            "language": _language(call),
         },
     )
 
@@ -149,7 +150,10 @@ _PAGE = _ONE + "/pages/{page}"
 
 ENDPOINTS = [
     Endpoint("list_wizards", "GET", _ALL, listing),
-    Endpoint("start_wizard", "POST", _ALL, start, bodies.SESSION, bodies.START_WIZARD),
+    Endpoint(
+        "start_wizard", "POST", _ALL, start, (*bodies.SESSION, *bodies.LANGUAGE),
+        bodies.START_WIZARD,
+    ),
     Endpoint("show_wizard", "GET", _ONE, show, (*bodies.SESSION, *bodies.SHOW_WIZARD)),
     Endpoint("delete_wizard", "DELETE", _ONE, remove),
     Endpoint("show_wizard_page", "GET", _PAGE, show_page, (*bodies.SESSION, *bodies.LANGUAGE)),

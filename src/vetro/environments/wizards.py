@@ -121,7 +121,9 @@ class Wizards:
                 delete(wizards).where(wizards.c.updated < old, wizards.c.component_id.is_(None))
             )
             await tx.execute(insert(wizards).values(**values))
-        return await self.show(principal, values["id"], body.get("session_id"))
+        return await self.show(
+            principal, values["id"], body.get("session_id"), language=body.get("language") or ""
+        )
 
     async def _service(self, principal: Principal, name: str) -> tuple[Json, str]:
         """A service of the metadata repository as a package of that name, and its form (B9)."""
@@ -162,7 +164,10 @@ class Wizards:
             copied: Json = {**cast("Any", row)._mapping, "id": id_, "user_id": principal.user_id}
             copied |= {"created": now, "updated": now}
             await tx.execute(insert(wizards).values(**copied))
-        return await self.show(principal, id_, body.get("session_id"), refresh=True)
+        language = body.get("language") or ""
+        return await self.show(
+            principal, id_, body.get("session_id"), language=language, refresh=True
+        )
 
     async def _generated(self, principal: Principal, package: Json) -> str:
         """A form from the contracts of the package's class. Errors: 400, those of schemas."""

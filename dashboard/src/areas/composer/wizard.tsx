@@ -47,7 +47,7 @@ export function Wizard({ packageId, service, componentId, environmentId, session
   const begun = useQuery({
     queryKey: ['wizard', packageId, service, componentId, environmentId, session, templateId],
     queryFn: () =>
-      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session) }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), ...(templateId ? { template_id: templateId } : {}), quick: true } })),
+      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session), query: { language } }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), ...(templateId ? { template_id: templateId } : {}), quick: true } })),
     staleTime: Infinity,
     gcTime: 0,
   });
