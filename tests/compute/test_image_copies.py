@@ -267,3 +267,14 @@ async def test_tags_are_added_to_an_image_of_the_own_project(make_world: MakeWor
     assert status == 403
     assert "another project" in said
     assert "more" not in (await world.ok("GET", f"/images/{IMAGE}"))["tags"]
+
+
+async def test_tags_of_an_image_are_replaced_and_removed_on_request(make_world: MakeWorld) -> None:
+    """With ``replace`` a tag gets the new text, and one whose value is null is gone; others stay."""
+    world = await make_world()
+    await activate(world, tags={"kept": "a", "changed": "b", "gone": "c"})
+    body = {"tags": {"changed": "d", "gone": None}, "replace": True}
+    changed = await world.ok("POST", f"/images/{IMAGE}/tags", body)
+    assert changed["tags"] == {"kept": "a", "changed": "d"}
+    refused = {"tags": {"gone": None}}
+    assert (await world.refused("POST", f"/images/{IMAGE}/tags", refused))[0] == 500

@@ -83,3 +83,34 @@ def test_where_a_machine_would_go_is_explained(visit: Visit, instance: str) -> N
         expect(removing).to_contain_text(node["hostname"])
     finally:
         person.service.api("POST", address, {"reserved": False})
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
+def test_an_image_is_marked_for_forms(visit: Visit, instance: str, image: str) -> None:
+    """Its title and type are shown; no two images have one title; a mark that cannot be read says so."""
+    person = visit()
+    page = person.sign_in()
+    person.open("/machines?tab=images")
+    row, other = page.get_by_role("row", name="plain"), page.get_by_role("row", name=image)
+    dialog = page.get_by_role("dialog")
+
+    def mark(name: str, title: str) -> None:
+        page.get_by_role("button", name=f"Mark {name} for forms").click()
+        dialog.get_by_label("Title in forms").fill(title)
+        dialog.get_by_role("button", name="Save").click()
+
+    mark("plain", "Plain Debian")
+    expect(row).to_contain_text("Plain Debian · linux")
+    mark(image, "Plain Debian")
+    expect(dialog).to_contain_text("The image plain has this title already")
+    assert person.violations() == []
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(other).not_to_contain_text("Plain Debian")
+    page.get_by_role("button", name="Mark plain for forms").click()
+    dialog.get_by_role("button", name="Remove the mark").click()
+    expect(row).not_to_contain_text("Plain Debian")
+    images = person.service.api("GET", "/compute/images")
+    uuid = next(one["uuid"] for one in images if one["name"] == "plain")
+    tags = {"murano_image_info": "{broken"}
+    person.service.api("POST", f"/compute/images/{uuid}/tags", {"tags": tags, "replace": True})
+    expect(row).to_contain_text("The mark cannot be read")

@@ -95,12 +95,14 @@ class ImageStore:
                 row = (await tx.execute(select(images).where(images.c.uuid == uuid))).one()
         return self.view(row)
 
-    async def add_tags(self, uuid: str, owner: str, tags: Body) -> Body:
+    async def add_tags(self, uuid: str, owner: str, tags: Body, *, replace: bool = False) -> Body:
         """Add the tags that an image of ``owner`` does not have; those that it has stay as they are.
 
+        ``replace``: tags that it has get the new text, and those without one (``None``) are removed.
         Errors: 403 for an image of another project, 404, 500 InvalidParameters.
         """
-        wrong = [name for name, text in tags.items() if not isinstance(text, str)]
+        removed = {name for name, text in tags.items() if text is None and replace}
+        wrong = [n for n, text in tags.items() if n not in removed and not isinstance(text, str)]
         if wrong:
             raise invalid_parameters({"tags": f"value of {wrong[0]} was not a string"})
         async with self.database.transaction() as tx:
@@ -110,7 +112,10 @@ class ImageStore:
                 raise not_found(f"image {uuid} not found")
             if row.owner_uuid != owner:
                 raise not_allowed(f"image {row.name} ({uuid}) belongs to another project")
-            manifest = {**row.manifest, "tags": {**tags, **row.manifest.get("tags", {})}}
+            known = row.manifest.get("tags", {})
+            given = {**known, **tags} if replace else {**tags, **known}
+            kept = {name: text for name, text in given.items() if name not in removed}
+            manifest = {**row.manifest, "tags": kept}
             changed = update(images).where(images.c.uuid == uuid).values(manifest=manifest)
             await tx.execute(changed)
         return self.view(await self.get(uuid))

@@ -13,6 +13,7 @@ from vetro.http import download, receive_upload
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ANYTHING,
+    BOOLEAN,
     BOOLEAN_TEXT,
     NATURAL,
     OBJECT,
@@ -79,9 +80,12 @@ async def upload(call: Call) -> Json:
 
 
 async def add_tags(call: Call) -> Json:
-    """Tags for an image of the caller's project, as far as it does not have them."""
+    """Tags for an image of the caller's project, as far as it does not have them; ``replace``: all."""
     uuid, tags = str(call.get("uuid")), mapping(call.get("tags"))
-    return await call.service.images.add_tags(uuid, call.principal.project_id, tags)
+    replace = call.get("replace") is True
+    return await call.service.images.add_tags(
+        uuid, call.principal.project_id, tags, replace=replace
+    )
 
 
 async def show_image(call: Call) -> Json:
@@ -135,7 +139,7 @@ ENDPOINTS = [
     Endpoint("ImageUpload", "PUT", "/images/{uuid}/file", upload, query(STRING, "sha256"),
              nodes=True, upload=True),
     Endpoint("ImageAddTags", "POST", "/images/{uuid}/tags", add_tags,
-             (Param("tags", OBJECT, required=True),)),
+             (Param("tags", OBJECT, required=True), Param("replace", BOOLEAN))),
     Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download_image, access=Access.USER,
              any_accept=True, nodes=True),
     Endpoint("ImageCopies", "GET", "/images/{uuid}/copies", list_copies,
