@@ -318,7 +318,7 @@ async def test_a_dashboard_that_is_not_built_says_how(stranger: Browser) -> None
 
 
 BOOKMARKS = [
-    ("catalog/switch_environment/e", "environments/e"),
+    ("catalog/switch_environment/e", "catalog?environment=e"),
     ("catalog/add/a/e", "environments/e/add/a"),
     ("catalog/add/a/e/True/False", "environments/e/add/a"),
     ("catalog/quick-add/a", "catalog/a?deploy=true"),
@@ -333,13 +333,17 @@ BOOKMARKS = [
     ("environments/e/actions/t/poll/", "api/v1/environments/e/actions/t"),
     ("environments/deployment_history", "history"),
     ("packages/upload", "packages?upload=true"),
-    ("packages/import_bundle", "packages?upload=true"),
+    ("packages/import_bundle", "packages?import=true"),
     ("packages/modify/p", "packages?edit=p"),
     ("packages/p", "catalog/p"),
     ("packages/download/name/p", "api/v1/catalog/packages/p/download"),
     ("images/", "machines?tab=images"),
     ("images/mark_image", "machines?tab=images"),
     ("categories/add", "packages?categories=true"),
+    ("app-catalog/", ""),
+    ("app-catalog/catalog/?category=Web", "catalog?category=Web"),
+    ("app-catalog/environments/e/services", "environments/e"),
+    ("app-catalog/packages/p", "catalog/p"),
     ("catalog/details/%22%3E%0d%0aSet-Cookie: a=b", "catalog/%22%3E%0D%0ASet-Cookie%3A%20a=b"),
 ]
 

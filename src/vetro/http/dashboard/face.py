@@ -99,7 +99,10 @@ class _Front:
                 "Pages of the dashboard are only read", headers={"Allow": "GET, HEAD"}
             )
         elif (target := moved(path)) is not None:
-            await respond(send, 302, b"", "", [(b"location", quote(target, safe="/?=").encode())])
+            location = quote(target, safe="/?=").encode()
+            if given["query_string"] and b"?" not in location:
+                location += b"?" + given["query_string"]  # what a catalog is filtered by
+            await respond(send, 302, b"", "", [(b"location", location)])
         else:
             await self.files.send(path, headers, send)
 
