@@ -95,3 +95,42 @@ def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
     page.get_by_role("row").nth(1).get_by_role("link").click()
     expect(page.get_by_role("log")).to_contain_text(HOSTILE)
     assert page.evaluate("window.hurt") is None
+
+
+def test_an_environment_made_for_an_application_goes_when_it_is_cancelled(
+    visit: Visit, image: str
+) -> None:
+    """Quick deploy leaves no empty environment behind; one that something was put into stays."""
+    person = visit()
+    page = person.sign_in()
+
+    def begin() -> None:
+        person.open("/catalog?search=apache")
+        page.get_by_role("button", name="Add Apache HTTP Server").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("radio", name="A new environment").check()
+        dialog.get_by_label("Its name").fill("made for it")
+        dialog.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Add Apache HTTP Server")
+
+    def made() -> list[str]:
+        listed = person.service.api("GET", "/v1/environments")["environments"]
+        return [one["id"] for one in listed if one["name"] == "made for it"]
+
+    begin()
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_url("**/dashboard/catalog*")
+    assert made() == []
+    begin()
+    for number in (2, 3):
+        page.get_by_role("button", name="Next").click()
+        expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
+    page.get_by_role("button", name="Add to the environment").click()
+    expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
+    assert len(made()) == 1
+    # The menu of a component is made when it is opened first, and the keyboard stays with it.
+    page.get_by_role("button", name="Actions of").press("Enter")
+    expect(page.get_by_role("menuitem", name="Change")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("menuitem")).to_have_count(0)
+    expect(page.get_by_role("button", name="Actions of")).to_be_focused()

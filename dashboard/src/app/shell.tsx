@@ -7,6 +7,7 @@ import { useEffect } from 'react';
 import { useLive } from '~/api/live';
 import { LANGUAGES, useLanguage, useTexts, type Language } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { useAhead } from './ahead';
 import { messages } from './messages';
 import { ENTRIES, type Entry } from './navigation';
 import { changeProject, signOut, useSession } from './session';
@@ -18,6 +19,7 @@ export function Shell() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
   useLive();
+  useAhead();
   const { isAdmin } = useSession();
   return (
     <AppShell header={{ height: 56 }} navbar={{ width: 220, breakpoint: 'sm', collapsed: { mobile: !opened } }} padding={{ base: 'md', sm: 'xl' }}>

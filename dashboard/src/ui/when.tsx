@@ -1,7 +1,7 @@
 import { Tooltip } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { useLanguage } from '~/i18n';
-import { exact, moment, relative } from '~/i18n/times';
+import { duration, exact, moment, relative } from '~/i18n/times';
 
 // One clock for all moments on a page.
 const listeners = new Set<(now: number) => void>();
@@ -34,4 +34,9 @@ export function When({ at }: { at: string | null | undefined }) {
       <time dateTime={date.toISOString()}>{relative(date, Math.max(now, Date.now()), language)}</time>
     </Tooltip>
   );
+}
+
+/** How long something took, or takes so far. */
+export function Lasts({ seconds }: { seconds: number }) {
+  return <time dateTime={`PT${Math.max(0, Math.round(seconds))}S`}>{duration(seconds)}</time>;
 }

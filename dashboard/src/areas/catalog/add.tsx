@@ -11,17 +11,17 @@ import { useExplained } from '~/ui/failure';
 import { messages } from './messages';
 
 /** "Add": into the environment that one comes from, into another, or into a new one. */
-export function AddButton({ packageId, environment, size = 'sm', opened = false, name }: { packageId: string; name?: string; environment?: string | undefined; size?: string; opened?: boolean }) {
+export function AddButton({ packageId, environment, opened = false }: { packageId: string; environment?: string | undefined; opened?: boolean }) {
   const t = useTexts(messages);
   const navigate = useNavigate();
   const [asking, setAsking] = useState(opened);
-  const go = (environmentId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } });
+  const go = (environmentId: string, made = false) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId }, search: made ? { made } : {} });
   return (
     <>
-      <Button size={size} aria-label={name ? t('addNamed', { name }) : undefined} leftSection={<IconPlus size={16} />} onClick={() => (environment ? go(environment) : setAsking(true))} style={{ position: 'relative', zIndex: 1 }}>
+      <Button leftSection={<IconPlus size={16} />} onClick={() => (environment ? go(environment) : setAsking(true))}>
         {t('add')}
       </Button>
-      {asking && <Choose onClose={() => setAsking(false)} onChosen={go} />}
+      {asking && <ChooseEnvironment onClose={() => setAsking(false)} onChosen={go} />}
     </>
   );
 }
@@ -32,7 +32,8 @@ export function freeName(taken: Iterable<string>): string {
   return `quick-env-${Math.max(0, ...numbers) + 1}`;
 }
 
-function Choose({ onClose, onChosen }: { onClose: () => void; onChosen: (id: string) => void }) {
+/** Asks which environment an application goes into; a new one can be made. */
+export function ChooseEnvironment({ onClose, onChosen }: { onClose: () => void; onChosen: (id: string, made: boolean) => void }) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
@@ -42,14 +43,14 @@ function Choose({ onClose, onChosen }: { onClose: () => void; onChosen: (id: str
   const [problem, setProblem] = useState('');
   const wanted = chosen ?? environments.find((one) => !isBusy(one.status))?.id ?? 'new';
   const go = async () => {
-    if (wanted !== 'new') return onChosen(wanted);
+    if (wanted !== 'new') return onChosen(wanted, false);
     const taken = new Set(environments.map((one) => one.name));
     for (let tries = 0; tries < 20; tries += 1) {
       const tried = name.trim() || freeName(taken);
       try {
         const made = await data(catalogApi.POST('/v1/environments', { body: { name: tried } }));
         await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
-        return onChosen(made.id);
+        return onChosen(made.id, true);
       } catch (error) {
         if (name.trim() || !(error instanceof ApiError) || error.status !== 409) return setProblem(explained(error).text);
         taken.add(tried);

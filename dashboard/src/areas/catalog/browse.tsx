@@ -1,18 +1,20 @@
-import { Badge, Button, Card, Chip, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Chip, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue, useIntersection } from '@mantine/hooks';
-import { IconPackageOff, IconSearch, IconSearchOff } from '@tabler/icons-react';
+import { IconPackageOff, IconPlus, IconSearch, IconSearchOff } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useRouter, useSearch } from '@tanstack/react-router';
-import { memo, useEffect, useState } from 'react';
+import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react';
 import { useSession } from '~/app/session';
 import { environmentsQuery } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Empty, Page, PageError } from '~/ui/page';
-import { AddButton } from './add';
+import { ChooseEnvironment } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { applicationsQuery, categoriesQuery, type Package } from './queries';
 import classes from './browse.module.css';
+
+const FIRST = 12;
 
 export function Browse() {
   const t = useTexts(messages);
@@ -28,7 +30,9 @@ export function Browse() {
   }, [search, navigate, router]);
   const { data: categories = [] } = useQuery(categoriesQuery);
   const found = useInfiniteQuery({ ...applicationsQuery({ ...wanted, search }), placeholderData: keepPreviousData });
-  const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
+  const packages = useMemo(() => found.data?.pages.flatMap((page) => page.packages) ?? [], [found.data]);
+  // Those that fill a window are painted before the rest is drawn.
+  const shownPackages = useDeferredValue(packages, packages.slice(0, FIRST));
   const { fetchNextPage, isFetchingNextPage } = found;
   const end = useIntersection({ rootMargin: '600px' });
   const nearEnd = end.entry?.isIntersecting ?? false;
@@ -37,6 +41,10 @@ export function Browse() {
   }, [nearEnd, isFetchingNextPage, fetchNextPage]);
   const filtered = Boolean(search || wanted.category || wanted.tag);
   const { data: environments } = useQuery({ ...environmentsQuery, enabled: Boolean(wanted.environment) });
+  const [asked, setAsked] = useState<Package | null>(null);
+  const go = useCallback((environmentId: string, packageId: string, made = false) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId }, search: made ? { made } : {} }), [navigate]);
+  const into = wanted.environment;
+  const add = useCallback((application: Package) => (into ? go(into, application.id) : setAsked(application)), [into, go]);
   const adding = environments?.find((one) => one.id === wanted.environment)?.name;
   const reset = () => {
     setTyped('');
@@ -97,8 +105,8 @@ export function Browse() {
               {found.hasNextPage && ' …'}
             </Text>
             <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.tiles}>
-              {packages.map((one) => (
-                <Tile key={one.id} application={one} environment={wanted.environment} />
+              {shownPackages.map((one) => (
+                <Tile key={one.id} application={one} environment={wanted.environment} add={add} />
               ))}
             </SimpleGrid>
             {found.hasNextPage && (
@@ -111,45 +119,54 @@ export function Browse() {
           </>
         )}
       </Stack>
+      {asked && <ChooseEnvironment onClose={() => setAsked(null)} onChosen={(environmentId, made) => go(environmentId, asked.id, made)} />}
     </Page>
   );
 }
 
-/** Typing and further tiles do not draw it again. */
-const Tile = memo(function Tile({ application, environment }: { application: Package; environment: string | undefined }) {
+interface TileProps {
+  application: Package;
+  environment: string | undefined;
+  add: (application: Package) => void;
+}
+
+/** Typing and further tiles do not draw it again. Plain elements: there are many, and the first are waited for. */
+const Tile = memo(function Tile({ application, environment, add }: TileProps) {
   const t = useTexts(messages);
   const { project } = useSession();
+  const { id, name, version, author, description, tags } = application;
   return (
-    <Card component="li" className={classes.tile} padding="md">
-      <Group wrap="nowrap" align="flex-start" gap="md">
-        <Logo id={application.id} name={application.name} />
+    <li className={classes.tile}>
+      <div className={classes.head}>
+        <Logo id={id} name={name} />
         <div className={classes.about}>
-          <Link to="/catalog/$packageId" params={{ packageId: application.id }} search={environment ? { environment } : {}} className={classes.name}>
-            {application.name}
+          <Link to="/catalog/$packageId" params={{ packageId: id }} search={environment ? { environment } : {}} className={classes.name}>
+            {name}
           </Link>
-          <Text size="xs" c="dimmed" truncate>
-            {application.version} {application.author && `· ${t('by', { author: application.author })}`}
-          </Text>
+          <div className={classes.by}>
+            {version} {author && `· ${t('by', { author })}`}
+          </div>
         </div>
-      </Group>
-      <Text size="sm" mt="sm" lineClamp={3}>
-        {application.description}
-      </Text>
-      <Group gap={6} mt="auto" pt="md" wrap="nowrap" justify="space-between" align="flex-end">
-        <Group gap={6}>
-        {application.tags.slice(0, 3).map((tag) => (
-          <Badge key={tag} variant="default" size="sm" radius="sm" tt="none" fw={500}>
-            {tag}
-          </Badge>
-        ))}
-        {application.owner_id !== project.id && (
-          <Badge variant="light" size="sm" radius="sm" tt="none" fw={500}>
-            {t('shared')}
-          </Badge>
-        )}
-        </Group>
-        <AddButton packageId={application.id} environment={environment} size="compact-sm" name={application.name} />
-      </Group>
-    </Card>
+      </div>
+      <p className={classes.description}>{description}</p>
+      <div className={classes.foot}>
+        <div className={classes.tags}>
+          {tags.slice(0, 3).map((tag) => (
+            <span key={tag} className={classes.tag}>
+              {tag}
+            </span>
+          ))}
+          {application.owner_id !== project.id && (
+            <span className={classes.tag} data-shared>
+              {t('shared')}
+            </span>
+          )}
+        </div>
+        <button type="button" className={classes.add} aria-label={t('addNamed', { name })} onClick={() => add(application)}>
+          <IconPlus size={16} aria-hidden />
+          {t('add')}
+        </button>
+      </div>
+    </li>
   );
 });

@@ -4,6 +4,7 @@ import { Link, useParams, useSearch } from '@tanstack/react-router';
 import Markdown, { type Components } from 'react-markdown';
 import { ApiError } from '~/api/client';
 import { useTexts } from '~/i18n';
+import { Fqn } from '~/ui/fqn';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { When } from '~/ui/when';
 import { AddButton } from './add';
@@ -12,6 +13,7 @@ import { messages } from './messages';
 import { Needs } from './needs';
 import { packageQuery, readmeQuery, versionsQuery, type Package } from './queries';
 import { Reference } from './reference';
+import { withTables } from './tables';
 import classes from './package.module.css';
 
 interface Supplier {
@@ -107,12 +109,14 @@ export function PackagePage() {
 function Told({ text }: { text: string }) {
   return (
     <div className={classes.text}>
-      <Markdown skipHtml={false} disallowedElements={['img']} unwrapDisallowed components={PARTS}>
+      <Markdown skipHtml={false} disallowedElements={['img']} unwrapDisallowed remarkPlugins={PLUGINS} components={PARTS}>
         {text}
       </Markdown>
     </div>
   );
 }
+
+const PLUGINS = [withTables];
 
 // The page has its own title: the headings of a text are below it.
 const PARTS: Components = {
@@ -121,6 +125,11 @@ const PARTS: Components = {
   h2: 'h3',
   h3: 'h4',
   pre: ({ children }) => <pre tabIndex={0}>{children}</pre>,
+  table: ({ children }) => (
+    <div className={classes.scroll} tabIndex={0}>
+      <table>{children}</table>
+    </div>
+  ),
 };
 
 function Readme({ packageId }: { packageId: string }) {
@@ -148,7 +157,9 @@ function Facts({ one }: { one: Package }) {
   return (
     <Table variant="vertical" layout="fixed" withRowBorders={false} className={classes.facts}>
       <Table.Tbody>
-        <Fact name={t('fqn')}>{one.fully_qualified_name}</Fact>
+        <Fact name={t('fqn')}>
+          <Fqn name={one.fully_qualified_name} />
+        </Fact>
         <Fact name={t('kind')}>{one.type}</Fact>
         <Fact name={t('version')}>{one.version}</Fact>
         <Fact name={t('updated')}>

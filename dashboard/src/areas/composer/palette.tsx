@@ -1,9 +1,9 @@
-import { ActionIcon, Card, Group, Stack, Text, TextInput } from '@mantine/core';
+import { Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
+import { memo, useCallback, useState } from 'react';
 import { Logo } from '~/areas/catalog/logo';
 import { applicationsQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
@@ -22,7 +22,7 @@ export function Palette({ environmentId }: { environmentId: string }) {
   const [over, setOver] = useState(false);
   const found = useInfiniteQuery({ ...applicationsQuery({ search }), placeholderData: keepPreviousData });
   const packages = found.data?.pages[0]?.packages.slice(0, SHOWN) ?? [];
-  const add = (packageId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } });
+  const add = useCallback((packageId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } }), [navigate, environmentId]);
   return (
     <Stack component="section" aria-label={t('palette')} gap="sm">
       <Group justify="space-between">
@@ -33,25 +33,7 @@ export function Palette({ environmentId }: { environmentId: string }) {
       </Group>
       <ul className={classes.tiles}>
         {packages.map((one) => (
-          <Card
-            key={one.id}
-            component="li"
-            padding="xs"
-            className={classes.tile}
-            draggable
-            onDragStart={(event) => {
-              event.dataTransfer.setData(DRAGGED, one.id);
-              event.dataTransfer.effectAllowed = 'copy';
-            }}
-          >
-            <Logo id={one.id} name={one.name} size={28} />
-            <Text size="sm" truncate className={classes.name}>
-              {one.name}
-            </Text>
-            <ActionIcon variant="subtle" aria-label={t('add', { name: one.name })} onClick={() => add(one.id)}>
-              <IconPlus size={16} />
-            </ActionIcon>
-          </Card>
+          <Tile key={one.id} id={one.id} name={one.name} add={add} />
         ))}
       </ul>
       {found.data && packages.length === 0 && (
@@ -81,3 +63,26 @@ export function Palette({ environmentId }: { environmentId: string }) {
     </Stack>
   );
 }
+
+/** Plain elements that a key in the search does not draw again: the letter is painted first. */
+const Tile = memo(function Tile({ id, name, add }: { id: string; name: string; add: (packageId: string) => void }) {
+  const t = useTexts(messages);
+  return (
+    <li
+      className={classes.tile}
+      draggable
+      onDragStart={(event) => {
+        event.dataTransfer.setData(DRAGGED, id);
+        event.dataTransfer.effectAllowed = 'copy';
+      }}
+    >
+      <Logo id={id} name={name} size={28} />
+      <span className={classes.name} title={name}>
+        {name}
+      </span>
+      <button type="button" className={classes.plus} aria-label={t('add', { name })} onClick={() => add(id)}>
+        <IconPlus size={16} aria-hidden />
+      </button>
+    </li>
+  );
+});

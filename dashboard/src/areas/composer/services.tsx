@@ -1,4 +1,4 @@
-import { ActionIcon, Card, Stack, Text, Title } from '@mantine/core';
+import { Stack, Text, Title } from '@mantine/core';
 import { IconPlus, IconSettingsAutomation } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
@@ -20,15 +20,15 @@ export function ServicePalette({ environmentId }: { environmentId: string }) {
       </Title>
       <ul className={classes.tiles}>
         {offered.map(({ full_service_name: service, service_display_name: name = service }) => (
-          <Card key={service} component="li" padding="xs" className={classes.service}>
+          <li key={service} className={classes.service}>
             <IconSettingsAutomation size={20} aria-hidden />
-            <Text size="sm" truncate className={classes.name}>
+            <span className={classes.name} title={name}>
               {name}
-            </Text>
-            <ActionIcon variant="subtle" aria-label={t('add', { name })} onClick={() => void navigate({ to: '/environments/$environmentId/add-service/$service', params: { environmentId, service } })}>
-              <IconPlus size={16} />
-            </ActionIcon>
-          </Card>
+            </span>
+            <button type="button" className={classes.plus} aria-label={t('add', { name })} onClick={() => void navigate({ to: '/environments/$environmentId/add-service/$service', params: { environmentId, service } })}>
+              <IconPlus size={16} aria-hidden />
+            </button>
+          </li>
         ))}
       </ul>
       {definitions && offered.length === 0 && (

@@ -1,6 +1,6 @@
-import { ActionIcon, Badge, Button, Card, Group, Menu, Stack, Text } from '@mantine/core';
+import { Badge, Button, Group, Menu, Stack, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconBolt, IconDots, IconPencil, IconPlus, IconPuzzle, IconTags, IconTrash } from '@tabler/icons-react';
+import { IconBolt, IconPencil, IconPlus, IconPuzzle, IconTags, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { memo, useState } from 'react';
@@ -9,16 +9,16 @@ import { Palette } from '~/areas/composer/palette';
 import { ServicePalette } from '~/areas/composer/services';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { Fqn } from '~/ui/fqn';
+import { More } from '~/ui/more';
 import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { ActionDialog } from './action';
-import classes from './list.module.css';
+import classes from './components.module.css';
 import { messages } from './messages';
 import { MetadataDialog } from './metadata';
-import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
+import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, packageNameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
-
-const LEVELS: Record<string, string> = { error: 'red', warning: 'yellow' };
 
 export function Components() {
   const t = useTexts(messages);
@@ -79,6 +79,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
   const [asked, setAsked] = useState<[string, Action] | null>(null);
   const [noting, setNoting] = useState(false);
   const { id, type, _actions = {} } = component['?'];
+  const packageName = packageNameOf(component);
   const actions = Object.entries(_actions)
     .filter(([, one]) => one.enabled)
     .sort(([, a], [, b]) => (a.title ?? a.name).localeCompare(b.title ?? b.name));
@@ -115,11 +116,11 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
     }
   };
   return (
-    <Card component="li" padding="md">
-      <Group justify="space-between" wrap="nowrap" align="flex-start">
+    <li className={classes.component}>
+      <div className={classes.head}>
         <div className={classes.about}>
-          <Group gap="xs">
-            <Link to="/environments/$environmentId/components/$componentId" params={{ environmentId, componentId: id }} className={classes.component}>
+          <div className={classes.names}>
+            <Link to="/environments/$environmentId/components/$componentId" params={{ environmentId, componentId: id }} className={classes.named}>
               {nameOf(component)}
             </Link>
             {change && (
@@ -127,50 +128,50 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
                 {t(change === 'added' ? 'marked_added' : 'marked_changed')}
               </Badge>
             )}
-          </Group>
-          <Text size="xs" c="dimmed" className={classes.wrap}>
-            {type.split('/')[0]}
-          </Text>
-          <Text size="sm" mt={6} lineClamp={2} c={status ? LEVELS[status.level] : 'dimmed'}>
-            {status ? status.text : change !== 'added' && t('draft')}
-            {status && (
-              <Text span size="sm" c="dimmed">
-                {' '}
-                · <When at={status.created} />
-              </Text>
-            )}
-          </Text>
+          </div>
+          <div className={classes.type}>
+            {packageName && <span className={classes.package}>{packageName} · </span>}
+            <Fqn name={type.split('/')[0] ?? type} />
+          </div>
+          {(status || change !== 'added') && (
+            <div className={classes.report} data-level={status?.level}>
+              {status ? status.text : t('draft')}
+              {status && (
+                <span className={classes.when}>
+                  {' '}
+                  · <When at={status.created} />
+                </span>
+              )}
+            </div>
+          )}
         </div>
-        <Menu position="bottom-end">
-          <Menu.Target>
-            <ActionIcon variant="subtle" color="gray" aria-label={t('moreOf', { name: nameOf(component) })}>
-              <IconDots size={18} />
-            </ActionIcon>
-          </Menu.Target>
-          <Menu.Dropdown>
-            {actions.length > 0 && <Menu.Label>{t('actions')}</Menu.Label>}
-            {actions.map(([key, one]) => (
-              <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => setAsked([key, one])}>
-                {one.title ?? one.name}
+        <More label={t('moreOf', { name: nameOf(component) })}>
+          {() => (
+            <>
+              {actions.length > 0 && <Menu.Label>{t('actions')}</Menu.Label>}
+              {actions.map(([key, one]) => (
+                <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => setAsked([key, one])}>
+                  {one.title ?? one.name}
+                </Menu.Item>
+              ))}
+              {actions.length > 0 && <Menu.Divider />}
+              <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
+                {t('edit')}
               </Menu.Item>
-            ))}
-            {actions.length > 0 && <Menu.Divider />}
-            <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
-              {t('edit')}
-            </Menu.Item>
-            {!flat && (
-              <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setNoting(true)}>
-                {t('metadata')}
+              {!flat && (
+                <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setNoting(true)}>
+                  {t('metadata')}
+                </Menu.Item>
+              )}
+              <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
+                {t('remove')}
               </Menu.Item>
-            )}
-            <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
-              {t('remove')}
-            </Menu.Item>
-          </Menu.Dropdown>
-        </Menu>
-      </Group>
+            </>
+          )}
+        </More>
+      </div>
       {noting && <MetadataDialog environmentId={environmentId} componentId={id} name={nameOf(component)} onClose={() => setNoting(false)} />}
       {asked && <ActionDialog environmentId={environmentId} id={asked[0]} action={asked[1]} onClose={() => setAsked(null)} />}
-    </Card>
+    </li>
   );
 });

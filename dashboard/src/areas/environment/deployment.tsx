@@ -4,8 +4,8 @@ import { useParams } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { useDeployment } from '~/api/events';
 import { useTexts } from '~/i18n';
-import { duration, moment } from '~/i18n/times';
-import { When } from '~/ui/when';
+import { moment } from '~/i18n/times';
+import { Lasts, When } from '~/ui/when';
 import { DeploymentState } from './history';
 import { Log } from './log';
 import { messages } from './messages';
@@ -33,7 +33,12 @@ export function DeploymentPage() {
         {deployment && (
           <Text size="sm" c="dimmed">
             {deployment.user_name} · <When at={deployment.started} />
-            {began && ended && ` · ${duration((ended.getTime() - began.getTime()) / 1000)}`}
+            {began && ended && (
+              <>
+                {' '}
+                · <Lasts seconds={(ended.getTime() - began.getTime()) / 1000} />
+              </>
+            )}
           </Text>
         )}
       </Group>

@@ -4,10 +4,10 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useParams } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useTexts } from '~/i18n';
-import { duration, moment } from '~/i18n/times';
+import { moment } from '~/i18n/times';
 import { Empty } from '~/ui/page';
 import { Rows } from '~/ui/rows';
-import { When } from '~/ui/when';
+import { Lasts, When } from '~/ui/when';
 import { messages, type EnvironmentText } from './messages';
 import { deploymentsQuery, type Deployment } from './queries';
 
@@ -66,7 +66,7 @@ function Took({ deployment }: { deployment: Deployment }) {
   const t = useTexts(messages);
   const began = moment(deployment.started);
   const ended = moment(deployment.finished);
-  if (began && ended) return duration((ended.getTime() - began.getTime()) / 1000);
+  if (began && ended) return <Lasts seconds={(ended.getTime() - began.getTime()) / 1000} />;
   return (
     <Text span size="sm" c="dimmed">
       {deployment.waiting_on ? t('waitingOn', { what: deployment.waiting_on }) : '…'}

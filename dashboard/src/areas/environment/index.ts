@@ -28,6 +28,8 @@ const topologyRoute = createRoute({ ...child('topology'), component: lazyRouteCo
 export const addRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: '/environments/$environmentId/add/$packageId',
+  // Made for this application: who cancels has no environment left over.
+  validateSearch: (search: Record<string, unknown>): { made?: boolean } => (search['made'] === true ? { made: true } : {}),
   component: lazyRouteComponent(() => import('../composer/page'), 'AddApplication'),
 });
 

@@ -87,7 +87,7 @@ function Tiles({ environments, label, ticked, tick }: TilesProps) {
   const ground = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   useLayoutEffect(() => setTop(ground.current?.offsetTop ?? 0), [environments.length]);
-  const rows = useWindowVirtualizer({ count: Math.ceil(environments.length / columns), estimateSize: () => 124, overscan: 6, scrollMargin: top });
+  const rows = useWindowVirtualizer({ count: Math.ceil(environments.length / columns), estimateSize: () => 146, overscan: 6, scrollMargin: top });
   return (
     <div ref={ground} role="list" aria-label={label} className={classes.tiles} style={{ height: rows.getTotalSize() }}>
       {rows.getVirtualItems().map((row) => (
@@ -112,7 +112,6 @@ const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { e
         <Link to="/environments/$environmentId" params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
-        <Status environment={environment} />
         <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys />
       </Group>
       {environment.description_text && (
@@ -120,7 +119,10 @@ const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { e
           {environment.description_text}
         </Text>
       )}
-      <Text size="sm" c="dimmed" mt="auto">
+      <Group gap="xs" mt="auto">
+        <Status environment={environment} />
+      </Group>
+      <Text size="sm" c="dimmed" mt={6}>
         {t(hasServices(environment) ? 'kind_workflow' : 'kind_muranopl')} ·{' '}
         {environment.version === 0 ? t('never') : `${t('version')} ${environment.version}`} · <When at={environment.updated} />
       </Text>

@@ -1,6 +1,6 @@
-import { ActionIcon, Button, Group, Menu, Stack, TextInput } from '@mantine/core';
+import { Button, Group, Menu, Stack, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { IconDots, IconPencil, IconPlayerPlay, IconTags, IconTrash, IconUnlink } from '@tabler/icons-react';
+import { IconPencil, IconPlayerPlay, IconTags, IconTrash, IconUnlink } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { catalogApi, data } from '~/api/client';
@@ -9,6 +9,7 @@ import { Confirm } from '~/ui/confirm';
 import { Dialog } from '~/ui/dialog';
 import { useExplained, useFailure } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
+import { More } from '~/ui/more';
 import { allowed, deploy, remove } from './many';
 import { messages } from './messages';
 import { MetadataDialog } from './metadata';
@@ -44,37 +45,34 @@ export function EnvironmentMenu({ environment, label, deploys = false, onAbandon
   };
   return (
     <>
-      <Menu position="bottom-end">
-        <Menu.Target>
-          <ActionIcon variant={deploys ? 'subtle' : 'default'} color={deploys ? 'gray' : undefined} size={deploys ? 'md' : 'lg'} aria-label={label} style={{ position: 'relative', zIndex: 1 }}>
-            <IconDots size={18} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {deploys && allowed('deploy', environment) && (
-            <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={() => void start()}>
-              {environment.version > 0 ? t('update') : t('deploy')}
+      <More label={label} framed={!deploys}>
+        {() => (
+          <>
+            {deploys && allowed('deploy', environment) && (
+              <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={() => void start()}>
+                {environment.version > 0 ? t('update') : t('deploy')}
+              </Menu.Item>
+            )}
+            <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
+              {t('rename')}
             </Menu.Item>
-          )}
-          <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
-            {t('rename')}
-          </Menu.Item>
-          {!hasServices(environment) && (
-            <Menu.Item leftSection={<IconTags size={16} />} disabled={isBusy(environment.status)} onClick={() => setAsked('metadata')}>
-              {t('metadata')}
+            {!hasServices(environment) && (
+              <Menu.Item leftSection={<IconTags size={16} />} disabled={isBusy(environment.status)} onClick={() => setAsked('metadata')}>
+                {t('metadata')}
+              </Menu.Item>
+            )}
+            <Menu.Divider />
+            <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => setAsked('destroy')}>
+              {t('destroy')}
             </Menu.Item>
-          )}
-          <Menu.Divider />
-          <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => setAsked('destroy')}>
-            {t('destroy')}
-          </Menu.Item>
-          {allowed('abandon', environment) && (
-            <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
-              {t('abandon')}
-            </Menu.Item>
-          )}
-        </Menu.Dropdown>
-      </Menu>
+            {allowed('abandon', environment) && (
+              <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
+                {t('abandon')}
+              </Menu.Item>
+            )}
+          </>
+        )}
+      </More>
       {asked === 'metadata' && <MetadataDialog environmentId={id} name={name} onClose={close} />}
       {asked === 'rename' && <Rename environment={environment} onClose={close} />}
       {(asked === 'destroy' || asked === 'abandon') && (

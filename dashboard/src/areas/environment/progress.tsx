@@ -7,9 +7,9 @@ import { useEffect, useState } from 'react';
 import { useDeployment } from '~/api/events';
 import { catalogApi } from '~/api/client';
 import { useTexts } from '~/i18n';
-import { duration, moment } from '~/i18n/times';
+import { moment } from '~/i18n/times';
 import { Confirm } from '~/ui/confirm';
-import { useNow } from '~/ui/when';
+import { Lasts, useNow } from '~/ui/when';
 import { messages } from './messages';
 import { refreshEnvironment, type Deployment } from './queries';
 
@@ -52,7 +52,7 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
               {began && (
                 <Text span c="dimmed" fw={400}>
                   {' '}
-                  · {duration((Math.max(now, Date.now()) - began.getTime()) / 1000)}
+                  · <Lasts seconds={(Math.max(now, Date.now()) - began.getTime()) / 1000} />
                 </Text>
               )}
             </Text>

@@ -54,6 +54,15 @@ export const isBusy = (status: string) => IN_PROGRESS.has(status);
 
 export const nameOf = (component: Component) => component['?'].name ?? component.name ?? component['?'].type.split('.').pop() ?? component['?'].id;
 
+/** Where a form keeps the package's display name in the model (packages-and-forms.md B8). */
+const STORED = '_26411a1861294160833743e45d0eaad9';
+
+/** The display name of a component's package, as far as the model has it. */
+export function packageNameOf(component: Component): string {
+  const stored = (component['?'] as Record<string, unknown>)[STORED] as { name?: unknown } | undefined;
+  return typeof stored?.name === 'string' ? stored.name : '';
+}
+
 /** A component without what the service adds when it shows one. */
 export function asGiven(component: Component): Component {
   const { status: _status, _actions, ...header } = component['?'];

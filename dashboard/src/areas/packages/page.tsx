@@ -12,6 +12,7 @@ import { packageQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
 import { useFailure } from '~/ui/failure';
+import { Fqn } from '~/ui/fqn';
 import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
 import { When } from '~/ui/when';
@@ -141,7 +142,7 @@ export function Packages() {
                       {one.name}
                     </Link>
                     <Text size="xs" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
-                      {one.fully_qualified_name}
+                      <Fqn name={one.fully_qualified_name} />
                     </Text>
                   </div>,
                   t(`type_${one.type}`),

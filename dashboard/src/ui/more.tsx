@@ -1,0 +1,43 @@
+import { Menu } from '@mantine/core';
+import { IconDots } from '@tabler/icons-react';
+import { useLayoutEffect, useRef, useState, type ReactNode } from 'react';
+import classes from './more.module.css';
+
+interface MoreProps {
+  /** What a screen reader calls the button. */
+  label: string;
+  /** With a frame, beside other buttons. */
+  framed?: boolean;
+  /** What is in the menu; asked for when it is opened first. */
+  children: () => ReactNode;
+}
+
+/** A button with three dots. Most of the many in a list are never pressed, so the menu is made when its own is. */
+export function More({ label, framed = false, children }: MoreProps) {
+  const [opened, setOpened] = useState<boolean>();
+  const target = useRef<HTMLButtonElement>(null);
+  const made = opened !== undefined;
+  // The button is another element once there is a menu: whoever was on the one is on the other.
+  useLayoutEffect(() => {
+    if (made) target.current?.focus();
+  }, [made]);
+  const shared = { type: 'button', className: classes.button, 'data-framed': framed || undefined, 'aria-label': label } as const;
+  const dots = <IconDots size={18} aria-hidden />;
+  if (!made) {
+    return (
+      <button {...shared} aria-haspopup="menu" aria-expanded={false} onClick={() => setOpened(true)}>
+        {dots}
+      </button>
+    );
+  }
+  return (
+    <Menu position="bottom-end" opened={opened} onChange={setOpened}>
+      <Menu.Target>
+        <button {...shared} ref={target}>
+          {dots}
+        </button>
+      </Menu.Target>
+      <Menu.Dropdown>{children()}</Menu.Dropdown>
+    </Menu>
+  );
+}
