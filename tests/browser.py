@@ -37,12 +37,12 @@ def settled(page: Page) -> None:
 
 
 @contextmanager
-def chromium() -> Generator[Browser]:
+def chromium(*options: str) -> Generator[Browser]:
     """The browser, without a window. Its driver runs an event loop in this thread until the end."""
     if not Path(CHROMIUM).exists():
         pytest.skip("chromium is not installed: tools/system-packages.sh test")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*OPTIONS, *options])
         yield browser
         browser.close()
 

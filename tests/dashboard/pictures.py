@@ -4,7 +4,8 @@
 
 A service of its own with the sample packages and simulated machines is started, and ended. What a
 picture shows is in `PICTURES`: a path of the dashboard's router and the service's objects that stand for
-its parameters.
+its parameters. Times are fixed and nothing moves, so that a picture of the same page is the same on another
+day: `test_pictures.py` compares.
 """
 
 from __future__ import annotations
@@ -27,6 +28,27 @@ DIRECTORY = ROOT / "docs/pictures"
 SIZE = (1200, 760)
 QUALITY = 82
 """Of WebP: at less, small letters get a halo."""
+LETTERS = "--font-render-hinting=none"
+"""Letters are as wide on every machine, whatever it says of how they are drawn."""
+STILL = """
+*, *::before, *::after {
+  animation: none !important; transition: none !important; caret-color: transparent !important;
+}
+"""
+TIMES = """
+for (const one of document.querySelectorAll('time')) {
+  if (one.dateTime.startsWith('P')) one.textContent = '1 min 12 s';
+  else one.textContent = /^\\d\\d:\\d\\d/.test(one.textContent) ? '09:41:00' : '2 minutes ago';
+}
+"""
+"""Moments and durations; a page does not write them again before the picture is taken."""
+LOADED = """
+() => Promise.all([document.fonts.ready, ...[...document.images].filter((one) => {
+  const { top, bottom } = one.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
+}).map((one) => one.decode().catch(() => undefined))])
+"""
+"""Letters, and the logos in sight."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +111,11 @@ def furnish(service: Service, directory: Path) -> dict[str, Mapping[str, str]]:
     for name in ("shop", "wiki", "staging", "training"):
         made[name] = str(service.api("POST", "/v1/environments", {"name": name})["id"])
     apache, database = "org.vetro.samples.ApacheHttpServer", "org.vetro.samples.PostgreSql"
-    add(service, made["shop"], apache, "front")
+    add(service, made["shop"], apache, "front", hostname="front-1")
     secret = {"password": "a long enough word", "password-clone": "a long enough word"}
     add(service, made["shop"], database, "orders", **secret)
-    add(service, made["wiki"], apache, "wiki")
-    add(service, made["staging"], apache, "front")
+    add(service, made["wiki"], apache, "wiki", hostname="wiki-1")
+    add(service, made["staging"], apache, "front", hostname="front-1")
     at = f"/v1/environments/{made['wiki']}"
     (session,) = service.api("GET", f"{at}/sessions")["sessions"]
     service.api("POST", f"{at}/sessions/{session['id']}/deploy")
@@ -109,14 +131,22 @@ def furnish(service: Service, directory: Path) -> dict[str, Mapping[str, str]]:
     }
 
 
-def take(browser: Browser, service: Service, picture: Picture, parts: Mapping[str, str]) -> bytes:
-    """One picture, as WebP."""
+def take(
+    browser: Browser,
+    service: Service,
+    picture: Picture,
+    parts: Mapping[str, str],
+    spoil: str = "",
+) -> bytes:
+    """One picture, as WebP. ``spoil`` is a style sheet that breaks the page, for tests."""
     width, height = SIZE if picture.wide else (390, SIZE[1])
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if picture.theme == "dark" else "light",
         locale="en-GB",
+        timezone_id="UTC",
         reduced_motion="reduce",
+        bypass_csp=True,  # of the style sheets below
     )
     context.add_init_script(QUIET)
     page = context.new_page()
@@ -128,9 +158,14 @@ def take(browser: Browser, service: Service, picture: Picture, parts: Mapping[st
     page.goto(f"{service.url}/dashboard{path}{picture.search}")
     page.locator("h1").first.wait_for()
     if "$deploymentId" in picture.route:
-        page.get_by_role("log").get_by_text("Installing").wait_for()  # its stream goes on
+        # Its stream goes on; this is the last that is said until a guest answers, which none does here.
+        page.get_by_text("It waits for").first.wait_for()
+        page.get_by_role("log").get_by_text("Installing").wait_for()
     else:
         settled(page)
+    page.add_style_tag(content=STILL + spoil)
+    page.evaluate(LOADED)
+    page.evaluate(TIMES)
     session: Any = context.new_cdp_session(page)
     taken = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
     context.close()
@@ -156,7 +191,7 @@ def main(wanted: list[str]) -> int:
         print(f"There is no picture {unknown[0]}; pictures: {', '.join(PICTURES)}")
         return 2
     DIRECTORY.mkdir(exist_ok=True)
-    with furnished() as (service, parts), chromium() as browser:
+    with furnished() as (service, parts), chromium(LETTERS) as browser:
         for name, picture in PICTURES.items():
             if wanted and name not in wanted:
                 continue
