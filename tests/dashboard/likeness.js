@@ -66,14 +66,22 @@ async ([one, other, { cell, near, gap }]) => {
     }
     return most;
   };
-  const differs = new Uint8Array(columns * rows);
-  let count = 0;
+  const differing = new Uint8Array(columns * rows);
   for (let row = 0; row < rows; row += 1) {
     for (let column = 0; column < columns; column += 1) {
       if (Math.max(apart(first, second, row, column), apart(second, first, row, column)) <= near) continue;
-      differs[row * columns + column] = 1;
-      count += 1;
+      differing[row * columns + column] = 1;
     }
+  }
+  // A line that is drawn a pixel off differs along its length, a cell thick: that is none.
+  const differs = new Uint8Array(columns * rows);
+  let count = 0;
+  for (let at = 0; at < differs.length; at += 1) {
+    const column = at % columns;
+    const beside = (column > 0 && differing[at - 1]) || (column < columns - 1 && differing[at + 1]);
+    if (!differing[at] || !beside || !(differing[at - columns] || differing[at + columns])) continue;
+    differs[at] = 1;
+    count += 1;
   }
   // Words of one line that differ are one region: cells that are at most `gap` away belong together.
   const regions = [];

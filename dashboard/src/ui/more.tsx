@@ -21,6 +21,14 @@ export function More({ label, framed = false, children }: MoreProps) {
   useLayoutEffect(() => {
     if (made) target.current?.focus();
   }, [made]);
+  const change = (open: boolean) => {
+    setOpened(open);
+    if (open) return;
+    requestAnimationFrame(() => {
+      const at = document.activeElement;
+      if (!at || at === document.body || at.closest('[role=menu]')) target.current?.focus();
+    });
+  };
   const shared = { type: 'button', className: classes.button, 'data-framed': framed || undefined, 'aria-label': label } as const;
   const dots = <IconDots size={18} aria-hidden />;
   if (!made) {
@@ -31,7 +39,7 @@ export function More({ label, framed = false, children }: MoreProps) {
     );
   }
   return (
-    <Menu position="bottom-end" opened={opened} onChange={setOpened}>
+    <Menu position="bottom-end" opened={opened} onChange={change}>
       <Menu.Target>
         <button {...shared} ref={target}>
           {dots}
