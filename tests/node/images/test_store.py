@@ -162,7 +162,7 @@ async def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
         ["gzip", "-c"], input=tar({"./a": os.urandom(200000)}), stdout=-1, check=True
     ).stdout
     images = await store(tmp_path, Source(content[: len(content) // 2]), 1000000)
-    with pytest.raises(ImageError, match="not a root file system|cut short"):
+    with pytest.raises(ImageError, match="is not a root file system"):
         await images.ensure(IMAGE)
     assert list(images.directory.iterdir()) == []
 
