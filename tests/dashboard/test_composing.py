@@ -67,7 +67,7 @@ def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str
     expect(page.get_by_text("The last deployment failed")).to_be_visible()
     expect(page.get_by_role("alert").first).to_contain_text("enough seen")
     page.get_by_role("tab", name="History").click()
-    expect(page.get_by_role("row").nth(1)).to_contain_text("Failed")
+    expect(page.get_by_role("row").nth(1)).to_contain_text("Cancelled")
     assert person.violations() == []
 
 

@@ -41,7 +41,7 @@ export function Activity() {
                 </Link>,
                 <When key="started" at={one.started} />,
                 one.finished ? <When key="finished" at={one.finished} /> : null,
-                <DeploymentState key="state" state={one.state} />,
+                <DeploymentState key="state" state={one.state} outcome={one.outcome} />,
                 one.user_name,
               ],
             }))}

@@ -29,7 +29,7 @@ export function DeploymentPage() {
     <Stack>
       <Group gap="sm">
         <Title order={2}>{t('log')}</Title>
-        {deployment && <DeploymentState state={followed.state ?? deployment.state} />}
+        {deployment && <DeploymentState state={followed.state ?? deployment.state} outcome={deployment.outcome} />}
         {deployment && (
           <Text size="sm" c="dimmed">
             {deployment.user_name} · <When at={deployment.started} />

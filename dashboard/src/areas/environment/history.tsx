@@ -18,13 +18,18 @@ const COLORS: Record<string, string> = {
   success: 'glass',
   completed_w_errors: 'red',
   completed_w_warnings: 'yellow',
+  interrupted: 'orange',
 };
 
-export function DeploymentState({ state }: { state: string }) {
+/** Who did not fail by itself was stopped by somebody, or by the end of its engine. */
+const STOPPED = ['cancelled', 'interrupted', 'abandoned'];
+
+export function DeploymentState({ state, outcome }: { state: string; outcome?: string | null | undefined }) {
   const t = useTexts(messages);
+  const shown = outcome && STOPPED.includes(outcome) ? outcome : state;
   return (
-    <Badge color={COLORS[state] ?? 'gray'} variant="light" radius="sm" tt="none" fw={600}>
-      {`state_${state}` in messages.en ? t(`state_${state}` as EnvironmentText) : t('state_unknown')}
+    <Badge color={COLORS[shown] ?? 'gray'} variant="light" radius="sm" tt="none" fw={600}>
+      {`state_${shown}` in messages.en ? t(`state_${shown}` as EnvironmentText) : t('state_unknown')}
     </Badge>
   );
 }
@@ -41,7 +46,7 @@ export function History() {
         <When at={one.started} />
       </Link>,
       typeof method === 'string' && method !== 'deploy' ? method : t('deployment'),
-      <DeploymentState key="state" state={one.state} />,
+      <DeploymentState key="state" state={one.state} outcome={one.outcome} />,
       <Took key="took" deployment={one} />,
       one.user_name,
     ];
