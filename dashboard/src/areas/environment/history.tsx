@@ -18,7 +18,9 @@ const COLORS: Record<string, string> = {
   success: 'glass',
   completed_w_errors: 'red',
   completed_w_warnings: 'yellow',
-  interrupted: 'orange',
+  cancelled: 'yellow',
+  interrupted: 'yellow',
+  abandoned: 'yellow',
 };
 
 /** Who did not fail by itself was stopped by somebody, or by the end of its engine. */
