@@ -570,6 +570,42 @@ async def test_what_no_cloud_has_is_refused(cloud: Any, resource: Json, reason: 
     assert await cloud.stacks.get(project, "s") is None
 
 
+NAMED = (
+    *("nova.flavor", "nova.keypair", "nova.server", "glance.image", "cinder.volume"),
+    *(f"neutron.{one}" for one in ("network", "subnet", "router", "port", "security_group")),
+)
+
+
+async def test_what_a_parameter_names_is_looked_up_on_every_cloud(cloud: Any) -> None:
+    """A name of another stack's network and its id will do; what is not there is refused, of each kind."""
+    project = cloud.new_project()
+    net = {
+        "heat_template_version": "2013-05-23",
+        "resources": {"net": made("OS::Neutron::Net", name="n")},
+    }
+    before = await cloud.stacks.create(project, "before", net)
+
+    def asking(kind: str) -> Json:
+        declared = {"type": "string", "constraints": [{"custom_constraint": kind}]}
+        return {
+            "heat_template_version": "2013-05-23",
+            "parameters": {"p": declared},
+            "resources": {},
+        }
+
+    names = ("n", before.resources["net"].physical_id)
+    for kind, value in (*(("neutron.network", one) for one in names), ("glance.image", "debian")):
+        await cloud.stacks.plan(project, "s", asking(kind), parameters={"p": value})
+    for kind in NAMED:
+        with pytest.raises(TemplateError, match="The parameter 'p' is 'absent'"):
+            await cloud.stacks.create(project, "s", asking(kind), parameters={"p": "absent"})
+    with pytest.raises(TemplateError, match="no network"):
+        await cloud.stacks.plan(
+            cloud.new_project(), "s", asking("neutron.network"), parameters={"p": "n"}
+        )
+    await cloud.stacks.delete(project, "before")
+
+
 async def test_every_type_has_a_case(cloud: Any) -> None:
     """Whatever a template may have is tried on every cloud, here or in a module beside this one."""
     tried = "".join(one.read_text() for one in Path(__file__).parent.glob("test_*.py"))
