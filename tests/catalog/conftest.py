@@ -10,7 +10,7 @@ import pytest
 
 from vetro.catalog import MIGRATIONS, Catalog, PackageUser, StoredPackage, UploadMetadata
 from vetro.http import Principal
-from vetro.storage import Database, migrate
+from vetro.storage import Database, Transaction, migrate
 
 NAME = "org.acme.App"
 
@@ -27,7 +27,9 @@ class Uses:
 
     users: dict[str, list[PackageUser]] = field(default_factory=dict[str, list[PackageUser]])
 
-    async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:
+    async def of(
+        self, packages: Sequence[StoredPackage], tx: Transaction | None = None
+    ) -> Mapping[str, list[PackageUser]]:
         """The users of each package, by its id."""
         return {one.id: self.users.get(one.full_name, []) for one in packages}
 

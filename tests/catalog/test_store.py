@@ -148,6 +148,26 @@ async def test_a_used_package_is_deleted_by_force_and_kept_for_its_users(
     assert shelf.kept() == 0
 
 
+async def test_a_package_that_is_taken_while_it_is_deleted_keeps_its_archive(
+    shelf: Shelf, user: Any
+) -> None:
+    """Who begins to use a package after its users were asked for is not left without it."""
+    row = await shelf.add()
+    asked = shelf.uses.of
+
+    async def taken_meanwhile(packages: Any, tx: Any = None) -> Any:
+        before = await asked(packages, tx)
+        shelf.uses.users[NAME] = [PackageUser("e", "env", "p")]
+        return before
+
+    shelf.uses.of = taken_meanwhile
+    try:
+        await shelf.catalog.delete(user("p"), row["id"], shelf.uses)
+    except Conflict:  # where one unit of work writes at a time, it is noticed before
+        assert (await shelf.catalog.show(user("p"), row["id"]))["id"] == row["id"]
+    assert shelf.kept() == 1
+
+
 async def test_a_deleted_version_can_be_uploaded_again(shelf: Shelf, user: Any) -> None:
     """It replaces the deleted package, whose users get the new archive."""
     row = await shelf.add("p")

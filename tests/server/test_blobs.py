@@ -24,6 +24,7 @@ from vetro.server.errors import StartError
 from vetro.server.installation import open_database, refuse_missing
 from vetro.server.packages import catalog_of
 from vetro.server.settings import Settings, SettingsError, load_settings
+from vetro.storage import Transaction
 
 STORES = ["database", pytest.param("s3", marks=pytest.mark.s3)]
 ANN = Principal("ann", "ann", "p", roles=frozenset({"member"}))
@@ -79,7 +80,9 @@ async def test_packages_are_kept_in_the_store(
 class NoUses:
     """No environment uses a package."""
 
-    async def of(self, _packages: Sequence[StoredPackage]) -> dict[str, list[PackageUser]]:
+    async def of(
+        self, packages: Sequence[StoredPackage], tx: Transaction | None = None
+    ) -> dict[str, list[PackageUser]]:
         """Nobody."""
         return {}
 

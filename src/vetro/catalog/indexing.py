@@ -30,10 +30,11 @@ _WITHOUT_TEXT = Prepared(
 )
 
 
-async def index_package(tx: Transaction, view: Mapping[str, Any]) -> None:
-    """Store what a package is found by, from its object (§6.2)."""
+async def index_package(tx: Transaction, view: Mapping[str, Any], *, is_new: bool = False) -> None:
+    """Store what a package is found by, from its object (§6.2); ``is_new``: nothing is stored yet."""
     id_: str = view["id"]
-    await unindex_package(tx, id_)
+    if not is_new:
+        await unindex_package(tx, id_)
     texts = (
         *(view["name"], view["fully_qualified_name"], view["description"]),
         *(" ".join(view[key]) for key in ("categories", "tags", "class_definitions")),

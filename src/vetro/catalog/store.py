@@ -161,9 +161,8 @@ class Catalog:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
             # Parsing every class takes a while: do it in a thread.
-            package = await asyncio.to_thread(self._checked, file)
-            extended = await asyncio.to_thread(parents_in, package)
-            digest = await asyncio.to_thread(digest_of, file)
+            package, extended, found = await asyncio.to_thread(self._read, file)
+            digest = found
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
                 # both steps.
@@ -173,7 +172,7 @@ class Catalog:
                 await index_parents(tx, id_, extended)
                 row = await self._row(tx, id_)
                 view = (await package_views(tx, [row], self.signers))[0]
-                await index_package(tx, view)
+                await index_package(tx, view, is_new=True)
                 await self.blobs.adopt(file, archive_name(digest), sha256=digest, tx=tx)
             if replaced:
                 await self.drop_unused(replaced)
@@ -212,6 +211,11 @@ class Catalog:
         await unindex_package(tx, row.id)
         await tx.execute(_GONE, {"wanted": row.id})
         return str(row.archive)
+
+    def _read(self, file: Path) -> tuple[Package, list[tuple[str, str]], str]:
+        """A checked package, its classes with what they extend, and the digest of the file."""
+        package = self._checked(file)
+        return package, parents_in(package), digest_of(file)
 
     def _checked(self, file: Path) -> Package:
         try:
@@ -374,6 +378,10 @@ class Catalog:
 
         With ``force``, its archive stays until no environment uses it any more. Errors:
         403, 404, 409 (in use, without ``force``), 412.
+
+        Where one unit of work writes at a time (SQLite), users are asked for again within it, so what
+        nobody uses is removed at once. Elsewhere an environment may begin to use it meanwhile: it is
+        hidden first, and its users are asked for again once nobody can find it any more.
         """
         async with self.database.read() as tx:
             row = await self._row(tx, id_)
@@ -388,11 +396,20 @@ class Catalog:
             row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
                 condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
-            await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
+            if tx.is_sqlite:
+                users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
+                if users and not force:
+                    raise in_use(package, users, principal)
+            at_once = tx.is_sqlite and not users
             await unindex_package(tx, id_)
-            # A deleted package does not keep its tags and categories in use.
-            for statement in _WITHOUT.values():
-                await tx.execute(statement, {"wanted": id_})
+            if at_once:
+                await tx.execute(_GONE, {"wanted": id_})
+                await self._drop_archive(tx, row.archive)
+            else:
+                await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
+                # A deleted package does not keep its tags and categories in use.
+                for statement in _WITHOUT.values():
+                    await tx.execute(statement, {"wanted": id_})
         log.log(
             30 if users else 20,
             "package_deleted",
@@ -403,7 +420,8 @@ class Catalog:
             project=principal.project_id,
             **({"by_force_from": [user.id for user in users]} if users else {}),
         )
-        await self.drop_unused_packages(uses)
+        if not at_once:
+            await self.drop_unused_packages(uses)
 
     async def drop_unused_packages(self, uses: PackageUses) -> int:
         """Remove deleted packages that no environment uses any more; returns how many."""

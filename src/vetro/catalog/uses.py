@@ -44,8 +44,12 @@ class PackageUser:
 class PackageUses(Protocol):
     """Reports which environments need packages."""
 
-    async def of(self, packages: Sequence[StoredPackage]) -> Mapping[str, list[PackageUser]]:
+    async def of(
+        self, packages: Sequence[StoredPackage], tx: Transaction | None = None
+    ) -> Mapping[str, list[PackageUser]]:
         """The users of each package, by the package's id; a package without users may be absent.
+
+        ``tx``: as that unit of work sees them.
 
         A user pins the package's version (used in its last run), or has an object of one of its
         classes in a model that is not deployed yet.
@@ -77,10 +81,16 @@ async def stored_packages(tx: Transaction, rows: Sequence[Row[Any]]) -> list[Sto
 
 
 async def users_of(
-    database: Database, stored: Sequence[StoredPackage], uses: PackageUses
+    database: Database,
+    stored: Sequence[StoredPackage],
+    uses: PackageUses,
+    tx: Transaction | None = None,
 ) -> dict[str, list[PackageUser]]:
-    """The users of each package; a project's own package precedes a public one of that name."""
-    found = await uses.of(stored)
+    """The users of each package; a project's own package precedes a public one of that name.
+
+    ``tx``: as that unit of work sees them.
+    """
+    found = await uses.of(stored, tx)
     result: dict[str, list[PackageUser]] = {}
     for package in stored:
         users = list(found.get(package.id, []))
@@ -90,8 +100,12 @@ async def users_of(
                 packages.c.version == package.version,
                 packages.c.id != package.id,
             )
-            async with database.read() as tx:
-                own = {row.owner_id for row in await tx.execute(select(packages).where(same))}
+            query = select(packages).where(same)
+            if tx is not None:
+                own = {row.owner_id for row in await tx.execute(query)}
+            else:
+                async with database.read() as unit:
+                    own = {row.owner_id for row in await unit.execute(query)}
             users = [user for user in users if user.project_id not in own]
         result[package.id] = users
     return result

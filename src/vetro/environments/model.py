@@ -27,24 +27,25 @@ _SECRET = re.compile(r"token|pass|trustid", re.IGNORECASE)
 
 def is_small(value: Json) -> bool:
     """Whether a value is written in less time than handing it to a thread takes."""
+    # Nearly every answer comes here: types are compared, because that is the fastest.
     left = SMALL_VALUES
     characters = 0
     waiting = [value]
+    take, more = waiting.pop, waiting.extend
     while waiting:
-        one = waiting.pop()
+        one = take()
+        kind: Any = type(one)
         left -= 1
-        if isinstance(one, str):
+        if kind is str:
             characters += len(one)
-        elif isinstance(one, dict):
-            node = cast("dict[str, Json]", one)
-            left -= len(node)
+        elif kind is dict:
+            left -= len(one)
             if left > 0:
-                waiting.extend(node.values())
-        elif isinstance(one, list):
-            items = cast("list[Json]", one)
-            left -= len(items)
+                more(one.values())
+        elif kind is list:
+            left -= len(one)
             if left > 0:
-                waiting.extend(items)
+                more(one)
         if left <= 0 or characters > SMALL_CHARACTERS:
             return False
     return True
@@ -139,13 +140,13 @@ def walk(value: Json) -> Iterator[dict[str, Json]]:
     pending = [value]
     while pending:
         current = pending.pop()
-        if isinstance(current, dict):
-            node = cast("dict[str, Json]", current)
-            if header(node) is not None:
-                yield node
-            pending.extend(reversed(list(node.values())))
-        elif isinstance(current, list):
-            pending.extend(reversed(cast("list[Json]", current)))
+        kind: Any = type(current)
+        if kind is dict:
+            if isinstance(current.get("?"), dict):
+                yield current
+            pending.extend(reversed(list(current.values())))
+        elif kind is list:
+            pending.extend(reversed(current))
 
 
 def ids_below(value: Json) -> set[str]:

@@ -51,11 +51,11 @@ from vetro.http import (
     Principal,
 )
 from vetro.secrecy import Cover, secrets_in
-from vetro.storage import Database, Lease, LeaseQueue, Transaction, await_until
+from vetro.storage import Database, Lease, LeaseQueue, Prepared, Transaction, await_until
 
 QUEUE = "engine"
-_UNFINISHED = select(tasks).where(
-    tasks.c.environment_id == bindparam("wanted"), tasks.c.finished.is_(None)
+_UNFINISHED = Prepared(
+    select(tasks).where(tasks.c.environment_id == bindparam("wanted"), tasks.c.finished.is_(None))
 )
 
 

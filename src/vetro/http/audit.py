@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from vetro.http.principal import Principal
+from vetro.secrecy import Public
 
 log = structlog.get_logger("vetro.audit")
 
@@ -84,6 +85,6 @@ class Audit:
             "requestPath": path,
             "tags": [f"correlation_id?value={request_id}"],
         }
-        log.info("audit", cadf=event)
+        log.info("audit", cadf=Public(event))
         for sink in self.sinks:
             sink("audit.http.request", event)

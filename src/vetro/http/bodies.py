@@ -33,6 +33,7 @@ from vetro.json_texts import NotJson, decode_json
 UPLOAD_PREFIX = ".upload-"
 TEXT_LIMIT = MEBIBYTE
 LARGE_JSON = 2**16
+SMALL_UPLOAD = 2**16
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
@@ -132,7 +133,8 @@ def refuse_nul(value: object, where: str = "") -> None:
 class SpooledWriter:
     """A file in ``directory`` that grows up to a limit and disappears unless it is kept.
 
-    Disks can be slow: the writing happens in threads, a mebibyte at a time.
+    Disks can be slow: the writing happens in threads, a mebibyte at a time. A small file is written at
+    once: the kernel takes it into memory sooner than a thread begins.
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
@@ -163,7 +165,10 @@ class SpooledWriter:
                 rest = rest[self._file.write(rest) :]
 
         try:
-            await asyncio.to_thread(write)
+            if self.size <= SMALL_UPLOAD:
+                write()
+            else:
+                await asyncio.to_thread(write)
         except OSError as error:
             raise _disk_fault(error) from error
 

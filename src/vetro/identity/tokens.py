@@ -6,6 +6,7 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from sqlalchemy import delete, insert, select
 
@@ -42,6 +43,11 @@ class TokenData:
     domain_scope_name: str | None = None
     project_domain: tuple[str, str] | None = None
     user_domain_name: str = "Default"
+
+    @cached_property
+    def role_names(self) -> frozenset[str]:
+        """The names of its roles."""
+        return frozenset(role["name"] for role in self.roles)
 
     @property
     def is_admin(self) -> bool:
@@ -214,6 +220,6 @@ class TokenStore:
             project_id=data.project_id,
             project_name=data.project_name or "",
             domain_id=data.user_domain_id,
-            roles=frozenset(role["name"] for role in data.roles),
+            roles=data.role_names,
             token=token,
         )

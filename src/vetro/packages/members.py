@@ -9,10 +9,12 @@ archive's directory may be false, so reading counts again.
 from __future__ import annotations
 
 import io
+import re
 import stat
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from threading import Lock
 from typing import Protocol
 
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
@@ -47,8 +49,14 @@ class Members(Protocol):
         ...
 
 
+#: Names that are as they should be: most of them. A file's path is asked for many times.
+_PLAIN = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
+
+
 def safe_name(name: str) -> str:
     """``name`` as a normal relative path. Errors: ``PackageFormatError`` when it leaves the package."""
+    if _PLAIN.fullmatch(name):
+        return name
     path = PurePosixPath(name)
     bad = (
         not name
@@ -116,15 +124,14 @@ class ArchiveMembers:
         size = len(source) if isinstance(source, bytes) else source.stat().st_size
         if size > limits.archive_bytes:
             raise PackageLimitError(f"the archive is larger than {limits.archive_bytes} bytes")
-        self._content = source if isinstance(source, bytes) else source.read_bytes()
+        content = source if isinstance(source, bytes) else source.read_bytes()
+        self._lock = Lock()  # packages are read by several threads
         try:
-            with self._open() as archive:
-                self._members = self._check(archive.infolist())
+            # In memory, so nothing need be closed; opening it reads its directory each time.
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
+            self._members = self._check(self._archive.infolist())
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise PackageFormatError(f"the file is not a zip archive ({error})") from error
-
-    def _open(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(io.BytesIO(self._content))
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         limits = self.limits
@@ -172,8 +179,8 @@ class ArchiveMembers:
         if info is None:
             raise PackageLoadError(f"Unable to read {name}: there is no such file")
         try:
-            with self._open() as archive:
-                content = unpacked(archive, info)
+            with self._lock:
+                content = unpacked(self._archive, info)
         except DAMAGE as error:
             raise PackageFormatError(f"{name} is damaged: {error}", file=name) from error
         if len(content) > info.file_size:

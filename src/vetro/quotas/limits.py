@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from vetro.http import Forbidden, counter
-from vetro.storage import Transaction
+from vetro.storage import Prepared, Transaction
 
 UNLIMITED = -1
 """The limit that is none, as OpenStack writes it."""
@@ -80,8 +80,10 @@ class Quotas:
         self.defaults = dict(defaults)
         self._count = count
         columns = table.c
-        self._own = select(columns.project_id, columns.resource, columns.amount).where(
-            columns.project_id.in_(bindparam("projects", expanding=True))
+        self._own = Prepared(
+            select(columns.project_id, columns.resource, columns.amount).where(
+                columns.project_id.in_(bindparam("projects", expanding=True))
+            )
         )
 
     async def usage(self, tx: Transaction, project_id: str) -> dict[str, Usage]:

@@ -44,10 +44,16 @@ def is_secret(name: str) -> bool:
     return False
 
 
+class Public(dict[str, Any]):
+    """An object whose names its maker chose, none of them secret: it is logged without being looked at."""
+
+
 def masked(value: object, name: str = "") -> Any:
     """``value`` (JSON) with ``***`` for what is secret in it; nothing, true and false stay as they are."""
     if name and is_secret(name) and value not in (None, "", {}, []) and not isinstance(value, bool):
         return MASK
+    if isinstance(value, Public):
+        return value
     if isinstance(value, dict):
         return {
             key: masked(item, str(key)) for key, item in cast("dict[str, object]", value).items()

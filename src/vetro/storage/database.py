@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -294,18 +294,22 @@ class Database:
         else:
             await self._server.dispose()
 
-    @contextmanager
-    def _unit(self) -> Generator[None, None, None]:
+    def _begin_unit(self) -> None:
         """Count a unit of work while it has a connection or waits for one."""
         if self._closed:
             raise DatabaseClosed(f"{self.name} is closed: open it again to use it")
         self._units += 1
-        try:
-            yield
-        finally:
-            self._units -= 1
-            if not self._units:
-                self._no_units.set()
+
+    def _end_unit(self) -> None:
+        self._units -= 1
+        if not self._units:
+            self._no_units.set()
+
+    def _explain(self, error: Exception, *, reading: bool) -> None:
+        """Raise storage's own error for a driver's error about the database."""
+        explained = explain(error, self.name, reading=reading)
+        if explained is not None:
+            raise explained from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Transaction, None]:
@@ -323,48 +327,35 @@ class Database:
                 "this task is already inside a transaction: pass on its tx instead of starting "
                 "another"
             )
+        self._begin_unit()
         self._writing.add(task)
+        # One context, not several within each other: each takes as long as a short statement.
         try:
-            with self._unit(), _Explaining(self.name, reading=False):
-                async with self._connected() as connection:
+            if isinstance(self._server, SqliteFile):
+                async with self._writer:
+                    file = await self._server.begin_writing()
+                    tx = Transaction(file, read_only=False)
+                    try:
+                        yield tx
+                        await self._server.commit(file, partial(self._deliver, tx.notifications))
+                    except BaseException:
+                        file.rollback()
+                        raise
+            else:
+                async with self._server.connect() as connection:
                     tx = Transaction(connection, read_only=False)
                     try:
                         yield tx
                     except BaseException:
-                        await self._undo(connection)
+                        await carried_through(connection.rollback())
                         raise
-                    await self._finish(tx)
+                    await carried_through(self._finish_at_server(tx, connection))
+        except (DBAPIError, PoolTimeout, sqlite3.Error) as error:
+            self._explain(error, reading=False)
+            raise
         finally:
             self._writing.discard(task)
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[AsyncConnection | SqliteConnection, None]:
-        """A connection that may write."""
-        if isinstance(self._server, SqliteFile):
-            async with self._writer:
-                yield await self._server.begin_writing()
-        else:
-            async with self._server.connect() as connection:
-                yield connection
-
-    async def _undo(self, connection: AsyncConnection | SqliteConnection) -> None:
-        if isinstance(connection, SqliteConnection):
-            connection.rollback()
-        else:
-            await carried_through(connection.rollback())
-
-    async def _finish(self, tx: Transaction) -> None:
-        if isinstance(self._server, SqliteFile):
-            connection = cast("SqliteConnection", tx.connection)
-            try:
-                await self._server.commit(connection, partial(self._deliver, tx.notifications))
-            except BaseException:
-                connection.rollback()
-                raise
-        else:
-            await carried_through(
-                self._finish_at_server(tx, cast("AsyncConnection", tx.connection))
-            )
+            self._end_unit()
 
     async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
         """Commit, and notify: PostgreSQL tells every process, this one too."""
@@ -391,7 +382,8 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Transaction, None]:
         """A reading unit of work: it sees one consistent snapshot and cannot write."""
-        with self._unit(), _Explaining(self.name, reading=True):
+        self._begin_unit()
+        try:
             if isinstance(self._server, SqliteFile):
                 reader = await self._server.begin_reading()
                 try:
@@ -404,6 +396,11 @@ class Database:
                     yield Transaction(connection, read_only=True)
                 finally:
                     await carried_through(connection.rollback())
+        except (DBAPIError, PoolTimeout, sqlite3.Error) as error:
+            self._explain(error, reading=True)
+            raise
+        finally:
+            self._end_unit()
 
     def revision(self) -> int | None:
         """A number that changes with every commit of any process; ``None`` where it is not known.
@@ -412,8 +409,11 @@ class Database:
         """
         if self._closed or not isinstance(self._server, SqliteFile):
             return None
-        with _Explaining(self.name, reading=True):
+        try:
             return self._server.revision()
+        except sqlite3.Error as error:
+            self._explain(error, reading=True)
+            raise
 
     async def wipe(self) -> None:
         """Erase what was deleted from the free pages and the journal, where there is one."""
@@ -438,23 +438,6 @@ class Database:
         else:
             async with self.transaction() as tx:
                 tx.notify(channel, payload)
-
-
-class _Explaining:
-    """Turns the driver's errors about the database into storage's own errors."""
-
-    def __init__(self, where: str, *, reading: bool) -> None:
-        self._where = where
-        self._reading = reading
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, DBAPIError | PoolTimeout | sqlite3.Error):
-            explained = explain(error, self._where, reading=self._reading)
-            if explained is not None:
-                raise explained from error
 
 
 def _keep_private(path: Path) -> None:

@@ -16,6 +16,7 @@ import errno
 import os
 import secrets
 import socket
+import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,8 @@ log = structlog.get_logger(__name__)
 MAX_MESSAGE = 7_900
 MAX_WAITING = 10_000
 OVERFLOW_SUFFIX = ".overflow"
+SETTLED_NANOSECONDS = 2 * 10**9
+"""How long a directory must have been as it is before its list of names is kept."""
 
 
 def encode(channel: str, payload: str) -> bytes:
@@ -137,6 +140,9 @@ class DatagramCarrier:
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        #: The other sockets, and when the directory had been changed before they were listed.
+        self._known: list[str] = []
+        self._listed = 0
 
     def open(self) -> None:
         """Create this process's socket and read it from the running loop."""
@@ -188,18 +194,33 @@ class DatagramCarrier:
 
         The commit stands, so errors here are logged, not raised.
         """
-        datagrams = [encode(channel, payload) for channel, payload in notifications]
         try:
+            others = self._others()
+            if not others:
+                return
+            datagrams = [encode(channel, payload) for channel, payload in notifications]
             with _directory_handle(self._directory) as base:
-                for name in os.listdir(self._directory):
-                    if name != self._name and not name.endswith(OVERFLOW_SUFFIX):
-                        self._send_to(base, name, datagrams)
+                for name in others:
+                    self._send_to(base, name, datagrams)
         except OSError as error:
             log.error(
                 "notification_not_sent",
                 directory=str(self._directory),
                 error=str(error),
             )
+
+    def _others(self) -> list[str]:
+        """The sockets of other processes."""
+        changed = os.stat(self._directory).st_mtime_ns
+        if changed != self._listed:
+            names = os.listdir(self._directory)
+            self._known = [
+                name for name in names if name != self._name and not name.endswith(OVERFLOW_SUFFIX)
+            ]
+            # Two changes within a tick of the file system's clock have the same time.
+            settled = time.time_ns() - changed > SETTLED_NANOSECONDS
+            self._listed = changed if settled else 0
+        return self._known
 
     def _send_to(self, base: str, name: str, datagrams: Sequence[bytes]) -> None:
         for datagram in datagrams:

@@ -59,6 +59,7 @@ class _Form:
     rows: SimpleResultMetaData | None
     readers: Sequence[tuple[int, _Convert]]
     json_columns: Sequence[int]
+    changes: bool
 
     def written(self, parameters: Mapping[str, Any]) -> list[Any] | None:
         """The parameters as the driver takes them; ``None`` when they are large."""
@@ -132,7 +133,8 @@ class Prepared:
             ) from error
         finally:
             cursor.close()
-        driver.written += 4
+        if form.changes:
+            driver.written += 4
         if form.readers:
             if form.json_columns and form.has_large(rows):
                 rows = await greenlet_spawn(form.read, rows)
@@ -184,8 +186,13 @@ class Prepared:
             bind = compiled.binds[name]
             key = bind.key if bind.key in parameters else name
             given = _REQUIRED if bind.required or bind.callable is not None else bind.value
-            write = bind.type.dialect_impl(dialect).bind_processor(dialect)
-            places.append(_Place(key, at, given, write, isinstance(bind.type, (Json, SealedJson))))
+            kind = bind.type
+            is_json = isinstance(kind, Json | SealedJson)
+            if is_json:  # without its own question whether the value is large
+                write = _writer(kind, dialect)
+            else:
+                write = kind.dialect_impl(dialect).bind_processor(dialect)
+            places.append(_Place(key, at, given, write, is_json))
         columns: list[Any] = []
         if not isinstance(statement, TextClause):
             columns = list(statement.exported_columns)
@@ -202,7 +209,12 @@ class Prepared:
             SimpleResultMetaData(keys) if keys else None,
             [(place, convert) for place, convert in readers if convert is not None],
             [i for i, one in enumerate(columns) if isinstance(one.type, (Json, SealedJson))],
+            not isinstance(statement, Select),
         )
+
+
+def _writer(kind: Json | SealedJson, dialect: Dialect) -> _Convert:
+    return lambda value: kind.written(value, dialect)
 
 
 def _lists_in(statement: Executable, dialect: Dialect) -> tuple[str, ...]:

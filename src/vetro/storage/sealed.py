@@ -62,15 +62,17 @@ class SealedJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Python to database."""
+        if value is not None and is_large(value):
+            return beside_the_loop(lambda: self.written(value, dialect))
+        return self.written(value, dialect)
+
+    def written(self, value: object, dialect: Dialect) -> str | None:
+        """Python to database, where it is called."""
         if value is None:
             return None
         keyring = keyring_of(dialect)
-
-        def written() -> str:
-            text = encode(value)
-            return text.decode() if keyring is None else keyring.seal(text)
-
-        return beside_the_loop(written) if is_large(value) else written()
+        text = encode(value)
+        return text.decode() if keyring is None else keyring.seal(text)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> object:
         """Database to Python."""

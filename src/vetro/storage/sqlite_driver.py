@@ -115,7 +115,8 @@ class LoopCursor:
         """Run a statement and read all its rows; in a thread if it may take long."""
         connection = self._connection
         size = sum([len(one) for one in parameters if isinstance(one, (str, bytes))])
-        connection.written += 4 + size // 4096
+        if sql[:7].upper() != "SELECT ":
+            connection.written += 4 + size // 4096
         if (size < LARGE_VALUES and (self.short or sql[:7].upper() in SHORT)) or not in_greenlet():
             self.run(sql, parameters, many=False)
         else:

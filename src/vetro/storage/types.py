@@ -47,11 +47,14 @@ class Json(TypeDecorator[Any]):
 
     def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
         """Python to database."""
-        if value is None:
-            return None
-        if is_large(value):
-            return beside_the_loop(lambda: encode(value).decode())
-        return encode(value).decode()
+        if value is not None and is_large(value):
+            return beside_the_loop(lambda: self.written(value, dialect))
+        return self.written(value, dialect)
+
+    def written(self, value: object, dialect: Dialect) -> str | None:
+        """Python to database, where it is called."""
+        del dialect
+        return None if value is None else encode(value).decode()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> object:
         """Database to Python."""
