@@ -34,7 +34,7 @@ def is_small(value: Json) -> bool:
     take, more = waiting.pop, waiting.extend
     while waiting:
         one = take()
-        kind: Any = type(one)
+        kind = one.__class__
         left -= 1
         if kind is str:
             characters += len(one)
@@ -140,7 +140,7 @@ def walk(value: Json) -> Iterator[dict[str, Json]]:
     pending = [value]
     while pending:
         current = pending.pop()
-        kind: Any = type(current)
+        kind = current.__class__
         if kind is dict:
             if isinstance(current.get("?"), dict):
                 yield current

@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
+    Integer,
     String,
     bindparam,
     column,
@@ -286,7 +287,9 @@ _STATES_OF_SOME = _state_queries(
 
 
 #: Counted by triggers, so whoever writes.
-_WRITES = Prepared(select(column("number")).select_from(table("environments_model_writes")))
+_WRITES = Prepared(
+    select(column("number", Integer)).select_from(table("environments_model_writes"))
+)
 
 
 async def _states(tx: Transaction, projects: frozenset[str] | None) -> object:

@@ -61,7 +61,7 @@ def is_large(value: object) -> bool:
     take, more = pending.pop, pending.extend
     while pending:
         one: Any = take()
-        kind: Any = type(one)
+        kind = one.__class__
         if kind is str:
             left -= len(one) + 2
         elif kind is dict:
