@@ -200,7 +200,8 @@ def contents(file: Path) -> dict[str, list[Any]]:
         names = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
             # Raised by triggers at every change, also of a copy; and the parts of the index of words.
-            " AND name <> 'compute_placement_changes' AND name NOT LIKE 'catalog_index_text_%'"
+            " AND name NOT IN ('compute_placement_changes', 'environments_model_writes')"
+            " AND name NOT LIKE 'catalog_index_text_%'"
         ).fetchall()
         return {
             name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
