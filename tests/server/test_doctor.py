@@ -152,7 +152,7 @@ def _from_the_past(directory: Path) -> None:
         (_damage, "database", "damaged|malformed|cannot be opened"),
         (_from_the_future, "database", r"newer Vetro \(catalog_9999\)"),
         (_from_the_past, "database", "lacks [0-9]+ migrations"),
-        (lambda place: (place / "vetro.db").unlink(), "database", "is gone, and the rest"),
+        (lambda place: (place / "vetro.db").unlink(), "database", "is missing, but the rest"),
         (lambda place: (place / "keys").unlink(), "keys", "is gone: secrets"),
         (lambda place: (place / "keys").chmod(0o644), "data directory", "can read keys"),
     ],

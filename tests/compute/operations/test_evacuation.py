@@ -228,7 +228,7 @@ async def test_what_cannot_be_made_again_stays_and_is_named(any_site: Site) -> N
     assert await site.home(vm) == (NODE, "running")
     assert (await site.world.ok("GET", f"/servers/{OTHER}"))["vms"] == {}
     site.failing.clear()
-    assert "1 VMs were not made again" in error_of(await site.evacuate())
+    assert "1 VMs were not created again" in error_of(await site.evacuate())
     assert await site.home(vm) == (OTHER, "running")
 
 
