@@ -74,6 +74,29 @@ def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
     assert shop.json("env", "list") == []
 
 
+def test_deployed_applications_are_taken_over_from_their_list(
+    shop: Service, tmp_path: Path
+) -> None:
+    """What --only-apps printed of one environment, statuses and actions too, another one gets and deploys."""
+    shop.ok("env", "create", "old")
+    shop.ok("env", "add", "old", "Shop", "--set", "port=80", "--name", "corner")
+    assert "done" in shop.ok("env", "deploy", "old")
+    listed = shop.json("env", "show", "old", "--only-apps", "--show-secrets")
+    assert listed[0]["?"]["status"] == "ready"
+    assert listed[0]["?"]["_actions"]
+    shop.ok("env", "destroy", "--yes", "old", "--abandon")
+    file = tmp_path / "apps.json"
+    file.write_text(json.dumps(listed))
+    shop.ok("env", "create", "new")
+    (added,) = shop.json("env", "add", "new", "--file", file)
+    assert added["?"]["id"] == listed[0]["?"]["id"]
+    assert "status" not in added["?"]
+    assert "done" in shop.ok("env", "deploy", "new")
+    (there,) = shop.json("env", "show", "new", "--only-apps")
+    assert (there["name"], there["port"]) == ("corner", 80)
+    shop.ok("env", "destroy", "--yes", "new")
+
+
 def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> None:
     """--no-wait comes back at once; --file adds an object as it is; --abandon forgets."""
     shop.ok("env", "create", "left")
@@ -369,7 +392,7 @@ def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path
     assert "colour" in refused(colour="red")
     assert "there is no image nope; there are: debian" in refused(image="nope")
     assert "there is no flavor m1.tinny; did you mean m1.tiny?" in refused(flavor="m1.tinny")
-    assert "no host name" in refused(hostname="a_b")
+    assert "host name" in refused(hostname="a_b")
     assert "an application of this name already" in refused(called="other")
     if how != "edit":
         assert "web has a machine web1 already" in refused(hostname="web1")

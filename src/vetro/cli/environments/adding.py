@@ -25,7 +25,7 @@ def adding_options(command: F) -> F:
             "--file",
             "file",
             type=click.File(encoding="utf-8"),
-            help="A JSON object (or list) to add as it is.",
+            help="A JSON object (or list) to add as it is; of one that was listed, its inputs.",
         ),
         click.option(
             "--set",

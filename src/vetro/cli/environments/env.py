@@ -29,6 +29,7 @@ from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.objects import (
     Checker,
+    objects_of,
     set_path,
 )
 from vetro.cli.environments.patching import patch, session
@@ -40,7 +41,7 @@ from vetro.cli.environments.sessions import (
     take_over,
 )
 from vetro.cli.environments.setting_completion import PROPERTY
-from vetro.cli.environments.transfer import export, import_
+from vetro.cli.environments.transfer import export, import_, keep_inputs, was_listed
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
@@ -182,6 +183,9 @@ def add(
                 # The service refuses what is not an object.
                 if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
                     service = cast("JsonObject", item)
+                    if was_listed(service):
+                        for _, node in objects_of(service):
+                            keep_inputs(checker, node)
                     checker.refuse_wrong(service, services)
                     services.append(service)
             path = f"/v1/environments/{row['id']}/services"

@@ -53,7 +53,7 @@ def export(environment: str, output: Path | None) -> None:
         checker = Checker(connection)
         for service in services:
             for _, node in objects_of(service):
-                _keep_inputs(checker, node)
+                keep_inputs(checker, node)
     document = {
         "format": FORMAT,
         "name": row["name"],
@@ -116,7 +116,13 @@ def import_(file: TextIO, name: str | None) -> None:
     )
 
 
-def _keep_inputs(checker: Checker, node: dict[str, object]) -> None:
+def was_listed(service: dict[str, Any]) -> bool:
+    """Whether a service said this of an application: it has a state or actions in its header."""
+    return any(key in service["?"] for key in _MADE)
+
+
+def keep_inputs(checker: Checker, node: dict[str, object]) -> None:
+    """Take out of an object what the service and its program have added."""
     header = cast("JsonObject", node["?"])
     for key in _MADE:
         header.pop(key, None)
