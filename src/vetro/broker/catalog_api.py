@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from vetro.broker.offers import as_object
+from vetro.broker.offers import Json, as_object
 from vetro.broker.settings import CfapiSection
 from vetro.http import (
     BadRequest,
@@ -23,7 +23,6 @@ from vetro.http import (
 )
 from vetro.http.client import HttpClient, Response, TransportError
 
-Json = Any
 #: Seconds that an accepted password is believed: hashing one takes the identity service long.
 TOKEN_SECONDS = 60.0
 ACCOUNTS = 256

@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from litestar import Request, Response
+from litestar import Response
 
 from vetro.broker.answers import BINDING, ERROR, INSTANCE, REPLIES
 from vetro.broker.catalog_api import CHALLENGE, Account
+from vetro.broker.offers import Json
 from vetro.broker.store import Broker, Wanted
 from vetro.http import (
     BadRequest,
@@ -23,11 +24,10 @@ from vetro.http import (
     Unauthorized,
     make_face,
 )
-from vetro.http.endpoint import Answer, Endpoint, respond, routes
+from vetro.http.endpoint import Answer, AnyRequest, Endpoint, respond, routes
 from vetro.http.endpoint import Call as PlainCall
 from vetro.http.parameters import OBJECT, STRING, Param, query
 
-Json = Any
 EMPTY: Json = {}
 GONE = Answer(410, EMPTY)
 LONGEST = 255
@@ -217,7 +217,7 @@ def credentials_of(authorization: str) -> tuple[str, str]:
 def broker_face(broker: Broker, *, debug: bool = False) -> Face:
     """The broker, at ``/v2``."""
 
-    async def around(endpoint: Endpoint[Call], request: Request[Any, Any, Any]) -> Response[Any]:
+    async def around(endpoint: Endpoint[Call], request: AnyRequest) -> Response[Any]:
         call = Call(broker, request)
         echo = {REQUEST_IDENTITY: one} if (one := call.header(REQUEST_IDENTITY)) else {}
         try:

@@ -23,6 +23,7 @@ from sqlalchemy import delete, insert, select, update
 
 from vetro.broker.catalog_api import Account, CatalogApi, ConcurrencyError
 from vetro.broker.offers import (
+    Json,
     application_in,
     application_object,
     as_object,
@@ -34,7 +35,6 @@ from vetro.broker.tables import bindings, instances, organizations, spaces
 from vetro.http import BadRequest, Conflict, Fault, Forbidden, GatewayTimeout, NotFound
 from vetro.storage import Database
 
-Json = Any
 CHANGES = "broker"
 
 

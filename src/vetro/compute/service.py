@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import structlog
-from litestar import Request
 
 from vetro.blobs import BlobStore, open_blobs
 from vetro.compute.networks.fabric import Fabric
@@ -46,6 +45,7 @@ from vetro.compute.work.node_tasks import NodeTasks
 from vetro.compute.work.pulled import PulledTasks
 from vetro.compute.work.takeover import TaskTakeover
 from vetro.http import unless_closing
+from vetro.http.endpoint import AnyRequest
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
@@ -155,9 +155,7 @@ class ComputeService:
         """Records with ``unreserved_*``, ``score`` and the ratios that were used (§3)."""
         return await self.placement.with_capacity(records)
 
-    async def until_closing(
-        self, request: Request[Any, Any, Any], waiting: Coroutine[Any, Any, T]
-    ) -> T | None:
+    async def until_closing(self, request: AnyRequest, waiting: Coroutine[Any, Any, T]) -> T | None:
         """The result of a long wait; ``None`` when the process is closing."""
         return await unless_closing(request, waiting)
 

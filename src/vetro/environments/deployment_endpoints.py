@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from vetro.digits import is_number
 from vetro.environments import bodies, states
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.flat import ids_of
-from vetro.environments.model import ids_below, object_id
+from vetro.environments.model import Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
@@ -46,7 +46,7 @@ async def reports(call: Call) -> Json:
     ]
     if wanted:
         entities: set[str] = set()
-        for service in cast("list[Any]", row.description.get("services", [])):
+        for service in cast("list[object]", row.description.get("services", [])):
             below = ids_below(service) | ids_of(service)
             if object_id(service) in wanted:
                 entities |= below
@@ -135,7 +135,7 @@ async def last_status(call: Call) -> Json:
         newest = await newest_reports(tx, call.environment)
     result: dict[str, Any] = {}
     objects: dict[str, Any] = model.get("Objects") or {}
-    for service in cast("list[Any]", objects.get("services", [])):
+    for service in cast("list[object]", objects.get("services", [])):
         known = ids_below(service) | ids_of(service)
         mine = [newest[id_] for id_ in known if id_ in newest]
         best = max(mine, key=lambda one: (one.created, one.sequence), default=None)

@@ -25,7 +25,6 @@ from vetro.http import endpoint as http
 from vetro.quotas import ProjectQuotas
 from vetro.storage import Database
 
-Json = Any
 MODEL_LIMIT = 8 * 2**20
 E = "/v1/environments/{environment_id}"
 

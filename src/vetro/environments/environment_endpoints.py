@@ -8,7 +8,8 @@ from typing import Any
 
 from vetro.digits import is_number
 from vetro.environments import bodies, states
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
+from vetro.environments.model import Json
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.store import ENVIRONMENT_EXTRAS, project_channel
 from vetro.http import IF_MATCH, BadRequest, Extras, ServerEvent, event_stream

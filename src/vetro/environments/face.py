@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Response
 
 from vetro.catalog import REPLIES as CATALOG_REPLIES
 from vetro.catalog import Catalog, PackageLimits, Sources, catalog_handlers
@@ -27,14 +27,8 @@ from vetro.environments import (
     wizard_endpoints,
 )
 from vetro.environments.api_settings import ApiSection, StatsSection
-from vetro.environments.endpoint import (
-    Call,
-    CloudQuotas,
-    Endpoint,
-    Json,
-    Services,
-    no_types,
-)
+from vetro.environments.endpoint import Call, CloudQuotas, Endpoint, Services, no_types
+from vetro.environments.model import Json
 from vetro.environments.request_statistics import RequestStatistics
 from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, RULES
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
@@ -61,14 +55,13 @@ from vetro.http import (
     make_face,
     with_tag,
 )
-from vetro.http.endpoint import respond, routes
+from vetro.http.endpoint import AnyRequest, respond, routes
 from vetro.quotas import ProjectQuotas
 from vetro.storage import StorageError, Subscription
 
 log = structlog.get_logger("vetro.environments")
 #: Calls that need no token, so no policy either.
 OPEN = frozenset({"list_versions", "show_version", "discovery"})
-AnyRequest = Request[Any, Any, Any]
 DROPPING_SECONDS = 0.2
 """How long archives that are not used any more stay, so that many are removed at once."""
 

@@ -10,12 +10,11 @@ import copy
 import ipaddress
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
-from vetro.environments.model import get_path, new_id, with_status
+from vetro.environments.model import Json, get_path, new_id, with_status
 from vetro.http import BadRequest, NotFound
 
-Json = Any
 WORKFLOW = "workflow"
 MURANOPL = "muranopl"
 #: Attributes that cannot be changed once they are set.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import func, select
 
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
@@ -18,7 +18,7 @@ from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import statuses, tasks, traces
 from vetro.http import BadRequest, Forbidden, NotFound, Principal
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 
 class TaskHistory:
@@ -52,7 +52,7 @@ class TaskHistory:
 
     async def task(
         self, tx: Transaction, principal: Principal, environment_id: str, task_id: str
-    ) -> Row[Any]:
+    ) -> StoredRow:
         """A deployment of an environment the caller may see. Errors: 403, 404, 400."""
         await self._may_see(tx, principal, environment_id)
         row = (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()
@@ -87,7 +87,7 @@ class TaskHistory:
                 tx, query, order, listing, partial(self._listed, tx), computed="state"
             )
 
-    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[dict[str, object]]:
         counts = await self.levels(tx, [row.id for row in rows])
         return [self.view(row, counts.get(row.id, {})) for row in rows]
 
@@ -103,7 +103,7 @@ class TaskHistory:
             counts.setdefault(row.task_id, {})[row.level] = row.number
         return counts
 
-    def view(self, row: Row[Any], levels: dict[str, int]) -> dict[str, Any]:
+    def view(self, row: StoredRow, levels: dict[str, int]) -> dict[str, Any]:
         """A deployment as the API shows it."""
         state = states.deployment_state(
             finished=row.finished is not None,
@@ -129,7 +129,7 @@ class TaskHistory:
             "description": row.description,
         }
 
-    def report_view(self, row: Row[Any]) -> dict[str, Any]:
+    def report_view(self, row: StoredRow) -> dict[str, Any]:
         """A report as the API shows it."""
         return {
             "id": row.id,
@@ -148,7 +148,7 @@ class TaskHistory:
         query = select(traces).where(traces.c.task_id == task_id).order_by(traces.c.round)
         return [{"round": row.round, "events": row.events} for row in await tx.execute(query)]
 
-    async def reports(self, tx: Transaction, task_id: str, after: int = 0) -> list[Row[Any]]:
+    async def reports(self, tx: Transaction, task_id: str, after: int = 0) -> list[StoredRow]:
         """The reports of a task after a sequence number, oldest first."""
         query = (
             select(statuses)
@@ -159,7 +159,7 @@ class TaskHistory:
 
     async def progress(
         self, principal: Principal, environment_id: str, task_id: str, after: int
-    ) -> tuple[list[Row[Any]], dict[str, Any]]:
+    ) -> tuple[list[StoredRow], dict[str, Any]]:
         """New reports and the deployment, in one consistent view."""
         async with self.database.read() as tx:
             row = await self.task(tx, principal, environment_id, task_id)

@@ -359,5 +359,5 @@ def check_arguments(action: dict[str, object], given: dict[str, Json]) -> None:
         return
     found = argument_problems(given, cast("dict[str, Any]", wanted))
     if found:
-        call = f"{action['name']}({', '.join(cast('dict[str, Any]', wanted))})"
+        call = f"{action['name']}({', '.join(cast('dict[str, object]', wanted))})"
         raise BadRequest(f"{call}: {'; '.join(found)}", type_="WrongArguments")

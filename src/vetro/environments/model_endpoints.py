@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from vetro.catalog import api_time
 from vetro.environments import bodies
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
 from vetro.environments.flat import check_new, is_flat, is_workflow, shown_services
 from vetro.environments.model import (
+    Json,
     check_services,
     delete_path,
     get_path,
@@ -80,7 +81,7 @@ async def append(call: Call) -> Json:
     def add(objects: dict[str, object]) -> Any:
         if not body or not isinstance(body, (dict, list)):
             raise BadRequest("The body must be an application object, or a list of them")
-        added = cast("list[Any]", body if isinstance(body, list) else [body])
+        added = cast("list[object]", body if isinstance(body, list) else [body])
         check_services(added)
         target = objects.setdefault("services", [])
         if parts:
@@ -90,8 +91,8 @@ async def append(call: Call) -> Json:
         if "?" not in objects and not parts:  # a workflow environment (§7)
             for one in added:
                 check_new(one, defined)
-        cast("list[Any]", target).extend(added)
-        return cast("Any", body)
+        cast("list[object]", target).extend(added)
+        return cast("object", body)
 
     return await model_response(await _change(call, add))
 
@@ -111,7 +112,7 @@ async def replace(call: Call) -> Json:
             put_path(objects.setdefault("services", []), parts, value)
         root = objects.get("?")
         if isinstance(root, dict):
-            cast("dict[str, Any]", root)["updated"] = api_time(call.service.database.clock.now())
+            cast("dict[str, object]", root)["updated"] = api_time(call.service.database.clock.now())
         return value
 
     return await model_response(await _change(call, set_value))

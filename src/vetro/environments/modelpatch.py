@@ -95,7 +95,7 @@ def patch_model(root: dict[str, object], body: object) -> None:
     for item in cast("list[object]", body):
         if not isinstance(item, dict):
             raise BadRequest("Operations must be JSON objects")
-        _apply(root, cast("dict[str, Any]", item))
+        _apply(root, cast("dict[str, object]", item))
 
 
 def _apply(root: dict[str, Any], operation: dict[str, Any]) -> None:
@@ -177,7 +177,7 @@ def _change(root: dict[str, object], parts: list[str], op: str, value: object) -
 
 def _down(place: object, part: str) -> object:
     if isinstance(place, dict) and part in place:
-        return cast("dict[str, Any]", place)[part]
+        return cast("dict[str, object]", place)[part]
     if isinstance(place, list):
         items = cast("list[Any]", place)
         return items[list_index(items, part)]

@@ -24,4 +24,4 @@ def read_network_template(file: Path) -> dict[str, object]:
         typed = False
     if not typed:
         raise NetworkTemplateError(f"{file}: it has no networks")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)

@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from litestar import Request
-from sqlalchemy import ColumnElement, Row, Select
+from sqlalchemy import ColumnElement, Select
 
 from vetro.http import BadRequest, NotFound, paginate
-from vetro.storage import Transaction, following
+from vetro.http.endpoint import AnyRequest
+from vetro.storage import StoredRow, Transaction, following
 
 MOST = 1000
 """The longest page."""
@@ -43,7 +43,7 @@ class Listing:
 ALL = Listing()
 
 
-def listing_of(request: Request[Any, Any, Any], statuses: Collection[str] = ()) -> Listing:
+def listing_of(request: AnyRequest, statuses: Collection[str] = ()) -> Listing:
     """What a request asks for. Errors: 400 for a limit or a status that does not exist."""
     page = paginate(request, default_limit=None, max_limit=MOST)
     given = request.query_params
@@ -60,7 +60,7 @@ class Order:
     columns: tuple[Any, ...]
     descending: bool = False
 
-    def after(self, row: Row[Any]) -> ColumnElement[bool]:
+    def after(self, row: StoredRow) -> ColumnElement[bool]:
         """Whether a row follows ``row``."""
         return following([(one, getattr(row, one.name), self.descending) for one in self.columns])
 
@@ -75,7 +75,7 @@ async def page(
     query: Select[Any],
     order: Order,
     listing: Listing,
-    views: Callable[[Sequence[Row[Any]]], Awaitable[list[View]]],
+    views: Callable[[Sequence[StoredRow]], Awaitable[list[View]]],
     *,
     computed: str = "status",
 ) -> tuple[list[View], str | None]:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from vetro.environments.model import header, object_id
+from vetro.environments.model import Json, header, object_id
 
-Json = Any
 _MISSING: Any = object()
 #: Parts of a header that only the service and the engine write.
 _WRITTEN = frozenset({"status", "updated", "_actions"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vetro.environments import bodies
-from vetro.environments.endpoint import Call, Endpoint, Json
+from vetro.environments.endpoint import Call, Endpoint
+from vetro.environments.model import Json
 from vetro.http.endpoint import EMPTY
 from vetro.quotas import UNITS
 

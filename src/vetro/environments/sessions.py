@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, cast
 
-from sqlalchemy import Row, and_, bindparam, delete, insert, select, update
+from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
@@ -28,7 +28,7 @@ from vetro.environments.store import (
 )
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
-from vetro.storage import Prepared, Transaction
+from vetro.storage import Prepared, StoredRow, Transaction
 
 _NEW_SESSION = Prepared(
     insert(sessions).returning(
@@ -55,7 +55,7 @@ class SessionStore:
         self.store = store
         self.database = store.database
 
-    def session_view(self, row: Row[Any]) -> dict[str, Any]:
+    def session_view(self, row: StoredRow) -> dict[str, Any]:
         """A session as the API shows it."""
         return {
             "id": row.id,
@@ -67,7 +67,7 @@ class SessionStore:
             "updated": api_time(row.updated),
         }
 
-    async def refuse_active(self, tx: Transaction, environment: Row[Any]) -> None:
+    async def refuse_active(self, tx: Transaction, environment: StoredRow) -> None:
         """Refuse to begin anything while a task is changing an environment. Errors: 403."""
         status = await self.store.status(tx, environment.id)
         if status in states.ACTIVE:
@@ -76,7 +76,7 @@ class SessionStore:
     async def open_session(
         self,
         tx: Transaction,
-        environment: Row[Any],
+        environment: StoredRow,
         user_id: str,
         model: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class SessionStore:
         *,
         lock: bool = False,
         with_model: bool = True,
-    ) -> tuple[Row[Any], Row[Any]]:
+    ) -> tuple[StoredRow, StoredRow]:
         """A session and its environment, checked in the order of §5.2."""
         session = await self.store.session(tx, environment_id, session_id, lock=lock)
         environment = await self.store.environment(
@@ -131,7 +131,7 @@ class SessionStore:
         *,
         lock: bool = False,
         with_model: bool = False,
-    ) -> tuple[Row[Any], Row[Any]]:
+    ) -> tuple[StoredRow, StoredRow]:
         """The same, of the caller and no other user of the project. Errors: 401 beside those."""
         session, environment = await self.own_session(
             tx, principal, environment_id, session_id, lock=lock, with_model=with_model
@@ -165,8 +165,8 @@ class SessionStore:
             tx.notify(project_channel(environment.tenant_id), environment.id)
 
     async def writable(
-        self, tx: Transaction, environment: Row[Any], session_id: str | None
-    ) -> Row[Any]:
+        self, tx: Transaction, environment: StoredRow, session_id: str | None
+    ) -> StoredRow:
         """The session that a change is written to. Errors: 400 without one, 404, 400, 403."""
         if not session_id:
             raise SessionRequired(
@@ -263,7 +263,7 @@ class SessionStore:
             await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
             return True
 
-    def changes_of(self, environment: Row[Any], session: Row[Any]) -> list[dict[str, Any]]:
+    def changes_of(self, environment: StoredRow, session: StoredRow) -> list[dict[str, Any]]:
         """The undeployed changes of an opened session (``pending.changes``)."""
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
@@ -275,7 +275,7 @@ class SessionStore:
         return pending.changes(base.get("Objects"), objects)
 
     async def overtaken(
-        self, tx: Transaction, environment: Row[Any], session: Row[Any]
+        self, tx: Transaction, environment: StoredRow, session: StoredRow
     ) -> Forbidden:
         """The error for an overtaken session: its deployment, and the changes it would lose."""
         query = (
@@ -300,7 +300,7 @@ class SessionStore:
             )
         return Forbidden(text, type_="SessionOvertaken", extra={"changes": held} if held else None)
 
-    async def _opened(self, tx: Transaction, environment_id: str) -> list[Row[Any]]:
+    async def _opened(self, tx: Transaction, environment_id: str) -> list[StoredRow]:
         query = (
             select(sessions)
             .where(sessions.c.environment_id == environment_id, sessions.c.state == states.OPENED)
@@ -336,7 +336,7 @@ class SessionStore:
         self,
         tx: Transaction,
         principal: Principal,
-        environment: Row[Any],
+        environment: StoredRow,
         *,
         but: str | None = None,
     ) -> None:

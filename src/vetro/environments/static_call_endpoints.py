@@ -6,7 +6,8 @@ import re
 from typing import Any, cast
 
 from vetro.environments import bodies
-from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
+from vetro.environments.model import Json
 from vetro.http import BadRequest
 from vetro.packages import VersionSpec
 
@@ -28,7 +29,7 @@ async def static_action(call: Call) -> Json:
         call.principal,
         checked_name(given.get("className"), "className"),
         checked_name(given.get("methodName"), "methodName"),
-        cast("dict[str, Any]", parameters or {}),
+        cast("dict[str, object]", parameters or {}),
         package_name=_package(given.get("packageName")),
         class_version=checked_version(given.get("classVersion")),
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from vetro.environments.tables import instances, statuses, tasks
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 
-async def newest_reports(tx: Transaction, environment_id: str) -> dict[str, Row[Any]]:
+async def newest_reports(tx: Transaction, environment_id: str) -> dict[str, StoredRow]:
     """The newest report of each object of an environment, by its id."""
     found = await tx.execute(
         select(statuses)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import BindParameter, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import states
@@ -42,7 +42,7 @@ from vetro.http import (
     Principal,
 )
 from vetro.quotas import Quotas, QuotasSection
-from vetro.storage import Database, Prepared, Transaction
+from vetro.storage import Database, Prepared, StoredRow, Transaction
 
 
 class ForeignProject(Forbidden):
@@ -172,7 +172,7 @@ class EnvironmentStore:
 
     async def environment(
         self, tx: Transaction, principal: Principal, id_: str, *, with_model: bool = True
-    ) -> Row[Any]:
+    ) -> StoredRow:
         """The environment, if the caller's project may use it. Errors: 404, 403.
 
         Without its model when ``with_model`` is false: a model may be large.
@@ -185,7 +185,7 @@ class EnvironmentStore:
             raise ForeignProject(f"Environment {id_} belongs to another project", type_="Forbidden")
         return row
 
-    async def whole(self, tx: Transaction, id_: str) -> Row[Any]:
+    async def whole(self, tx: Transaction, id_: str) -> StoredRow:
         """The row of an environment that is known to be there, with its model."""
         return (await tx.execute(_ENVIRONMENT, {"wanted": id_})).one()
 
@@ -196,7 +196,7 @@ class EnvironmentStore:
 
     async def session(
         self, tx: Transaction, environment_id: str, session_id: str, *, lock: bool = False
-    ) -> Row[Any]:
+    ) -> StoredRow:
         """A session of this environment. Errors: 404 unknown, 400 of another environment.
 
         ``lock``: others cannot change it until ``tx`` ends.
@@ -214,7 +214,7 @@ class EnvironmentStore:
             )
         return row
 
-    async def session_states(self, tx: Transaction, environment_id: str) -> list[Row[Any]]:
+    async def session_states(self, tx: Transaction, environment_id: str) -> list[StoredRow]:
         """All sessions, newest first."""
         return list(await tx.execute(_SESSION_STATES, {"wanted": environment_id}))
 
@@ -223,7 +223,7 @@ class EnvironmentStore:
         rows = await self.session_states(tx, environment_id)
         return states.environment_status(row.state for row in rows)
 
-    def invalid(self, session: Row[Any], version: int, rows: list[Row[Any]]) -> bool:
+    def invalid(self, session: StoredRow, version: int, rows: list[StoredRow]) -> bool:
         """Whether a newer deployment has overtaken the session (§5.2)."""
         if version > session.version:
             return True
@@ -232,7 +232,7 @@ class EnvironmentStore:
 
     # Environments
 
-    def view(self, row: Row[Any]) -> dict[str, Any]:
+    def view(self, row: StoredRow) -> dict[str, Any]:
         """The column fields of an environment."""
         return {
             "id": row.id,
@@ -307,7 +307,7 @@ class EnvironmentStore:
 
     async def insert(
         self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment
-    ) -> Row[Any]:
+    ) -> StoredRow:
         """Store a new environment; its row, without the model.
 
         Errors: 403: the project has as many as it may, 409: its name is taken.
@@ -367,7 +367,7 @@ class EnvironmentStore:
         async with self.database.read() as tx:
             return await page(tx, query, order, listing, partial(self._listed, tx))
 
-    async def _listed(self, tx: Transaction, rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[dict[str, object]]:
         found = await tx.execute(
             select(sessions.c.environment_id, sessions.c.state)
             .where(sessions.c.environment_id.in_([row.id for row in rows]))
@@ -387,7 +387,9 @@ class EnvironmentStore:
             row = await self.environment(tx, principal, id_)
             return await self.shown(tx, row, session_id)
 
-    async def shown(self, tx: Transaction, row: Row[Any], session_id: str | None) -> dict[str, Any]:
+    async def shown(
+        self, tx: Transaction, row: StoredRow, session_id: str | None
+    ) -> dict[str, Any]:
         """An environment as it is shown. Errors: 404, 400 for the session."""
         rows = await self.session_states(tx, row.id)
         model = await self.model_to_read(tx, row, session_id)
@@ -401,7 +403,7 @@ class EnvironmentStore:
         }
 
     async def model_to_read(
-        self, tx: Transaction, environment: Row[Any], session_id: str | None
+        self, tx: Transaction, environment: StoredRow, session_id: str | None
     ) -> dict[str, Any]:
         """The model for reading: the session's while valid and not deployed. Errors: 404, 400."""
         if not session_id:
@@ -446,7 +448,7 @@ class EnvironmentStore:
             return await self._changed(tx, principal, row, wanted)
 
     async def _changed(
-        self, tx: Transaction, principal: Principal, row: Row[Any], wanted: dict[str, Any]
+        self, tx: Transaction, principal: Principal, row: StoredRow, wanted: dict[str, Any]
     ) -> dict[str, object]:
         """The environment after columns of it are changed. Errors: 400, 409."""
         if "name" in wanted and checked_name(wanted["name"]) != row.name:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import select, update
 
 from vetro.environments import states
 from vetro.environments.history import TaskHistory
@@ -16,7 +16,7 @@ from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore, project_c
 from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.environments.task_reports import TaskReports
 from vetro.environments.task_values import MOST_LOGGED, TaskResult, shortened, task_channel
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 
 class TaskEndings:
@@ -37,7 +37,7 @@ class TaskEndings:
         self.reports = reports
 
     def ending(
-        self, row: Row[Any], outcome: Outcome, reason: str = "", created: datetime | None = None
+        self, row: StoredRow, outcome: Outcome, reason: str = "", created: datetime | None = None
     ) -> Ending:
         """The ending of a task, for logs, metrics and notifications; of an environment that was
         ``created`` then."""
@@ -54,7 +54,7 @@ class TaskEndings:
         return Ending(identity, outcome, seconds, shortened(reason, MOST_LOGGED))
 
     async def finish(
-        self, tx: Transaction, task: Row[Any], result: TaskResult, outcome: Outcome = "failed"
+        self, tx: Transaction, task: StoredRow, result: TaskResult, outcome: Outcome = "failed"
     ) -> Ending:
         """Store the outcome of a task; its ending. ``outcome``: the name of a failure."""
         tx.notify(task_channel(task.id))
@@ -116,7 +116,7 @@ class TaskEndings:
         """Why a task failed: the message of its result, else its first error."""
         said = result.result if result is not None and result.is_exception else None
         if isinstance(said, dict) and said.get("message"):  # pyright: ignore[reportUnknownMemberType]
-            return str(cast("dict[str, Any]", said)["message"])
+            return str(cast("dict[str, object]", said)["message"])
         query = (
             select(statuses.c.text)
             .where(statuses.c.task_id == task_id, statuses.c.level == "error")

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from structlog.contextvars import get_contextvars
 
 from vetro import tracing
@@ -51,7 +51,7 @@ from vetro.http import (
     Principal,
 )
 from vetro.secrecy import Cover, secrets_in
-from vetro.storage import Database, Lease, LeaseQueue, Prepared, Transaction, await_until
+from vetro.storage import Database, Lease, LeaseQueue, Prepared, StoredRow, Transaction, await_until
 
 QUEUE = "engine"
 _UNFINISHED = Prepared(
@@ -140,8 +140,8 @@ class TaskStore:
         self,
         tx: Transaction,
         principal: Principal,
-        environment: Row[Any],
-        session: Row[Any],
+        environment: StoredRow,
+        session: StoredRow,
         action: dict[str, Any],
         delegated: _Delegated,
     ) -> str | None:
@@ -251,7 +251,7 @@ class TaskStore:
         return None
 
     async def _destroy(
-        self, tx: Transaction, principal: Principal, environment: Row[Any], delegated: _Delegated
+        self, tx: Transaction, principal: Principal, environment: StoredRow, delegated: _Delegated
     ) -> str | None:
         """Submit the destruction of the deployed resources."""
         if environment.model.get("ObjectsCopy") is None:  # nothing was ever deployed
@@ -266,7 +266,7 @@ class TaskStore:
         return await self._submit(tx, principal, environment, session, {}, delegated)
 
     async def _abandon(
-        self, tx: Transaction, principal: Principal, environment: Row[Any]
+        self, tx: Transaction, principal: Principal, environment: StoredRow
     ) -> list[Ending]:
         """Forget an environment; the endings of its tasks that were not begun."""
         environment_id = environment.id
@@ -455,5 +455,5 @@ class TaskStore:
             ending = await self.endings.finish(tx, task, result, outcome=outcome)
         lifecycle.task_ended(ending)
 
-    async def _row(self, tx: Transaction, task_id: str) -> Row[Any] | None:
+    async def _row(self, tx: Transaction, task_id: str) -> StoredRow | None:
         return (await tx.execute(select(tasks).where(tasks.c.id == task_id))).first()

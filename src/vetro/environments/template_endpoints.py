@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vetro.environments import bodies
-from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json, model_response
-from vetro.environments.model import segments
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
+from vetro.environments.model import Json, segments
 from vetro.environments.paging import answer, listing_of
 from vetro.http import IF_MATCH, NotFound
 from vetro.http.endpoint import EMPTY

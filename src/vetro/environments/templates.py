@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from sqlalchemy import Row, and_, delete, insert, or_, select, update
+from sqlalchemy import and_, delete, insert, or_, select, update
 
 from vetro.catalog import api_time
 from vetro.environments.model import (
@@ -35,7 +35,7 @@ from vetro.http import (
     NotFound,
     Principal,
 )
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 WITHOUT_SERVICES = [column for column in templates.c if column.name != "services"]
 
@@ -43,7 +43,7 @@ WITHOUT_SERVICES = [column for column in templates.c if column.name != "services
 def _body(body: object, what: str = "An environment template") -> dict[str, Any]:
     if not isinstance(body, dict) or "name" not in body:
         raise BadRequest(f"{what} must be an object with a name")
-    return cast("dict[str, Any]", body)
+    return cast("dict[str, object]", body)
 
 
 def _flag(given: dict[str, object]) -> bool:
@@ -76,7 +76,7 @@ class TemplateStore:
         self.store = sessions.store
         self.database = sessions.database
 
-    def view(self, row: Row[Any]) -> dict[str, Any]:
+    def view(self, row: StoredRow) -> dict[str, Any]:
         """The column fields of a template."""
         return {
             "id": row.id,
@@ -91,7 +91,7 @@ class TemplateStore:
 
     async def _row(
         self, tx: Transaction, principal: Principal, id_: str, *, own: bool, lock: bool = False
-    ) -> Row[Any]:
+    ) -> StoredRow:
         """A template that the caller may read, or with ``own`` change. Errors: 403, 404."""
         query = select(templates).where(templates.c.id == id_)
         row = (await tx.execute(query.with_for_update() if lock else query)).first()
@@ -117,7 +117,7 @@ class TemplateStore:
         text: str,
         is_public: bool,
         services: list[Any],
-    ) -> Row[Any]:
+    ) -> StoredRow:
         await self._refuse_name(tx, name, principal.project_id)
         id_, now = new_id(), self.database.clock.now()
         await tx.execute(
@@ -153,7 +153,7 @@ class TemplateStore:
             query = query.where(templates.c.name == listing.name)
         order = Order((templates.c.created, templates.c.id))
 
-        async def views(rows: Sequence[Row[Any]]) -> list[dict[str, object]]:
+        async def views(rows: Sequence[StoredRow]) -> list[dict[str, object]]:
             return [self.view(row) for row in rows]
 
         async with self.database.read() as tx:
@@ -198,7 +198,7 @@ class TemplateStore:
             await self._store(tx, row, **values)
             return self.view(await self._row(tx, principal, id_, own=True))
 
-    async def _store(self, tx: Transaction, row: Row[Any], **values: Any) -> None:
+    async def _store(self, tx: Transaction, row: StoredRow, **values: Any) -> None:
         now, version = self.database.clock.now(), row.version + 1
         changed = update(templates).where(templates.c.id == row.id)
         await tx.execute(changed.values(**values, updated=now, version=version))

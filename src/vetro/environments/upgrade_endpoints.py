@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vetro.environments import bodies
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, Json, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
+from vetro.environments.model import Json
 
 
 async def of_project(call: Call) -> Json:

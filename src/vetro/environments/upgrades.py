@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.catalog import StoredPackage
-from vetro.environments.model import header, object_id, walk
+from vetro.environments.model import Json, header, object_id, walk
 from vetro.packages import Version, version_spec
 
-Json = Any
 Pins = Mapping[str, Iterable[str]]
 
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, cast
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from vetro.catalog import Catalog
-from vetro.environments.model import check_services, object_id, to_engine, walk
+from vetro.environments.model import Json, check_services, object_id, to_engine, walk
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import environments
@@ -34,8 +34,8 @@ from vetro.environments.upgrades import (
 from vetro.environments.uses import BATCH, pinned_packages
 from vetro.http import BadRequest, Conflict, NotFound, Principal
 from vetro.packages import Version, VersionSpec
+from vetro.storage import StoredRow
 
-Json = Any
 #: Models whose headers are cached: a list of environments reads each model only once.
 KEPT = 1000
 
@@ -91,7 +91,7 @@ class Upgrades:
             self._headers.popitem(last=False)
         return found
 
-    def _remember(self, row: Row[Any]) -> None:
+    def _remember(self, row: StoredRow) -> None:
         """Cache the headers that give the versions of the applications, without property values."""
         services = services_of(row.model.get("Objects"))
         short = [
@@ -198,7 +198,7 @@ class Upgrades:
     async def _looked_at(
         self,
         principal: Principal,
-        row: Row[Any],
+        row: StoredRow,
         model: dict[str, Any],
         wanted: dict[str, dict[str, Any]],
     ) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Upgrades:
         session_id: str | None,
         *,
         write: bool = False,
-    ) -> tuple[Row[Any], dict[str, Any]]:
+    ) -> tuple[StoredRow, dict[str, Any]]:
         if write:  # what may be written to is locked while it is looked at
             async with self.database.transaction() as tx:
                 row = await self.store.environment(tx, principal, environment_id)
@@ -269,11 +269,11 @@ class Upgrades:
 
 def checked_versions(body: object) -> dict[str, list[Version]]:
     """The versions by package in ``{"packages": {name: [version]}}``. Errors: 400."""
-    packages = cast("dict[str, Any]", body).get("packages") if isinstance(body, dict) else None
+    packages = cast("dict[str, object]", body).get("packages") if isinstance(body, dict) else None
     if not isinstance(packages, dict):
         raise BadRequest("The body must be an object with 'packages': versions by package")
     found: dict[str, list[Version]] = {}
-    for name, versions in cast("dict[str, Any]", packages).items():
+    for name, versions in cast("dict[str, object]", packages).items():
         if not isinstance(versions, list) or not versions:
             raise BadRequest(f"packages, {name:.80}: expected a list of versions")
         try:
@@ -295,7 +295,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
     if not isinstance(given, list):
         raise BadRequest("An upgrade must be an object, with or without a list of applications")
     found: dict[str, dict[str, Any]] = {}
-    for item in cast("list[Any]", given):
+    for item in cast("list[object]", given):
         one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         id_, version, values = one.get("id"), one.get("version"), one.get("properties")
         if not isinstance(id_, str) or not id_:
@@ -366,7 +366,7 @@ def move_view(move: Mapping[str, Any]) -> dict[str, Any]:
 
 def view(plan: ApplicationMove, answer: Mapping[str, Any]) -> dict[str, Any]:
     """An application of a preview."""
-    changes = cast("dict[str, Any]", answer.get("changes", {}))
+    changes = cast("dict[str, object]", answer.get("changes", {}))
     return {
         "id": plan.id,
         "name": plan.name,

@@ -69,7 +69,7 @@ class Needs:
         """Add the needs of a stored model (``Objects``, ``ObjectsCopy``, ``SystemData``)."""
         if not isinstance(model, Mapping):
             return
-        top = cast("Mapping[str, Any]", model)
+        top = cast("Mapping[str, object]", model)
         for name, versions in pinned_packages(top).items():
             self.pins.setdefault(name, set()).update(versions)
         for part in ("Objects", "ObjectsCopy"):
@@ -100,8 +100,8 @@ def pinned_packages(model: Mapping[str, Any]) -> dict[str, set[str]]:
     system = model.get("SystemData")
     table = cast("Mapping[str, Any]", system).get("Packages") if isinstance(system, dict) else None
     pins: dict[str, set[str]] = {}
-    for name, versions in cast("Mapping[str, Any]", table or {}).items():
-        listed = [versions] if isinstance(versions, str) else cast("list[Any]", versions)
+    for name, versions in cast("Mapping[str, object]", table or {}).items():
+        listed = [versions] if isinstance(versions, str) else cast("list[object]", versions)
         pins[name] = {str(version) for version in listed}
     return pins
 
@@ -125,13 +125,13 @@ def _references(objects: object) -> Iterator[_Reference]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
-            waiting.extend(cast("list[Any]", value))
+            waiting.extend(cast("list[object]", value))
         elif isinstance(value, dict):
-            members = cast("dict[str, Any]", value)
+            members = cast("dict[str, object]", value)
             waiting.extend(member for key, member in members.items() if key != "?")
             header = members.get("?")
             if isinstance(header, dict):
-                yield from _reference(cast("dict[str, Any]", header))
+                yield from _reference(cast("dict[str, object]", header))
 
 
 def _reference(header: dict[str, object]) -> Iterator[_Reference]:

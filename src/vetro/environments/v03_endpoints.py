@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from vetro.environments import bodies, deployment_endpoints, flat, model_endpoints, states
-from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, Json, model_response
-from vetro.environments.model import delete_path, get_path, put_path, segments
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
+from vetro.environments.model import Json, delete_path, get_path, put_path, segments
 from vetro.environments.store import ForeignProject, SessionElsewhere, SessionRequired
 from vetro.http import BadRequest, Forbidden, NotFound, Unauthorized
 from vetro.http.endpoint import EMPTY, Answer

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from vetro.environments import bodies
-from vetro.environments.endpoint import Call, Endpoint, Json
+from vetro.environments.endpoint import Call, Endpoint
+from vetro.environments.model import Json
 from vetro.http import BadRequest
 from vetro.http.endpoint import EMPTY
 
@@ -37,7 +38,7 @@ def _values(given: dict[str, object]) -> dict[str, Any]:
     values = given.get("values")
     if not isinstance(values, dict):
         raise BadRequest("values must be an object: names of fields and what was entered")
-    return cast("dict[str, Any]", values)
+    return cast("dict[str, object]", values)
 
 
 def _language(call: Call) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-from vetro.environments.model import header
-
-Json = Any
+from vetro.environments.model import Json, header
 
 
 def carried_over(old: Json, new: Json) -> Json:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import structlog
-from sqlalchemy import Row, or_, select
+from sqlalchemy import or_, select
 
 from vetro.catalog import Catalog
 from vetro.environments.model import header, object_id
@@ -18,7 +18,7 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import environments, templates
 from vetro.http import NotFound, Principal
 from vetro.packages.forms import Component, Form, Offers, PackageOffer
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 log = structlog.get_logger("vetro.environments")
 
@@ -92,12 +92,12 @@ class WizardOffers:
             return None
         async with self.store.database.read() as tx:
             environment = await self.store.environment(tx, principal, environment_id)
-        objects = cast("dict[str, Any]", environment.model.get("Objects") or {})
+        objects = cast("dict[str, object]", environment.model.get("Objects") or {})
         region = objects.get("region")
         return region if isinstance(region, str) else None
 
     async def of_wizard(
-        self, tx: Transaction, principal: Principal, row: Row[Any], session_id: str | None
+        self, tx: Transaction, principal: Principal, row: StoredRow, session_id: str | None
     ) -> Offers:
         """The choices of a wizard: what was gathered, and the components as they are now."""
         gathered: dict[str, Any] = row.offers
@@ -156,7 +156,7 @@ async def services_of_template(tx: Transaction, principal: Principal, id_: str) 
     row = (await tx.execute(query)).first()
     if row is None:
         raise NotFound(f"Environment template {id_} does not exist", type_="TemplateNotFound")
-    return cast("list[Any]", row.services)
+    return cast("list[object]", row.services)
 
 
 def component(service: Any) -> Component:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, cast
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.catalog import Catalog, api_time
 from vetro.environments import flat, states
@@ -33,7 +33,7 @@ from vetro.packages.forms import (
     generated_form,
     load_form,
 )
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 KEPT_DAYS = 30
 """How long an unused wizard that made no component is kept."""
@@ -67,7 +67,7 @@ class Wizards:
 
     async def _row(
         self, tx: Transaction, principal: Principal, id_: str, *, lock: bool = False
-    ) -> Row[Any]:
+    ) -> StoredRow:
         query = select(wizards).where(
             wizards.c.id == id_, wizards.c.project_id == principal.project_id
         )
@@ -434,7 +434,7 @@ class Wizards:
             await tx.execute(delete(wizards).where(wizards.c.id == id_))
 
 
-def _add_service(services: list[Any], model: Json, row: Row[Any]) -> Json:
+def _add_service(services: list[Any], model: Json, row: StoredRow) -> Json:
     """Add a flat service, or put it in the place of the one whose form was opened again."""
     flat.name_domain(services, model)
     if row.component_id is None:
@@ -487,7 +487,7 @@ def refused(error: FormError) -> Fault:
     )
 
 
-def view(row: Row[Any]) -> Json:
+def view(row: StoredRow) -> Json:
     """A wizard without its form."""
     return {
         "id": row.id,

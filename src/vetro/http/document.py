@@ -196,5 +196,5 @@ def _placed(form: object, shapes: dict[str, object]) -> object:
         given = cast("Mapping[str, Any]", form)
         return {name: _placed(one, shapes) for name, one in given.items()}
     if isinstance(form, list):
-        return [_placed(one, shapes) for one in cast("list[Any]", form)]
+        return [_placed(one, shapes) for one in cast("list[object]", form)]
     return form

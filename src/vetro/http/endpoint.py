@@ -122,7 +122,7 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Res
     if isinstance(result, Answer):
         status, headers, result = result.status, result.headers, result.value
     elif isinstance(result, Response):
-        return cast("Response[Any]", result)
+        return cast("Response[object]", result)
     elif status == 204:
         result = ...
     if isinstance(result, dict):

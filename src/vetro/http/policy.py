@@ -155,7 +155,7 @@ def parse_check(value: object) -> Check:
     if not isinstance(value, list):
         raise PolicyError("it must be text")
     alternatives: list[Check] = []
-    for one in cast("list[Any]", value):
+    for one in cast("list[object]", value):
         words = cast("list[Any]", one if isinstance(one, list) else [one])
         if not all(isinstance(word, str) for word in words):
             raise PolicyError("a list of checks must have texts")

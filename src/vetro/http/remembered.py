@@ -122,7 +122,7 @@ class Remembered:
 
     def keep(self, question: Hashable, kept: Kept) -> None:
         """Keep an answer, unless anything was written since the question."""
-        if cast("tuple[Any, ...]", question)[0] != self._revision:
+        if cast("tuple[object, ...]", question)[0] != self._revision:
             return
         size = len(kept.body) + 1024
         if self._size + size > MOST_BYTES:

@@ -146,7 +146,7 @@ class ProjectRemoval:
         return Worker(self.queue, 1, self._turn, owner=owner, ttl_seconds=LEASE_SECONDS)
 
     async def _turn(self, lease: Lease) -> None:
-        asked = cast("dict[str, Any]", lease.payload)
+        asked = cast("dict[str, object]", lease.payload)
         if await self._is_wanted(lease):
             async with self.queue.hold(lease):
                 await self._remove(lease.key, str(asked["user"]))

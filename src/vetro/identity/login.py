@@ -76,7 +76,7 @@ def mapping(value: object, where: str) -> dict[str, Any]:
     """``value`` as a JSON object. Errors: ``BadRequest`` names the member."""
     if not isinstance(value, dict):
         raise BadRequest(f"Expecting an object at {where}")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)
 
 
 def text(value: object, where: str) -> str:

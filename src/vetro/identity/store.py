@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from sqlalchemy import Row, Table, and_, delete, insert, select, update
+from sqlalchemy import Table, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound
@@ -19,7 +19,7 @@ from vetro.identity.tables import (
     roles,
     users,
 )
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 KINDS: dict[str, Table] = {"user": users, "project": projects, "role": roles, "domain": domains}
 
@@ -29,7 +29,7 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-async def find(tx: Transaction, kind: str, id_: str) -> Row[Any]:
+async def find(tx: Transaction, kind: str, id_: str) -> StoredRow:
     """The row with this id. Errors: ``NotFound`` names kind and id."""
     table = KINDS[kind]
     row = (await tx.execute(select(table).where(table.c.id == id_))).first()
@@ -40,7 +40,7 @@ async def find(tx: Transaction, kind: str, id_: str) -> Row[Any]:
 
 async def find_by_name(
     tx: Transaction, kind: str, name: str, domain_id: str | None = None
-) -> Row[Any] | None:
+) -> StoredRow | None:
     """The row with this name (in a domain), or ``None``.
 
     Names of domains are case-insensitive, as clients expect (their default is ``default``, the
@@ -59,7 +59,7 @@ async def find_by_name(
     return found
 
 
-async def listing(tx: Transaction, kind: str, filters: Mapping[str, str]) -> list[Row[Any]]:
+async def listing(tx: Transaction, kind: str, filters: Mapping[str, str]) -> list[StoredRow]:
     """The rows of a kind by name; filters are ``name``, ``domain_id`` and ``enabled``."""
     table = KINDS[kind]
     query = select(table).order_by(table.c.name)
@@ -75,7 +75,7 @@ async def listing(tx: Transaction, kind: str, filters: Mapping[str, str]) -> lis
     return list(await tx.execute(query))
 
 
-async def scopes_of(tx: Transaction, user_id: str, kind: str) -> list[Row[Any]]:
+async def scopes_of(tx: Transaction, user_id: str, kind: str) -> list[StoredRow]:
     """The enabled projects or domains in which a user has a role."""
     table, grants = KINDS[kind], GRANTS[kind]
     held = select(grants.c[f"{kind}_id"]).where(grants.c.user_id == user_id)
@@ -83,7 +83,7 @@ async def scopes_of(tx: Transaction, user_id: str, kind: str) -> list[Row[Any]]:
     return list(await tx.execute(query))
 
 
-async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> Row[Any]:
+async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> StoredRow:
     """Insert a row. Errors: ``Conflict`` when the name is taken."""
     table = KINDS[kind]
     if await find_by_name(tx, kind, values["name"], values.get("domain_id")) is not None:
@@ -95,7 +95,7 @@ async def create(tx: Transaction, kind: str, values: dict[str, Any]) -> Row[Any]
     return await find(tx, kind, values["id"])
 
 
-async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -> Row[Any]:
+async def change(tx: Transaction, kind: str, id_: str, values: dict[str, Any]) -> StoredRow:
     """Update a row. Errors: ``NotFound``, ``Conflict``."""
     row = await find(tx, kind, id_)
     if "name" in values and values["name"] != row.name:
@@ -201,7 +201,7 @@ async def names_of_all(tx: Transaction) -> dict[str, dict[str, object]]:
     return names
 
 
-async def credentials_of(tx: Transaction, user_id: str, name: str | None = None) -> list[Row[Any]]:
+async def credentials_of(tx: Transaction, user_id: str, name: str | None = None) -> list[StoredRow]:
     """A user's application credentials (with this name), by name."""
     table = application_credentials
     query = select(table).where(table.c.user_id == user_id).order_by(table.c.name)
@@ -210,7 +210,7 @@ async def credentials_of(tx: Transaction, user_id: str, name: str | None = None)
     return list(await tx.execute(query))
 
 
-async def find_credential(tx: Transaction, user_id: str, id_: str) -> Row[Any]:
+async def find_credential(tx: Transaction, user_id: str, id_: str) -> StoredRow:
     """A user's application credential. Errors: ``NotFound``."""
     table = application_credentials
     query = select(table).where(table.c.user_id == user_id, table.c.id == id_)
@@ -220,7 +220,7 @@ async def find_credential(tx: Transaction, user_id: str, id_: str) -> Row[Any]:
     return row
 
 
-async def create_credential(tx: Transaction, values: dict[str, Any]) -> Row[Any]:
+async def create_credential(tx: Transaction, values: dict[str, Any]) -> StoredRow:
     """Insert an application credential. Errors: ``Conflict`` when the user has one of this name."""
     if await credentials_of(tx, values["user_id"], values["name"]):
         raise Conflict(f"An application credential named {values['name']} exists already")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import structlog
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from vetro.http import (
@@ -31,7 +31,7 @@ from vetro.http import (
     read_body,
 )
 from vetro.http import endpoint as http
-from vetro.http.endpoint import Answer, routes, serving
+from vetro.http.endpoint import Answer, AnyRequest, routes, serving
 from vetro.http.parameters import STRING, Rule, query
 from vetro.json_texts import NotJson, decode_json
 from vetro.messaging import answers
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
-AnyRequest = Request[Any, Any, Any]
 RESULT_LIMIT_HEADER = "X-Result-Limit"
 
 

@@ -85,7 +85,7 @@ def as_object(value: object, field: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise invalid(field, "must be an object")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)
 
 
 def _objects(value: object, field: str) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ def _changed_list(
     vm: Mapping[str, object], changes: Mapping[str, object], field: str, key: str
 ) -> list[dict[str, object]]:
     """``vm[field]`` after its ``add_``, ``update_``, ``remove_``; ``key`` identifies elements."""
-    present = cast("list[dict[str, Any]]", vm.get(field) or [])
+    present = cast("list[dict[str, object]]", vm.get(field) or [])
     entries = {str(entry.get(key)): dict(entry) for entry in present}
     for removed in cast("list[object]", changes.get(f"remove_{field}") or []):
         if str(removed) not in entries:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litestar import Request, Response
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.documents import DocumentError, DocumentLimits, read_json
@@ -24,7 +24,7 @@ from vetro.http import (
     receive_multipart,
 )
 from vetro.http import endpoint as http
-from vetro.http.endpoint import Body, respond, routes
+from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
 from vetro.repository import changes
 from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
@@ -38,7 +38,6 @@ from vetro.repository.paths import (
 )
 from vetro.repository.store import Repository
 
-AnyRequest = Request[Any, Any, Any]
 Json = Any
 OCTETS = "application/octet-stream"
 MULTIPART_OVERHEAD = 64 * 1024

@@ -72,7 +72,7 @@ def read_mapping(content: bytes) -> dict[str, object]:
         raise ManifestError(f"not a manifest: {error}") from error
     if not isinstance(document, dict):
         raise ManifestError("not a manifest: it is not a mapping of keys to values")
-    return {str(key): value for key, value in cast("dict[Any, Any]", document).items()}
+    return {str(key): value for key, value in cast("dict[object, object]", document).items()}
 
 
 def read_manifest(file: str, content: bytes) -> Manifest:
@@ -115,7 +115,7 @@ def _section(
         if not isinstance(value, list):
             problems.append(f"{key} is not a list of paths")
             continue
-        for entry in cast("list[Any]", value):
+        for entry in cast("list[object]", value):
             stored.append(plain(entry))
             if not isinstance(entry, str):
                 problems.append(f"{key} lists {entry!r:.80}, which is not text")
@@ -139,7 +139,7 @@ def plain(value: Any) -> Any:
         items = cast("dict[Any, Any]", value).items()
         return {key if isinstance(key, str) else str(key): plain(one) for key, one in items}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(one) for one in cast("list[Any]", value)]
+        return [plain(one) for one in cast("list[object]", value)]
     return str(value)
 
 

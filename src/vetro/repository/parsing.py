@@ -146,7 +146,7 @@ def _agent_template(path: str, content: bytes) -> Parsed:
     findings: list[Finding] = []
     references: list[Reference] = []
     directory = path.rsplit("/", 1)[0] + "/" if "/" in path else ""
-    for name in _scripts(cast("dict[Any, Any]", plan)):
+    for name in _scripts(cast("dict[object, object]", plan)):
         place = name.lstrip("/") if name.startswith("/") else directory + name
         try:
             references.append(Reference("scripts", safe_path(place)))
@@ -159,14 +159,14 @@ def _scripts(plan: Mapping[object, object]) -> Iterator[str]:
     """The script files that a plan names: of format 1 a list, of format 2 entry points and files."""
     scripts = plan.get("Scripts")
     if isinstance(scripts, list):
-        yield from (one for one in cast("list[Any]", scripts) if isinstance(one, str))
+        yield from (one for one in cast("list[object]", scripts) if isinstance(one, str))
     elif isinstance(scripts, dict):
-        for script in cast("dict[Any, Any]", scripts).values():
+        for script in cast("dict[object, object]", scripts).values():
             if not isinstance(script, dict):
                 continue
             known = cast("dict[Any, Any]", script)
             files = known.get("Files")
-            more = cast("list[Any]", files) if isinstance(files, list) else []
+            more = cast("list[object]", files) if isinstance(files, list) else []
             for name in [known.get("EntryPoint"), *more]:
                 if isinstance(name, str) and name:
                     # '<name>' only says that the file travels as Base64.

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from vetro.ipv6_door import over_ipv6
 from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
 from vetro.stacks.compute_service.port import ComputePort, Offers
+from vetro.stacks.model import Json
 
-Json = Any
 SIGNALS = "signals of guests"
 SOFTWARE_DEPLOYMENTS = "software deployments"
 

@@ -20,7 +20,7 @@ from vetro.stacks.errors import (
     UnsupportedResource,
 )
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-from vetro.stacks.model import ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
+from vetro.stacks.model import Json, ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
 from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
 from vetro.stacks.operations.operation import Failure, Operation
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from vetro.compute.client import ComputeClient
     from vetro.storage import Database
 
-Json = Any
 _GIVEN = ("parameters", "files", "environment")
 _WHOLE = ("template", *_GIVEN)
 """What a stack was made of; `head` leaves it out."""

@@ -7,7 +7,7 @@ The face that every service room builds on: open a ``Database``, work in ``trans
 
 from vetro.storage.clock import Clock, ManualClock, SystemClock
 from vetro.storage.copying import copy_database
-from vetro.storage.database import Database, Transaction
+from vetro.storage.database import Database, StoredRow, Transaction
 from vetro.storage.errors import (
     AlreadyQueued,
     DatabaseBusy,
@@ -70,6 +70,7 @@ __all__ = [
     "SealedJson",
     "SealedText",
     "StorageError",
+    "StoredRow",
     "Subscription",
     "SystemClock",
     "Transaction",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
-from sqlalchemy import Connection, CursorResult, Dialect, Executable, text
+from sqlalchemy import Connection, CursorResult, Dialect, Executable, Row, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -44,6 +44,8 @@ log = structlog.get_logger(__name__)
 CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
 
+StoredRow = Row[tuple[object, ...]]
+"""A row that was read; its columns are attributes, whose types SQLAlchemy does not know."""
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -80,7 +82,7 @@ def _whole_result(
     columns = getattr(result.context.compiled, "_result_columns", ())
     if not any(isinstance(column.type, (Json, SealedJson)) for column in columns):
         return result
-    return cast("CursorResult[Any]", result.freeze()())
+    return cast("CursorResult[object]", result.freeze()())
 
 
 class Transaction:

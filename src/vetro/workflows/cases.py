@@ -10,7 +10,7 @@ import binascii
 import itertools
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.errors import CaseError
 from vetro.workflows.files import Files, ReadDocument
@@ -27,9 +27,8 @@ from vetro.workflows.ports import (
 )
 from vetro.workflows.task import Task
 from vetro.workflows.trace import Trace
-from vetro.workflows.values import plain_copy
+from vetro.workflows.values import Json, plain_copy
 
-Json = Any
 DEFAULT_RESULT = {"IsException": False, "Result": [{"IsException": False, "Result": [None]}]}
 DEFAULT_TIMEOUT = 3600.0
 

@@ -7,7 +7,7 @@ when the rules have come to rest (`pending`).
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.content import Arguments, Compile, Compiler, text_argument
 from vetro.workflows.errors import EvaluationError, TemplateError
@@ -19,9 +19,7 @@ from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.templates import substitute
 from vetro.workflows.userdata import queue_of
-from vetro.workflows.values import bounded, plain_copy, text
-
-Json = Any
+from vetro.workflows.values import Json, bounded, plain_copy, text
 
 
 def _blocks(compiler: Compiler, element: Element) -> Blocks:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from vetro.workflows.errors import (
     EvaluationError,
@@ -21,9 +20,8 @@ from vetro.workflows.errors import (
 from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
-from vetro.workflows.values import CONTAINERS, TEXT, scalar_text
+from vetro.workflows.values import CONTAINERS, TEXT, Json, scalar_text
 
-Json = Any
 Compile = Callable[["Compiler", Element], Closure]
 BLOCKS = {"success", "failure", "empty"}
 """Elements that mean something only directly below their owner."""

@@ -12,9 +12,8 @@ import json
 from typing import Any, cast
 
 from vetro.workflows.errors import CaseError
-from vetro.workflows.values import equal
+from vetro.workflows.values import Json, equal
 
-Json = Any
 MISSING = "<missing>"
 KEYS = {"model", "effects", "reports", "plans", "rounds", "stopped", "error"}
 

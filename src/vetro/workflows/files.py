@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.errors import TemplateError
+from vetro.workflows.values import Json
 
-Json = Any
 ReadDocument = Callable[[str], Json]
 """The value of a YAML or JSON text; raises ValueError with one line."""
 

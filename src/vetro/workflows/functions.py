@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any
 
 from vetro.workflows.content import Compile, Compiler, Deferred, evaluated, text_argument
 from vetro.workflows.errors import EvaluationError, WorkflowSyntaxError
@@ -14,9 +13,8 @@ from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.userdata import prepare_user_data
-from vetro.workflows.values import bounded, text, type_name
+from vetro.workflows.values import Json, bounded, text, type_name
 
-Json = Any
 ENTITIES = {"environment", "service", "unit"}
 LEVELS = {"info", "warning", "error"}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")

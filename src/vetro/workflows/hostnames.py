@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.running import Frame, RunningTask
+from vetro.workflows.values import Json
 
-Json = Any
 WINDOWS_LENGTH = 15
 """Characters that a Windows name may have."""
 WINDOWS_TYPES = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.hostnames import is_windows_type, services_of, units_of
+from vetro.workflows.values import Json
 
-Json = Any
 _DEFAULTS: dict[str, dict[str, Json]] = {
     "linuxApacheService": {"deployApachePHP": False},
     "msSqlClusterServer": {"sqlServiceUserName": "Administrator", "databases": []},

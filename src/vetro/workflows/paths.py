@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from vetro.workflows.errors import EvaluationError, WorkflowSyntaxError
-from vetro.workflows.values import equal, plain_copy, reaches, type_name
+from vetro.workflows.values import Json, equal, plain_copy, reaches, type_name
 
-Json = Any
 Step = str | int
 Cursor = tuple[Step, ...]
 PATH_LENGTH = 10_000

@@ -14,8 +14,7 @@ from vetro.workflows.ports import NetworkRequest, PortError
 from vetro.workflows.results import decode
 from vetro.workflows.running import Command, Run, RunningTask
 from vetro.workflows.templates import merge
-
-Json = Any
+from vetro.workflows.values import Json
 
 
 class Stack:

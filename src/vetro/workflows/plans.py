@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.errors import TemplateError
 from vetro.workflows.files import Files
 from vetro.workflows.templates import substitute
+from vetro.workflows.values import Json
 
-Json = Any
 AGENT = "templates/agent"
 
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from vetro.workflows.values import NODES
-
-Json = Any
+from vetro.workflows.values import NODES, Json
 
 
 class PortError(Exception):

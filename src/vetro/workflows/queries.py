@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.paths import Cursor, Step, base_of, follow
 from vetro.workflows.query_syntax import (
@@ -33,9 +33,8 @@ from vetro.workflows.query_syntax import (
     Union,
     parse_query,
 )
-from vetro.workflows.values import equal
+from vetro.workflows.values import Json, equal
 
-Json = Any
 Match = tuple[Cursor, Json]
 Test = Callable[[Json], Json]
 Select = Callable[[Cursor, Json], Iterable[Match]]

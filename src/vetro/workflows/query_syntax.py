@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from vetro.workflows.errors import WorkflowSyntaxError
 from vetro.workflows.paths import prefix_of
+from vetro.workflows.values import Json
 
-Json = Any
 DEPTH = 60
 LENGTH = 20_000
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.ports import AgentAnswer
-
-Json = Any
+from vetro.workflows.values import Json
 
 
 def decode(answer: AgentAnswer, timestamp: str) -> tuple[list[Json], list[dict[str, Json]]]:

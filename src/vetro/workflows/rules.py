@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.content import BLOCKS, Compile, Compiler, placed, text_argument
 from vetro.workflows.errors import WorkflowSyntaxError
@@ -12,9 +12,7 @@ from vetro.workflows.query_embedding import join_query
 from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import RuleMark, Scope, rule_key
 from vetro.workflows.source import Element
-from vetro.workflows.values import text
-
-Json = Any
+from vetro.workflows.values import Json, text
 
 
 def _children(compiler: Compiler, element: Element) -> list[tuple[Closure, bool]]:

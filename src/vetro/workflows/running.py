@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from vetro.workflows.errors import Place
 from vetro.workflows.files import Files
@@ -24,9 +24,7 @@ from vetro.workflows.ports import (
 from vetro.workflows.scopes import Mutes, RuleMark, Scope
 from vetro.workflows.source import Element
 from vetro.workflows.trace import Trace
-from vetro.workflows.values import equal
-
-Json = Any
+from vetro.workflows.values import Json, equal
 
 
 class RunningTask(Protocol):

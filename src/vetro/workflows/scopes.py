@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from vetro.workflows.errors import Place
-
-Json = Any
+from vetro.workflows.values import Json
 
 
 class Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.content import Arguments, Compile, Compiler, evaluated, text_argument
 from vetro.workflows.errors import EvaluationError
@@ -13,9 +13,8 @@ from vetro.workflows.query_embedding import join_query
 from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
-from vetro.workflows.values import CONTAINERS, text
+from vetro.workflows.values import CONTAINERS, Json, text
 
-Json = Any
 RESERVED = {
     "dataSource", "commandDispatcher", "config", "reporter", "metadata_id", "hasSideEffects",
 }  # fmt: skip

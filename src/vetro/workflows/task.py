@@ -31,9 +31,8 @@ from vetro.workflows.secrets import scrubbed, secret_texts
 from vetro.workflows.selecting import SELECTING
 from vetro.workflows.source import parse_xml
 from vetro.workflows.trace import Trace
-from vetro.workflows.values import bounded, cut
+from vetro.workflows.values import Json, bounded, cut
 
-Json = Any
 FUNCTIONS: Mapping[str, Compile] = {**PLAIN, **SELECTING, **RULES, **COMMANDS}
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.errors import EvaluationError
-from vetro.workflows.values import CONTAINERS, identity, text, type_name
+from vetro.workflows.values import CONTAINERS, Json, identity, text, type_name
 
-Json = Any
 _WORD = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from vetro.workflows.paths import Cursor
 from vetro.workflows.scopes import RuleMark
 from vetro.workflows.secrets import sanitised
+from vetro.workflows.values import Json
 
-Json = Any
 LONGEST, BEGINNING = 300, 100
 """Characters of a text that is shown whole, and what is shown of longer ones."""
 

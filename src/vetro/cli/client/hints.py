@@ -55,21 +55,23 @@ def error_text(response: SyncResponse) -> str:
         text = response.text.strip()
         return f"{response.status}: {text[:300]}" if text else f"status {response.status}"
     if isinstance(body, dict):
-        for value in cast("list[Any]", [body, *cast("dict[str, Any]", body).values()]):
+        for value in cast("list[object]", [body, *cast("dict[str, object]", body).values()]):
             if isinstance(value, dict):
                 message = cast("dict[str, Any]", value).get("message")
                 if message:
-                    return "; ".join([str(message), *wrong_fields(cast("dict[str, Any]", value))])
+                    return "; ".join(
+                        [str(message), *wrong_fields(cast("dict[str, object]", value))]
+                    )
     return f"{response.status}: {json.dumps(body)[:300]}"
 
 
 def wrong_fields(body: Mapping[str, object]) -> list[str]:
     """What a compute service says of single parameters: ``errors: [{field, message}]``."""
     given: object = body.get("errors")
-    errors = cast("list[Any]", given) if isinstance(given, list) else []
+    errors = cast("list[object]", given) if isinstance(given, list) else []
     return [
         f"{one.get('field')}: {one.get('message')}"
-        for one in cast("list[dict[str, Any]]", [e for e in errors if isinstance(e, dict)])
+        for one in cast("list[dict[str, object]]", [e for e in errors if isinstance(e, dict)])
     ]
 
 

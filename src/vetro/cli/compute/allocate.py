@@ -35,7 +35,7 @@ def allocate(case_file: TextIO, explain: bool) -> None:
         fail(
             f"{case_file.name}: not JSON: {error}", "A case is a JSON object with 'servers', 'vm'."
         )
-    cases = cast("list[Any]", document if isinstance(document, list) else [document])
+    cases = cast("list[object]", document if isinstance(document, list) else [document])
     for case in cases:
         result = allocate_case(case)
         if explain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Any, cast
+from typing import cast
 
 from vetro.cli.client.connection import Connection, Told, known_as, segment
 from vetro.cli.environments.objects import objects_of
@@ -96,5 +96,7 @@ def _environments(connection: Connection) -> list[dict[str, object]]:
     if answer.status == 403:
         answer = connection.answer("GET", "/v1/environments")
     return (
-        cast("list[dict[str, Any]]", answer.json()["environments"]) if answer.status < 400 else []
+        cast("list[dict[str, object]]", answer.json()["environments"])
+        if answer.status < 400
+        else []
     )

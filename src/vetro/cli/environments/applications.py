@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import click
 
@@ -32,7 +32,7 @@ SHOWN = 100
 
 def header_of(service: Mapping[str, object]) -> Mapping[str, object]:
     """The header of an application; a flat service of version 0.3 has its parts beside the rest."""
-    return cast("Mapping[str, Any]", service.get("?", service))
+    return cast("Mapping[str, object]", service.get("?", service))
 
 
 def application_row(

@@ -179,7 +179,7 @@ def add(
         model = model_of(file)
         with session_and_services(connection, row) as (headers, services):
             checker = Checker(connection)
-            for item in cast("list[Any]", model if isinstance(model, list) else [model]):
+            for item in cast("list[object]", model if isinstance(model, list) else [model]):
                 # The service refuses what is not an object.
                 if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
                     service = cast("JsonObject", item)

@@ -233,7 +233,7 @@ def objects_of(value: object, where: str = "") -> Iterator[tuple[str, JsonObject
             if key != "?":
                 yield from objects_of(item, f"{where}{key}.")
     elif isinstance(value, list):
-        for number, item in enumerate(cast("list[Any]", value)):
+        for number, item in enumerate(cast("list[object]", value)):
             yield from objects_of(item, f"{where}{number}.")
 
 
@@ -273,6 +273,6 @@ def set_path(target: dict[str, object], path: str, value: object) -> None:
     if isinstance(place, dict):
         cast("JsonObject", place)[last] = value
     elif below(place, last) is not None:
-        cast("list[Any]", place)[int(last)] = value
+        cast("list[object]", place)[int(last)] = value
     else:
         fail(f"--set {path}: the list has no element {last}")

@@ -155,7 +155,7 @@ def _wrong(document: JsonObject, services: Any) -> Iterator[str]:
     if not isinstance(services, list):
         yield "'services' is not a list"
         return
-    for number, one in enumerate(cast("list[Any]", services)):
+    for number, one in enumerate(cast("list[object]", services)):
         node: object = cast("JsonObject", one).get("?") if isinstance(one, dict) else None
         if not isinstance(node, dict) or not isinstance(cast("Any", node).get("type"), str):
             yield f"services, number {number}: not an object with a type"
@@ -173,7 +173,7 @@ def with_new_ids(services: list[JsonObject]) -> list[JsonObject]:
         if isinstance(value, dict):
             return {key: renamed(item) for key, item in cast("JsonObject", value).items()}
         if isinstance(value, list):
-            return [renamed(item) for item in cast("list[Any]", value)]
+            return [renamed(item) for item in cast("list[object]", value)]
         return new.get(value, value) if isinstance(value, str) else value
 
     return [renamed(service) for service in services]

@@ -64,7 +64,7 @@ def _plain(value: object) -> Any:
         items = cast("Mapping[Any, Any]", value).items()
         return {key if isinstance(key, str) else str(key): _plain(item) for key, item in items}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(item) for item in cast("Sequence[Any]", value)]
+        return [_plain(item) for item in cast("Sequence[object]", value)]
     return value
 
 
@@ -363,7 +363,7 @@ class Prompt:
             methods = [f"{name}(" for name in value.type.method_names() if name[0] not in "._"]
             return sorted([*value.type.property_names(), *methods])
         if isinstance(value, Mapping):
-            return sorted(str(key) for key in cast("Mapping[Any, Any]", value))
+            return sorted(str(key) for key in cast("Mapping[object, object]", value))
         if value is None:
             return []
         return [f"{name}(" for name in self.runtime.library_for(self.package).names(True)]

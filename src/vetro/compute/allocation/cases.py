@@ -63,7 +63,7 @@ def _objects(case: Mapping[str, object], name: str) -> list[Json]:
         value = []
     if not isinstance(value, list):
         raise InvalidRequest(name, f"{name} must be a list")
-    for position, item in enumerate(cast("list[Any]", value)):
+    for position, item in enumerate(cast("list[object]", value)):
         if not isinstance(item, dict):
             raise InvalidRequest(name, f"{name}[{position}] must be an object")
     return cast("list[Json]", value)
@@ -110,6 +110,6 @@ def _allocator(case: Mapping[str, object]) -> Allocator:
     if description is not None and not isinstance(description, list):
         raise InvalidRequest("description", "description must be a list")
     try:
-        return Allocator(read, cast("list[Any] | None", description))
+        return Allocator(read, cast("list[object] | None", description))
     except DescriptionError as error:
         raise InvalidRequest("description", str(error)) from error

@@ -44,7 +44,7 @@ def parse_description(value: Any, known: Container[str], depth: int = 1) -> Expr
         raise DescriptionError(f"the description nests deeper than {DEPTH_LIMIT}")
     if not isinstance(value, list) or not value:
         raise DescriptionError("sexp too short for given command: undefined")
-    command, *given = cast("list[Any]", value)
+    command, *given = cast("list[object]", value)
     if not isinstance(command, str) or command not in LEAST:
         raise DescriptionError(f"Bad expression given: Invalid command: {value_text(command)}")
     if len(given) < LEAST[command]:

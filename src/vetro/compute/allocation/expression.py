@@ -236,7 +236,7 @@ def _member(value: Evaluate, key: Evaluate) -> Evaluate:
     def member(server: Mapping[str, object]) -> Any:
         whole, name = value(server), key(server)
         if isinstance(whole, Mapping):
-            return cast("Mapping[str, Any]", whole).get(str(name), UNDEFINED)
+            return cast("Mapping[str, object]", whole).get(str(name), UNDEFINED)
         if isinstance(whole, list):
             items = cast("list[Any]", whole)
             if name == "length":

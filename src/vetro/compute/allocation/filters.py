@@ -313,7 +313,7 @@ def _trait_mismatch(wanted: object, held: object) -> str | None:
     if isinstance(wanted, list) and isinstance(held, str):
         return None if held in wanted else "server trait was not in requested trait array"
     if isinstance(wanted, list) and isinstance(held, list):
-        if any(one in held for one in cast("list[Any]", wanted)):
+        if any(one in held for one in cast("list[object]", wanted)):
             return None
         return "server and requested trait arrays do not intersect"
     return "unsupported combination of property types"

@@ -35,12 +35,12 @@ def number(value: Any) -> float | int:
 
 def listed(value: Any) -> list[Any]:
     """A list, or an empty one for any other value."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def mapping(value: object) -> Mapping[str, Any]:
     """An object, or an empty one for any other value."""
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=4096)
@@ -180,7 +180,7 @@ def _system(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Has
     """System type and published VM brands."""
     brands = sysinfo.get("VM Brands")
     published = (
-        tuple(str(brand) for brand in cast("list[Any]", brands))
+        tuple(str(brand) for brand in cast("list[object]", brands))
         if isinstance(brands, list)
         else None
     )
@@ -206,7 +206,7 @@ def _nics(_server: Mapping[str, object], sysinfo: Mapping[str, object]) -> Hasha
             listed = nic.get(names)
             status = str(nic.get("Link Status"))
             shown = "" if status == "up" else name
-            for tag in cast("list[Any]", listed) if isinstance(listed, list) else ():
+            for tag in cast("list[object]", listed) if isinstance(listed, list) else ():
                 tags[(str(tag), shown, status)] = None
     return tuple(tags)
 

@@ -173,7 +173,7 @@ def _interfaces(value: object) -> str | None:
         return _missing(path)
     if not isinstance(value, dict):
         return wrong_type(path, value, "object")
-    for name, nic in cast("dict[str, Any]", value).items():
+    for name, nic in cast("dict[str, object]", value).items():
         at = f"{path}.{name}"
         if not isinstance(nic, dict):
             return wrong_type(at, nic, "object")
@@ -193,7 +193,7 @@ def _interfaces(value: object) -> str | None:
             return _missing(f"{at}.NIC Names")
         if not isinstance(names, list):
             return wrong_type(f"{at}.NIC Names", names, "array")
-        for position, tag in enumerate(cast("list[Any]", names)):
+        for position, tag in enumerate(cast("list[object]", names)):
             wrong = _text(f"{at}.NIC Names[{position}]", tag)
             if wrong is not None:
                 return wrong
@@ -222,7 +222,7 @@ def _vms(value: object) -> str | None:
         return None
     if not isinstance(value, dict):
         return wrong_type("vms", value, "object")
-    for uuid, vm in cast("dict[str, Any]", value).items():
+    for uuid, vm in cast("dict[str, object]", value).items():
         if not isinstance(vm, dict):
             return wrong_type(f"vms.{uuid}", vm, "object")
         given = cast("dict[str, Any]", vm)

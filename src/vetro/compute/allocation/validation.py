@@ -122,7 +122,7 @@ def _traits(parameter: str, prefix: str, value: object) -> Object:
     if isinstance(value, dict):
         return {**cast("Object", value)}
     if isinstance(value, list):
-        return {str(at): item for at, item in enumerate(cast("list[Any]", value))}
+        return {str(at): item for at, item in enumerate(cast("list[object]", value))}
     raise InvalidRequest(parameter, prefix + wrong_type("", value, "object"))
 
 
@@ -213,7 +213,7 @@ def _vm(value: object, image: Object, *, named: bool) -> Object:
         tags: object = vm["nic_tags"]
         if not isinstance(tags, list):
             raise wrong('VM "nic_tags" is not an array')
-        if not all(isinstance(tag, str) for tag in cast("list[Any]", tags)):
+        if not all(isinstance(tag, str) for tag in cast("list[object]", tags)):
             raise wrong('VM "nic_tags" contains invalid type in array')
     if vm.get("nic_tag_requirements") is not None:
         vm["nic_tag_requirements"] = _nic_tag_requirements(vm["nic_tag_requirements"], "vm")
@@ -233,7 +233,7 @@ def _affinity(value: object) -> None:
 
     if not isinstance(value, list):
         raise wrong('" is not an array')
-    for item in cast("list[Any]", value):
+    for item in cast("list[object]", value):
         if not isinstance(item, dict):
             raise wrong('" contains an invalid type')
         rule = cast("Object", item)
@@ -264,7 +264,7 @@ def _locality(value: object) -> None:
                 raise wrong(f'.{name}" is not a UUID')
         elif not isinstance(hint, list):
             raise wrong(f'.{name}" is neither string nor array')
-        elif not all(is_uuid(one) for one in cast("list[Any]", hint)):
+        elif not all(is_uuid(one) for one in cast("list[object]", hint)):
             raise wrong(f'.{name}" contains an malformed UUID')
     if given.get("strict") is not None and not isinstance(given["strict"], bool):
         raise wrong('.strict" is given, but not boolean')
@@ -307,7 +307,7 @@ def _servers(value: object) -> list[str]:
     if not isinstance(value, list):
         raise InvalidRequest("servers", "value was not an array")
     uuids: list[str] = []
-    for item in cast("list[Any]", value):
+    for item in cast("list[object]", value):
         if not isinstance(item, str) or UUID_ANY.match(item) is None:
             raise InvalidRequest("servers", "invalid server UUID")
         uuids.append(item.lower())
@@ -329,10 +329,10 @@ def _nic_tag_requirements(value: object, field: str = "nic_tag_requirements") ->
 
     if not isinstance(value, list):
         raise wrong("", value, "array")
-    for at, group in enumerate(cast("list[Any]", value)):
+    for at, group in enumerate(cast("list[object]", value)):
         if not isinstance(group, list):
             raise wrong(str(at), group, "array")
-        for inner, tag in enumerate(cast("list[Any]", group)):
+        for inner, tag in enumerate(cast("list[object]", group)):
             if not isinstance(tag, str):
                 raise wrong(f"{at}[{inner}]", tag, "string")
             if not tag:

@@ -84,9 +84,9 @@ def plain(value: object) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return int(value)
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: plain(item) for key, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
-        return [plain(item) for item in cast("list[Any]", value)]
+        return [plain(item) for item in cast("list[object]", value)]
     return value
 
 
@@ -114,7 +114,7 @@ def value_text(value: object) -> str:
         return number_text(value)
     if isinstance(value, list):
         return ",".join(
-            "" if item is None else value_text(item) for item in cast("list[Any]", value)
+            "" if item is None else value_text(item) for item in cast("list[object]", value)
         )
     return "[object Object]" if isinstance(value, dict) else str(value)
 

@@ -13,22 +13,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from litestar import Request, Response
-from sqlalchemy import Row
+from litestar import Response
 
 from vetro.compute.http.request_metrics import completed
 from vetro.compute.values.faults import invalid_argument, not_allowed, not_found, not_running
 from vetro.compute.values.parameters import UUID, Params, check_declared, read_parameters, validate
+from vetro.compute.values.records import Json
 from vetro.compute.wire import ACTING_HEADER
 from vetro.http import Fault, Principal, context_of
 from vetro.http import endpoint as http
+from vetro.http.endpoint import AnyRequest
 from vetro.http.parameters import boolean_of
+from vetro.storage import StoredRow
 
 if TYPE_CHECKING:
     from vetro.compute.service import ComputeService
 
-AnyRequest = Request[Any, Any, Any]
-Json = Any
 DEFAULT = "default"
 
 
@@ -49,7 +49,7 @@ class Call(http.Call["ComputeService"]):
     caller: Principal
     server_uuid: str = ""
     vm_uuid: str = ""
-    server: Row[Any] | None = None
+    server: StoredRow | None = None
     #: The project whose objects (and shared ones) the call may use; ``None``: every project's.
     project: str | None = None
 
@@ -64,7 +64,7 @@ class Call(http.Call["ComputeService"]):
         return context_of(self.request).request_id
 
     @property
-    def row(self) -> Row[Any]:
+    def row(self) -> StoredRow:
         """The server's record."""
         if self.server is None:
             raise not_found(f"Server {self.server_uuid} not found")

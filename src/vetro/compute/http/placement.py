@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, cast
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.response import Stream
 
 from vetro.compute.allocation import check_types
@@ -14,18 +14,18 @@ from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.placement.placement import Placed, checked, no_place
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
+from vetro.compute.values.records import Record
 from vetro.compute.vms.volume_places import places_of
 from vetro.http import read_json
+from vetro.http.endpoint import AnyRequest
 
-AnyRequest = Request[Any, Any, Any]
-Body = dict[str, Any]
 JSON = "application/json"
 #: Smaller pieces are not worth a write of their own.
 PIECE = 65536
 
 
 def _answer(placed: Placed, steps: Sequence[bytes]) -> list[bytes]:
-    rest: Body = {"imgapiPeers": [], "vm_uuid": placed.vm_uuid}
+    rest: Record = {"imgapiPeers": [], "vm_uuid": placed.vm_uuid}
     return [
         b'{"server":' + msgspec.json.encode(placed.server) + b',"steps":',
         *steps,
@@ -53,15 +53,15 @@ def _in_pieces(parts: Iterable[bytes]) -> Response[Any]:
     return Stream(flow(), media_type=JSON, headers={"content-length": length})
 
 
-async def _body_of(request: AnyRequest) -> Body:
+async def _body_of(request: AnyRequest) -> Record:
     """Query parameters overridden by the JSON body, as one map (§2)."""
     value = await read_json(request)
     if value is not None and not isinstance(value, dict):
         raise invalid_argument("the request body must be an object")
-    return {**dict(request.query_params.items()), **cast("Body", value or {})}
+    return {**dict(request.query_params.items()), **cast("Record", value or {})}
 
 
-def _uuids(body: Body, name: str) -> list[str] | None:
+def _uuids(body: Record, name: str) -> list[str] | None:
     """A parameter that is a list of uuids. Errors: 500 InvalidParameters."""
     given: object = body.get(name)
     if given is None:
@@ -101,7 +101,7 @@ async def allocate(call: Call) -> Response[Any]:
     return _in_pieces(_answer(placed, placed.outcome.steps_as_bytes()))
 
 
-async def capacity(call: Call) -> Body:
+async def capacity(call: Call) -> Record:
     """ServerCapacity: what is left on each server."""
     body = await _body_of(call.request)
     given: object = body.get("servers")
@@ -115,13 +115,13 @@ async def capacity(call: Call) -> Body:
     ):
         raise invalid_parameters({"servers": "invalid server UUID"})
     found = await call.service.placement.capacity(wanted)
-    answer: Body = {"capacities": found.capacities, "errors": found.errors}
+    answer: Record = {"capacities": found.capacities, "errors": found.errors}
     if found.warnings:
         answer["warnings"] = found.warnings
     return answer
 
 
-async def show_capacity(call: Call) -> Body:
+async def show_capacity(call: Call) -> Record:
     """The same; ``servers`` is a list with commas."""
     return await capacity(call)
 

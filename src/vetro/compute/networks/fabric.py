@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Row, Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, update
 
 from vetro.compute.settings import ExternalNetwork
 from vetro.compute.tables import (
@@ -27,6 +27,7 @@ from vetro.compute.tables import (
     vms,
 )
 from vetro.compute.values.faults import conflict, invalid_parameters, not_found
+from vetro.compute.values.records import Record
 from vetro.compute.wire import (
     AddressWish,
     FloatingIp,
@@ -43,10 +44,9 @@ from vetro.compute.wire import (
     Subnet,
 )
 from vetro.quotas import Quotas
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 LOCAL_MAC = "0a:56"  # locally administered, so that it never equals a vendor's
-Body = dict[str, Any]
 
 
 #: The MTU of an ordinary Ethernet, and of one between nodes: a tunnel's headers take 50 bytes.
@@ -58,13 +58,13 @@ FABRIC_MTU = 1450
 class Hanging:
     """The rows that rows of other tables are shown with."""
 
-    subnets: list[Row[Any]]
-    interfaces: list[Row[Any]]
-    ports: list[Row[Any]]
+    subnets: list[StoredRow]
+    interfaces: list[StoredRow]
+    ports: list[StoredRow]
 
 
 Object = Network | Subnet | Router | SecurityGroup | Port | FloatingIp
-View = Callable[[Row[Any], Hanging], Object]
+View = Callable[[StoredRow, Hanging], Object]
 
 
 class Fabric:
@@ -92,17 +92,17 @@ class Fabric:
                     )
                 )
 
-    async def _get(self, tx: Transaction, table: Table, uuid: str) -> Row[Any] | None:
+    async def _get(self, tx: Transaction, table: Table, uuid: str) -> StoredRow | None:
         return (await tx.execute(select(table).where(table.c.uuid == uuid))).first()
 
-    async def need(self, tx: Transaction, table: Table, uuid: str, what: str) -> Row[Any]:
+    async def need(self, tx: Transaction, table: Table, uuid: str, what: str) -> StoredRow:
         """A row. Errors: 404."""
         row = await self._get(tx, table, uuid)
         if row is None:
             raise not_found(f"{what} {uuid} not found")
         return row
 
-    async def _create(self, table: Table, uuid: str, values: Body) -> None:
+    async def _create(self, table: Table, uuid: str, values: Record) -> None:
         async with self.database.transaction() as tx:
             if await self._get(tx, table, uuid) is None:
                 await tx.execute(insert(table).values(uuid=uuid, **values))
@@ -276,7 +276,7 @@ class Fabric:
                     return mac
             digits = secrets.token_hex(4)
 
-    async def _subnet(self, tx: Transaction, network: Row[Any], wanted: str | None) -> Row[Any]:
+    async def _subnet(self, tx: Transaction, network: StoredRow, wanted: str | None) -> StoredRow:
         query = select(subnets).where(subnets.c.network_uuid == network.uuid)
         if wanted:
             query = query.where(subnets.c.uuid == wanted)
@@ -285,7 +285,7 @@ class Fabric:
             raise not_found(f"network {network.name or network.uuid} has no such subnet")
         return row
 
-    async def _free(self, tx: Transaction, subnet: Row[Any], wanted: str | None) -> str:
+    async def _free(self, tx: Transaction, subnet: StoredRow, wanted: str | None) -> str:
         network = ipaddress.ip_network(subnet.cidr)
         rows = await tx.execute(select(ports.c.ip).where(ports.c.subnet_uuid == subnet.uuid))
         taken = {row.ip for row in rows} | {subnet.gateway, str(network[1])}
@@ -344,7 +344,7 @@ class Fabric:
 
     # Shared by all kinds
 
-    async def change(self, table: Table, uuid: str, what: str, values: Body) -> None:
+    async def change(self, table: Table, uuid: str, what: str, values: Record) -> None:
         """Update a row. Errors: 404."""
         async with self.database.transaction() as tx:
             await self.need(tx, table, uuid, what)
@@ -370,7 +370,7 @@ class Fabric:
                     update(subnets).where(subnets.c.replaced_by == uuid).values(replaced_by=None)
                 )
 
-    async def rows(self, table: Table, owner: str | None) -> list[Row[Any]]:
+    async def rows(self, table: Table, owner: str | None) -> list[StoredRow]:
         """A project's rows (and shared networks); for ``None``, those of every project."""
         query = select(table)
         if owner is not None:
@@ -435,7 +435,7 @@ async def users_of(tx: Transaction, table: Table, uuid: str) -> list[str]:
         for row in await tx.execute(select(ports.c.uuid, ports.c.security_groups)):
             found += [f"port {row.uuid}"] if uuid in (row.security_groups or []) else []
         for row in await tx.execute(select(security_groups)):
-            named = cast("list[Body]", row.rules or [])
+            named = cast("list[Record]", row.rules or [])
             if row.uuid != uuid and any(one.get("remote_group_id") == uuid for one in named):
                 found.append(f"a rule of security group {row.uuid}")
     return found

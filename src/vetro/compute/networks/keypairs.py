@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row, delete, select
+from sqlalchemy import delete, select
 
 from vetro.compute.tables import keypairs
 from vetro.compute.values.faults import not_found
-from vetro.storage import Database
+from vetro.storage import Database, StoredRow
 
 
-async def keypairs_of(database: Database, owner: str) -> list[Row[Any]]:
+async def keypairs_of(database: Database, owner: str) -> list[StoredRow]:
     """The key pairs of a project, in the order of their names."""
     query = select(keypairs).where(keypairs.c.owner_uuid == owner).order_by(keypairs.c.name)
     async with database.read() as tx:
         return list(await tx.execute(query))
 
 
-async def find_keypair(database: Database, owner: str, name: str) -> Row[Any]:
+async def find_keypair(database: Database, owner: str, name: str) -> StoredRow:
     """A key pair of a project. Errors: 404."""
     for row in await keypairs_of(database, owner):
         if row.name == name:

@@ -15,18 +15,17 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.tables import fabric_numbers, moves, ports, servers, spans_told, vms
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import conflict
-from vetro.compute.values.records import mapping
+from vetro.compute.values.records import Record, mapping
 from vetro.storage import Transaction
 
 LARGEST_VNI = 2**24 - 1
-Body = dict[str, Any]
 
 
 @dataclass
@@ -88,12 +87,12 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
     return found
 
 
-async def extend(tx: Transaction, server_uuid: str, state: Body, found: dict[str, Span]) -> None:
+async def extend(tx: Transaction, server_uuid: str, state: Record, found: dict[str, Span]) -> None:
     """Add to a server's ``NetworkState`` what it must know of other nodes.
 
     Errors: 409 when a subnet would span a server whose address only it can reach.
     """
-    for network in cast("list[Body]", state["networks"]):
+    for network in cast("list[Record]", state["networks"]):
         span = found[network["uuid"]]
         if network.get("uplink"):
             continue  # the wire itself connects the nodes
@@ -107,10 +106,10 @@ async def extend(tx: Transaction, server_uuid: str, state: Body, found: dict[str
     # Only groups that a rule refers to, to keep the state small.
     asked = {
         str(rule.get("remote_group_id"))
-        for group in cast("list[Body]", state["security_groups"])
-        for rule in cast("list[Body]", group["rules"])
+        for group in cast("list[Record]", state["security_groups"])
+        for rule in cast("list[Record]", group["rules"])
     }
-    given = {group["uuid"]: group for group in cast("list[Body]", state["security_groups"])}
+    given = {group["uuid"]: group for group in cast("list[Record]", state["security_groups"])}
     for group in sorted(asked & given.keys()):
         given[group]["members"] = sorted(
             ip

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import Table, select
 
 from vetro.compute.networks.fabric import Fabric, Object
 from vetro.compute.tables import networks
 from vetro.compute.values.faults import conflict, not_allowed, not_found
-from vetro.compute.values.records import Json
+from vetro.compute.values.records import Json, Record
 from vetro.storage import Transaction
-
-Body = dict[str, Any]
 
 
 def itself(value: Json) -> list[str]:
@@ -29,13 +27,13 @@ def itself(value: Json) -> list[str]:
 
 def each(value: Json) -> list[str]:
     """The objects that a parameter lists."""
-    return [str(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
+    return [str(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 def groups_of_rules(value: Json) -> list[str]:
     """The security groups whose members the rules admit."""
-    rules = cast("list[Any]", value) if isinstance(value, list) else []
-    given = [cast("Body", one) for one in rules if isinstance(one, dict)]
+    rules = cast("list[object]", value) if isinstance(value, list) else []
+    given = [cast("Record", one) for one in rules if isinstance(one, dict)]
     return [str(one["remote_group_id"]) for one in given if one.get("remote_group_id")]
 
 
@@ -68,8 +66,8 @@ async def check_new(tx: Transaction, table: Table, uuid: str, project: str | Non
 
 
 async def check_references(
-    fabric: Fabric, references: Sequence[Reference], params: Body, project: str | None, own: str
-) -> Body:
+    fabric: Fabric, references: Sequence[Reference], params: Record, project: str | None, own: str
+) -> Record:
     """The parameters, with shared networks replaced by their uuid.
 
     ``own`` is the object's own uuid, which it may name. Errors: 404 for objects that do not exist

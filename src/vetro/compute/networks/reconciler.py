@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import structlog
-from sqlalchemy import Row, select, update
+from sqlalchemy import select, update
 
 from vetro.compute.networks import overlays
 from vetro.compute.networks.fabric import Fabric, overlap
@@ -29,12 +29,12 @@ from vetro.compute.tables import (
 )
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks
 from vetro.http import Fault
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
 
-def _uplink_of(network: Row[Any]) -> dict[str, object]:
+def _uplink_of(network: StoredRow) -> dict[str, object]:
     """Added only where there is an uplink, to keep the state short."""
     return {"uplink": network.uplink} if network.uplink else {}
 
@@ -210,7 +210,7 @@ class NetworkReconciler:
             log.warning("node_networks_not_applied", server=server_uuid, error=str(error))
 
 
-def given_up(used: set[str], ranges: Mapping[str, Row[object]]) -> set[str]:
+def given_up(used: set[str], ranges: Mapping[str, StoredRow]) -> set[str]:
     """Subnets being removed whose addresses another subnet on the same node has taken over."""
     return {
         uuid

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import delete, select, update
 
 from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
@@ -30,7 +29,7 @@ from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import NodeTaskError
 from vetro.http import Fault
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +38,7 @@ SIDE_BY_SIDE = 4
 CREATE_SECONDS = 3600
 
 
-async def start_evacuation(service: ServiceParts, row: Row[Any]) -> str:
+async def start_evacuation(service: ServiceParts, row: StoredRow) -> str:
     """Begin to recreate a fenced server's VMs elsewhere; the job's uuid. Errors: 409 if it runs."""
     if row.status == "running":
         raise conflict(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from typing import Any, cast
+from typing import cast
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.placement.placement import no_place
@@ -26,6 +26,7 @@ from vetro.compute.values.records import Json, Record, mapping, text_of
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import NodeTaskError
 from vetro.http import Fault
+from vetro.storage import StoredRow
 
 MOVE, DRAIN = "vm-move", "server-drain"
 HVM_BRANDS = ("kvm", "bhyve")
@@ -149,7 +150,7 @@ async def choose(run: Run) -> Json:
 
 
 async def hold_room(
-    service: ServiceParts, row: Row[Any], image_uuid: Json, wanted: str | None = None
+    service: ServiceParts, row: StoredRow, image_uuid: Json, wanted: str | None = None
 ) -> str:
     """Hold room for a VM that leaves its server, under `room_of` its uuid; the chosen server.
 

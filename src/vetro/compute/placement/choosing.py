@@ -30,11 +30,10 @@ from vetro.compute.allocation.columns import Mask
 from vetro.compute.placement.index import PlacementIndex, ServerViews, project_uuid
 from vetro.compute.settings import PlacementSettings
 from vetro.compute.values.faults import invalid_parameters
+from vetro.compute.values.records import Json, Record
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
-Body = dict[str, Any]
-Json = Any
 #: The members of a VM that are logged: those that placement uses, never its metadata.
 LOGGED = (
     "vm_uuid",
@@ -60,7 +59,7 @@ class Placed:
 
     outcome: Outcome
     vm_uuid: str
-    server: Body | None
+    server: Record | None
     #: The VM was there before: nothing was chosen.
     known: bool = False
     #: Servers that are excluded for every VM, and why: reported only when no server was chosen.
@@ -118,7 +117,7 @@ class Chooser:
 
     # --- choosing --------------------------------------------------------------------------
 
-    def choose(self, body: Body, *, reserve: bool, random: Json) -> Outcome:
+    def choose(self, body: Record, *, reserve: bool, random: Json) -> Outcome:
         """Choose for a request: among its `servers_only`, else its `servers_first`, else all.
 
         Errors: 500 InvalidParameters.
@@ -135,7 +134,7 @@ class Chooser:
         return outcome
 
     def _choose(
-        self, body: Body, among: Sequence[str] | None, *, reserve: bool, random: Json
+        self, body: Record, among: Sequence[str] | None, *, reserve: bool, random: Json
     ) -> Outcome:
         fleet = self.index.fleet
         servers: Json = body.get("servers")
@@ -193,10 +192,10 @@ class Chooser:
                 found[record.uuid] = "Server is a headnode"
         return found
 
-    def _log(self, body: Body, outcome: Outcome) -> None:
-        vm = cast("Body", body["vm"])
+    def _log(self, body: Record, outcome: Outcome) -> None:
+        vm = cast("Record", body["vm"])
         candidates = outcome.steps[0].count
-        short: Body = {"vm": vm.get("vm_uuid") or vm.get("uuid"), "candidates": candidates}
+        short: Record = {"vm": vm.get("vm_uuid") or vm.get("uuid"), "candidates": candidates}
         if outcome.chosen is None:
             log.info("allocation_failed", error=outcome.error, **short)
         else:
@@ -211,13 +210,13 @@ class Chooser:
         )
 
 
-def checked(body: Body, *, reserve: bool) -> Json:
+def checked(body: Record, *, reserve: bool) -> Json:
     """The request of a body, for one run (runs change it). Errors: 500 InvalidParameters.
 
     Room is reserved only where it was checked: a reservation without package counts as one of a
     package of the VM's own size.
     """
-    vm = cast("Body", body["vm"])
+    vm = cast("Record", body["vm"])
     vm = {**vm, "owner_uuid": project_uuid(vm.get("owner_uuid"))}
     package: Json = body.get("package")
     if reserve and package is None:

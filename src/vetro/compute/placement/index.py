@@ -18,11 +18,9 @@ from sqlalchemy import bindparam, column, select, table, text
 from vetro.compute.allocation.fleet import Fleet
 from vetro.compute.allocation.reservations import Ticket, open_tickets
 from vetro.compute.tables import tickets, vms
-from vetro.compute.values.records import MIB, shown_vms
+from vetro.compute.values.records import MIB, Json, Record, shown_vms
 from vetro.storage import Database, Transaction
 
-Record = dict[str, Any]
-Json = Any
 #: Servers read at once.
 CHUNK = 400
 #: Properties of a VM that filters ask and the server's record does not show.

@@ -10,7 +10,6 @@ from typing import cast
 from vetro.compute.allocation import CapacityOutcome, Defaults, named, seeded
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.placement.choosing import (
-    Body,
     Chooser,
     MetadataSource,
     Placed,
@@ -20,6 +19,7 @@ from vetro.compute.placement.choosing import (
 from vetro.compute.placement.index import PlacementIndex, ServerViews
 from vetro.compute.placement.reserving import Reservations
 from vetro.compute.values.faults import invalid_parameters
+from vetro.compute.values.records import Record
 from vetro.http import Fault
 from vetro.quotas import Quotas
 from vetro.storage import Database
@@ -61,7 +61,7 @@ class Placement:
 
     async def allocate(
         self,
-        body: Body,
+        body: Record,
         *,
         near: Sequence[str] = (),
         only: Sequence[str] = (),
@@ -81,7 +81,7 @@ class Placement:
             "servers_only": list(only),
             "counted": counted,
         }
-        vm = cast("Body", body["vm"])
+        vm = cast("Record", body["vm"])
         uuid = str(vm.get("vm_uuid") or vm.get("uuid") or uuids.uuid4())
         seconds = body.get("reserve_seconds")
         if seconds is not None and (
@@ -121,13 +121,13 @@ class Placement:
                 mask = mask & named(fleet, [one.lower() for one in servers])
             return self.chooser.allocator.capacity(fleet, mask)
 
-    async def with_capacity(self, records: Sequence[Body]) -> list[Body]:
+    async def with_capacity(self, records: Sequence[Record]) -> list[Record]:
         """Server records with what a capacity run leaves on them (compute-node-api.md §3)."""
         found = await self.capacity([str(record["uuid"]) for record in records])
-        shown: list[Body] = []
+        shown: list[Record] = []
         for record in records:
             left = found.capacities.get(str(record["uuid"]))
-            whole: Body = {**record, "score": 0}
+            whole: Record = {**record, "score": 0}
             if left is not None:
                 whole |= {f"unreserved_{name}": value for name, value in left.items()}
                 if found.ratios is not None:

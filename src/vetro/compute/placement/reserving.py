@@ -21,11 +21,11 @@ import structlog
 from sqlalchemy import bindparam, delete, insert, select, text
 
 from vetro.compute.allocation import Outcome, request_of
-from vetro.compute.placement.choosing import Body, Chooser, Json, Placed
+from vetro.compute.placement.choosing import Chooser, Json, Placed
 from vetro.compute.placement.index import VM_DETAILS, changes
 from vetro.compute.tables import vms
 from vetro.compute.values.project_use import cores_of
-from vetro.compute.values.records import text_of
+from vetro.compute.values.records import Record, text_of
 from vetro.quotas import Gate, QuotaExceeded, Quotas
 from vetro.storage import Transaction
 
@@ -54,7 +54,7 @@ _HOLD = insert(vms)
 class _Asked:
     """A request for room, and the future of its answer."""
 
-    body: Body
+    body: Record
     uuid: str
     until: datetime | None
     random: Json
@@ -82,7 +82,7 @@ class _Choice:
     placed: Placed
     server: str
     stamp: int
-    row: Body
+    row: Record
 
 
 class Reservations:
@@ -96,7 +96,7 @@ class Reservations:
         self._worker: asyncio.Task[None] | None = None
 
     async def reserve(
-        self, body: Body, uuid: str, until: datetime | None, random: Json = None
+        self, body: Record, uuid: str, until: datetime | None, random: Json = None
     ) -> Placed:
         """Choose a server and hold the room under the VM's uuid, for a time or until its creation.
 
@@ -285,7 +285,7 @@ class Reservations:
                     return placed
                 index.doubt()
 
-    async def check_quotas(self, tx: Transaction, body: Body) -> None:
+    async def check_quotas(self, tx: Transaction, body: Record) -> None:
         """Refuse a request that would exceed a quota; nothing is held. Errors: 403."""
         if self.quotas is not None:
             owner, asks = _asks(body)
@@ -324,11 +324,11 @@ class Reservations:
             for row in rows
         }
 
-    def _row(self, one: _Asked, server: str) -> Body:
-        vm = cast("Body", one.body["vm"])
-        demand = request_of(vm, cast("Body | None", one.body.get("package")))
+    def _row(self, one: _Asked, server: str) -> Record:
+        vm = cast("Record", one.body["vm"])
+        demand = request_of(vm, cast("Record | None", one.body.get("package")))
         assert not isinstance(demand, tuple), "the request was checked"
-        details: Body = {name: vm[name] for name in VM_DETAILS if vm.get(name) is not None}
+        details: Record = {name: vm[name] for name in VM_DETAILS if vm.get(name) is not None}
         if one.until is not None:
             details["reserved_until"] = one.until.isoformat()
         return {
@@ -363,9 +363,9 @@ class Reservations:
             index.reserved_until.pop(uuid, None)
 
 
-def _asks(body: Body) -> tuple[str, dict[str, int]]:
+def _asks(body: Record) -> tuple[str, dict[str, int]]:
     """The project of a request, and what it asks for of the resources that quotas limit."""
-    demand = request_of(cast("Body", body["vm"]), cast("Body | None", body.get("package")))
+    demand = request_of(cast("Record", body["vm"]), cast("Record | None", body.get("package")))
     if isinstance(demand, tuple) or not body.get("counted", True):
         return "", {}  # what is wrong with it is said when a server is chosen
     asks = {"instances": 1, "cores": cores_of(demand.cpu), "memory": demand.memory}

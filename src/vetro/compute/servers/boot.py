@@ -6,7 +6,7 @@ import base64
 import binascii
 import posixpath
 import re
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from sqlalchemy import insert, select, update
@@ -42,7 +42,7 @@ def checked_modules(value: Json) -> list[Record]:
         )
     errors: list[str] = []
     modules: list[Record] = []
-    for one in cast("list[Any]", value):
+    for one in cast("list[object]", value):
         error = _module_error(one)
         if error:
             errors.append(error)

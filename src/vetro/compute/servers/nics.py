@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.tables import nic_tags, nics, vms
 from vetro.compute.values.faults import internal_error, invalid_parameters, precondition_failed
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.http.parameters import FieldError
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -51,13 +51,13 @@ def wanted_nics(given: Json) -> list[Record]:
     if not isinstance(given, list):
         raise internal_error("nics is not an array")
     result: list[Record] = []
-    for one in cast("list[Any]", given):
+    for one in cast("list[object]", given):
         if not isinstance(one, dict):
             raise internal_error("nics is not an array of objects")
         nic = mapping(one)
         tags = nic.get("nic_tags_provided")
         if isinstance(nic.get("mac"), str) and isinstance(tags, list):
-            names = [str(tag)[:64] for tag in cast("list[Any]", tags) if tag]
+            names = [str(tag)[:64] for tag in cast("list[object]", tags) if tag]
             result.append({"mac": nic["mac"].lower(), "nic_tags_provided": names})
     return result
 
@@ -68,7 +68,7 @@ class NicRegistry:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def view(self, row: Row[Any]) -> Record:
+    def view(self, row: StoredRow) -> Record:
         """A NIC as the API and the agent's task show it."""
         return {
             "mac": row.mac,
@@ -133,7 +133,7 @@ class NicRegistry:
     async def _refuse_used(self, tx: Transaction, server_uuid: str, lost: set[str]) -> None:
         users: dict[str, str] = {}
         for row in await tx.execute(select(vms).where(vms.c.server_uuid == server_uuid)):
-            for nic in cast("list[Any]", row.vm.get("nics") or []):
+            for nic in cast("list[object]", row.vm.get("nics") or []):
                 tag = str(mapping(nic).get("nic_tag") or "").split("/")[0]
                 if tag in lost:
                     users.setdefault(tag, row.uuid)

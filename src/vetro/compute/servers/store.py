@@ -10,10 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import image_copies, nics, servers, settings, status, tickets, vms
@@ -33,7 +33,7 @@ from vetro.compute.values.records import (
     text_of,
 )
 from vetro.compute.wire import node_key
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -80,7 +80,7 @@ class Agent:
 
 def agent_version(agents: Json) -> tuple[int, ...]:
     """The version of ``cn-agent`` among a server's agents; empty when it is unknown."""
-    for one in cast("list[Any]", agents) if isinstance(agents, list) else []:
+    for one in cast("list[object]", agents) if isinstance(agents, list) else []:
         entry = mapping(one)
         if entry.get("name") == "cn-agent":
             parts = re.match(r"(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?", str(entry.get("version")))
@@ -182,7 +182,7 @@ class ServerStore:
             if name in boot
         } | ({"boot_platform": boot["boot_platform"]} if boot.get("boot_platform") else {})
 
-    def _settled(self, row: Row[Any], last_boot: datetime | None) -> Record:
+    def _settled(self, row: StoredRow, last_boot: datetime | None) -> Record:
         """``extra`` without a transitional status that has ended (§3.4)."""
         extra = dict(row.extra)
         rebooted = last_boot != row.last_boot or row.status == "unknown"
@@ -200,7 +200,7 @@ class ServerStore:
             mac = text_of(interface.get("MAC Address"), 17).lower()
             given: Json = interface.get("NIC Names")
             tags = (
-                [text_of(tag, 64) for tag in cast("list[Any]", given)]
+                [text_of(tag, 64) for tag in cast("list[object]", given)]
                 if isinstance(given, list)
                 else []
             )
@@ -313,18 +313,18 @@ class ServerStore:
 
     # What clients ask
 
-    async def row(self, tx: Transaction, uuid: str) -> Row[Any]:
+    async def row(self, tx: Transaction, uuid: str) -> StoredRow:
         """A server. Errors: 404."""
         row = (await tx.execute(select(servers).where(servers.c.uuid == uuid))).first()
         if row is None:
             raise not_found(f"Server {uuid} not found")
         return row
 
-    async def _locked(self, tx: Transaction, uuid: str) -> Row[Any] | None:
+    async def _locked(self, tx: Transaction, uuid: str) -> StoredRow | None:
         query = select(servers).where(servers.c.uuid == uuid).with_for_update()
         return (await tx.execute(query)).first()
 
-    def agent_of(self, row: Row[Any]) -> Agent:
+    def agent_of(self, row: StoredRow) -> Agent:
         """Where the agent of a server listens; its ``url`` is '' when that is unknown."""
         key = self._master_key if row.shared_key else node_key(self._master_key, row.uuid)
         pull = row.sysinfo.get("CN Agent Pull") in (True, "true")
@@ -345,10 +345,10 @@ class ServerStore:
             query = query.where(servers.c.uuid.in_(uuids))
         return await self.records(tx, list(await tx.execute(query)))
 
-    async def records(self, tx: Transaction, rows: list[Row[Any]]) -> list[Record]:
+    async def records(self, tx: Transaction, rows: list[StoredRow]) -> list[Record]:
         """The records of rows, with their VMs and the last heartbeat any service saw."""
         wanted = [row.uuid for row in rows]
-        held: dict[str, list[Row[Any]]] = {}
+        held: dict[str, list[StoredRow]] = {}
         some = len(wanted) <= 500
         vms_query = select(vms).where(vms.c.server_uuid.in_(wanted)) if some else select(vms)
         for vm in await tx.execute(vms_query):
@@ -377,7 +377,7 @@ class ServerStore:
         flags: Mapping[str, bool | None] | None = None,
         limit: int = 1000,
         offset: int = 0,
-    ) -> list[Row[Any]]:
+    ) -> list[StoredRow]:
         """A page of the rows that meet every condition given, by uuid. ``flags``: boolean columns."""
         query = select(servers).order_by(servers.c.uuid).limit(limit).offset(offset)
         if uuids:
@@ -390,7 +390,7 @@ class ServerStore:
             query = query.where(servers.c[name].is_(bool(wanted)))
         return list(await tx.execute(query))
 
-    async def change(self, uuid: str, values: Record) -> Row[Any]:
+    async def change(self, uuid: str, values: Record) -> StoredRow:
         """Set properties; ``transitional_status`` '' and ``None`` values remove. Errors: 404, 409.
 
         Returns the row as it was.
@@ -399,7 +399,7 @@ class ServerStore:
         async with self.database.transaction() as tx:
             return await self.change_in(tx, uuid, values)
 
-    async def change_in(self, tx: Transaction, uuid: str, values: Record) -> Row[Any]:
+    async def change_in(self, tx: Transaction, uuid: str, values: Record) -> StoredRow:
         """`change` within a transaction, of values that are checked."""
         row = await self._locked(tx, uuid)
         if row is None:

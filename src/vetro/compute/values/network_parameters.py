@@ -11,13 +11,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 from vetro.compute.values.parameters import UUID
-from vetro.compute.values.records import Json
+from vetro.compute.values.records import Json, Record
 from vetro.http.parameters import ARRAY, OBJECT, STRING, FieldError, Problem, Rule
 
-Body = dict[str, Any]
 #: The longest list that a parameter takes: each element becomes a line in the rules of every node.
 LONGEST_LIST = 1000
 #: Ranges that a node itself, or the protocol, uses for something else.
@@ -106,7 +105,7 @@ def _mtu(_name: str, value: Json) -> list[Problem]:
 def _uplink(_name: str, value: Json) -> list[Problem]:
     if value is None:
         return []
-    given = cast("Body", value) if isinstance(value, dict) else {}
+    given = cast("Record", value) if isinstance(value, dict) else {}
     tag, vlan = given.get("nic_tag"), given.get("vlan_id", 0)
     if not isinstance(tag, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,31}", tag):
         return ["value was not an object with the name of a NIC tag as nic_tag"]
@@ -125,7 +124,7 @@ def each_of(rule: Rule) -> Rule:
         errors = list(ARRAY.check(name, value))
         if errors:
             return errors
-        elements = cast("list[Any]", value)
+        elements = cast("list[object]", value)
         if len(elements) > LONGEST_LIST:
             return [f"value has {len(elements)} elements; at most {LONGEST_LIST}"]
         for number, one in enumerate(elements):
@@ -143,7 +142,7 @@ def _members(name: str, value: Json, rules: Mapping[str, Rule]) -> list[Problem]
     errors = list(OBJECT.check(name, value))
     if errors:
         return errors
-    given = cast("Body", value)
+    given = cast("Record", value)
     unknown = sorted(given.keys() - rules.keys())
     if unknown:
         return [FieldError(f"{name}.{unknown[0][:64]}", f"only {', '.join(rules)} are known")]
@@ -222,10 +221,10 @@ _RULE = {
 def _rule(name: str, value: Json) -> list[Problem]:
     """A rule of a security group, in Neutron's words."""
     errors = _members(name, value, _RULE)
-    return errors or _ports_of_rule(name, cast("Body", value))
+    return errors or _ports_of_rule(name, cast("Record", value))
 
 
-def _ports_of_rule(name: str, rule: Body) -> list[Problem]:
+def _ports_of_rule(name: str, rule: Record) -> list[Problem]:
     """What is wrong with ports as a pair, and for their protocol."""
     low, high = (
         number if (number := _number_of(rule.get(one))) is not None and number >= 0 else None
@@ -254,7 +253,7 @@ def _wish(name: str, value: Json) -> list[Problem]:
 
 
 def _wishes(name: str, value: Json) -> list[Problem]:
-    if isinstance(value, list) and len(cast("list[Any]", value)) > 1:
+    if isinstance(value, list) and len(cast("list[object]", value)) > 1:
         return ["a port has one address"]
     return list(each_of(Rule("wish", _wish, {"type": "object"})).check(name, value))
 

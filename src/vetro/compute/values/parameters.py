@@ -7,19 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
-from litestar import Request
-
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
+from vetro.compute.values.records import Json
 from vetro.http import MalformedBody, UnsupportedMediaType, content_type, context_of, read_body
+from vetro.http.endpoint import AnyRequest
 from vetro.http.parameters import FieldError, Param, kind_of
 from vetro.json_texts import NotJson, decode_json
 
-Json = Any
 Params = dict[str, Any]
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 
 
-async def read_parameters(request: Request[Any, Any, Any], path: Mapping[str, str]) -> Params:
+async def read_parameters(request: AnyRequest, path: Mapping[str, str]) -> Params:
     """Path, query and body as one map; path before query before body, a falsy value yields.
 
     Errors: 400 ``InvalidContent`` for a body that is not JSON, 413, 415, 500 ``InvalidParameters`` for
@@ -38,7 +37,7 @@ async def read_parameters(request: Request[Any, Any, Any], path: Mapping[str, st
     return merged
 
 
-async def _read_body(request: Request[Any, Any, Any]) -> Params:
+async def _read_body(request: AnyRequest) -> Params:
     raw = await read_body(request, context_of(request).conventions.json_limit_bytes)
     if not raw:
         return {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, case, func, select
+from sqlalchemy import ColumnElement, case, func, select
 
 from vetro.compute.tables import floating_ips, quotas, vms, volumes
 from vetro.compute.values.metrics import GONE
 from vetro.quotas import Quotas, QuotasSection
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 _MACHINES = ("instances", "cores", "memory")
 _VOLUMES = ("volumes", "disk")
@@ -31,7 +31,7 @@ def quotas_of(section: QuotasSection) -> Quotas:
 
 
 async def admit_vm(
-    quotas: Quotas, tx: Transaction, values: Mapping[str, Any], known: Row[Any] | None
+    quotas: Quotas, tx: Transaction, values: Mapping[str, Any], known: StoredRow | None
 ) -> None:
     """Admit a VM's row as it will be; ``known``: as it is, with what it holds already.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from sqlalchemy import Row
+from vetro.storage import StoredRow
 
 Json = Any
 Record = dict[str, Any]
@@ -208,7 +208,7 @@ def provisionable(
 
 
 def record_of(
-    row: Row[Any], held: Sequence[Row[object]], last_heartbeat: datetime | None, datacenter: str
+    row: StoredRow, held: Sequence[StoredRow], last_heartbeat: datetime | None, datacenter: str
 ) -> Record:
     """The whole record of a server. ``held``: the VMs the service knows to be there."""
     sample: Record = row.sample or {}
@@ -261,7 +261,7 @@ def record_of(
 _INTERNAL = frozenset({"sample_time", "whole_sample_time", "moved_vms"})
 
 
-def shown_vms(reported: Mapping[str, Json], held: Iterable[Row[object]]) -> dict[str, Record]:
+def shown_vms(reported: Mapping[str, Json], held: Iterable[StoredRow]) -> dict[str, Record]:
     """A server's ``vms``: what its node reports, and what the service has placed there."""
     shown: dict[str, Record] = {uuid: mapping(one) for uuid, one in reported.items()}
     for vm in held:

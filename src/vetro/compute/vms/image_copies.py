@@ -14,10 +14,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, delete, select, update
+from sqlalchemy import delete, select, update
 
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import image_copies, images, servers, tasks
@@ -26,7 +25,7 @@ from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
 from vetro.http import Fault
-from vetro.storage import Database, Subscription, Transaction, await_until, insert_if_new
+from vetro.storage import Database, StoredRow, Subscription, Transaction, await_until, insert_if_new
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +46,8 @@ _LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class _Pair:
-    server: Row[Any]
-    image: Row[Any]
+    server: StoredRow
+    image: StoredRow
 
 
 class ImageCopies:
@@ -131,14 +130,14 @@ class ImageCopies:
                     missing.append(_Pair(node, image))
         return missing, waits
 
-    async def _wanted(self, tx: Transaction) -> list[Row[Any]]:
+    async def _wanted(self, tx: Transaction) -> list[StoredRow]:
         """The newest of each name, newest first: it is the likeliest to be used."""
         if self.policy == "none":
             return []
         query = select(images).where(images.c.state == "active").order_by(images.c.created.desc())
         if self.policy == "public":
             query = query.where(images.c.public)
-        newest: dict[tuple[str, str], Row[Any]] = {}
+        newest: dict[tuple[str, str], StoredRow] = {}
         for row in await tx.execute(query):
             newest.setdefault((row.owner_uuid, row.name), row)
         return list(newest.values())

@@ -10,17 +10,16 @@ from typing import Any, cast
 import msgspec
 import structlog
 from msgspec import UNSET
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, digest_of
 from vetro.compute.tables import images, vms
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.records import api_time
+from vetro.compute.values.records import Record, api_time
 from vetro.compute.wire import Image, ImageFile
 from vetro.http import Fault
-from vetro.storage import Database
+from vetro.storage import Database, StoredRow
 
-Body = dict[str, Any]
 log = structlog.get_logger(__name__)
 #: The number of instances that an error names; it counts the others.
 NAMED_USERS = 5
@@ -33,7 +32,7 @@ class ImageStore:
         self.database = database
         self.blobs = blobs
 
-    async def fetch(self, row: Row[Any]) -> Path:
+    async def fetch(self, row: StoredRow) -> Path:
         """The path of an image's file on this machine. Errors: those of `BlobStore.fetch`."""
         return await self.blobs.fetch(file_name(row.uuid), sha256=row.sha256)
 
@@ -43,7 +42,7 @@ class ImageStore:
         async with self.database.read() as tx:
             return [file_name(row.uuid) for row in await tx.execute(query)]
 
-    def view(self, row: Row[Any]) -> Body:
+    def view(self, row: StoredRow) -> Record:
         """An image as the API shows it."""
         file = ImageFile(size=row.size, sha256=row.sha256)
         image = Image(
@@ -63,7 +62,7 @@ class ImageStore:
         )
         return {**row.manifest, **msgspec.to_builtins(image)}
 
-    async def create(self, owner: str, body: Body) -> Body:
+    async def create(self, owner: str, body: Record) -> Record:
         """A record without a file. Errors: 500 InvalidParameters."""
         uuid = str(body.get("uuid") or uuids.uuid4())
         try:
@@ -95,7 +94,9 @@ class ImageStore:
                 row = (await tx.execute(select(images).where(images.c.uuid == uuid))).one()
         return self.view(row)
 
-    async def add_tags(self, uuid: str, owner: str, tags: Body, *, replace: bool = False) -> Body:
+    async def add_tags(
+        self, uuid: str, owner: str, tags: Record, *, replace: bool = False
+    ) -> Record:
         """Add the tags that an image of ``owner`` does not have; those that it has stay as they are.
 
         ``replace``: tags that it has get the new text, and those without one (``None``) are removed.
@@ -120,7 +121,7 @@ class ImageStore:
             await tx.execute(changed)
         return self.view(await self.get(uuid))
 
-    async def get(self, wanted: str, owner: str | None = None) -> Row[Any]:
+    async def get(self, wanted: str, owner: str | None = None) -> StoredRow:
         """An image by uuid, or the newest active one of a name. Errors: 404."""
         if len(wanted) > 255 or "\0" in wanted:
             raise not_found("there is no such image")
@@ -134,14 +135,14 @@ class ImageStore:
             raise not_found(f"image {wanted} not found")
         return active[0]
 
-    async def find(self, uuid: str, owner: str | None = None) -> Row[Any] | None:
+    async def find(self, uuid: str, owner: str | None = None) -> StoredRow | None:
         """An image by uuid or name; ``None`` when it is not known here, or not for this owner."""
         try:
             return await self.get(uuid, owner)
         except Fault:
             return None
 
-    async def listing(self, owner: str | None) -> list[Body]:
+    async def listing(self, owner: str | None) -> list[Record]:
         """Images a project may use, by name."""
         query = select(images).order_by(images.c.name, images.c.created)
         if owner is not None:
@@ -149,7 +150,7 @@ class ImageStore:
         async with self.database.read() as tx:
             return [self.view(row) for row in await tx.execute(query)]
 
-    async def add_file(self, uuid: str, file: Path, sha256: str | None) -> Body:
+    async def add_file(self, uuid: str, file: Path, sha256: str | None) -> Record:
         """Take a file (moved into the store) as the image's. Errors: 404, 409 wrong checksum."""
         row = await self.get(uuid)
         digest = await asyncio.to_thread(digest_of, file)
@@ -205,7 +206,7 @@ def file_name(uuid: str) -> str:
     return uuid + BLOB_SUFFIXES["images"]
 
 
-def _text(body: Body, name: str, default: str | None = None, *, limit: int = 255) -> str:
+def _text(body: Record, name: str, default: str | None = None, *, limit: int = 255) -> str:
     """A text field that fits a column of ``limit`` characters. Errors: 500 InvalidParameters."""
     value = body.get(name, default)
     if not isinstance(value, str) or (not value and default is None):
@@ -219,13 +220,13 @@ def _text(body: Body, name: str, default: str | None = None, *, limit: int = 255
 
 def images_in(vm: object) -> set[str]:
     """The images that a VM (its payload, or the object a node reports) is made of."""
-    given = cast("Body", vm) if isinstance(vm, dict) else {}
+    given = cast("Record", vm) if isinstance(vm, dict) else {}
     disks = cast("list[Any]", given.get("disks")) if isinstance(given.get("disks"), list) else []
-    parts = [given, *(cast("Body", disk) for disk in disks if isinstance(disk, dict))]
+    parts = [given, *(cast("Record", disk) for disk in disks if isinstance(disk, dict))]
     return {str(part["image_uuid"]) for part in parts if part.get("image_uuid")}
 
 
-def _in_use(image: Row[Any], users: list[Row[Any]]) -> Fault:
+def _in_use(image: StoredRow, users: list[StoredRow]) -> Fault:
     named = [f"{one.alias} ({one.uuid})" if one.alias else str(one.uuid) for one in users]
     if len(named) > NAMED_USERS:
         named = [*named[:NAMED_USERS], f"{len(users) - NAMED_USERS} more"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from typing import Any, cast
+from typing import cast
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.servers.store import CHANNEL, Agent, ServerStore
@@ -22,7 +22,7 @@ from vetro.compute.values.faults import (
 )
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
-from vetro.compute.values.records import mapping, text_of, whole
+from vetro.compute.values.records import Record, mapping, text_of, whole
 from vetro.compute.vms.image_holders import ImageHolders
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.reported_vms import change_reported
@@ -30,9 +30,8 @@ from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
 from vetro.quotas import Quotas
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
-Body = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 #: A VM in one of these states is not shown as running, whatever its node reports.
@@ -77,7 +76,7 @@ class Machines:
         for task in _CHANGING:
             work.after(task, self._changed)
 
-    async def find(self, uuid: str, server_uuid: str | None = None) -> Row[Any] | None:
+    async def find(self, uuid: str, server_uuid: str | None = None) -> StoredRow | None:
         """A VM's record."""
         query = select(vms).where(vms.c.uuid == uuid)
         if server_uuid is not None and server_uuid != "default":
@@ -88,12 +87,12 @@ class Machines:
     async def create(
         self,
         agent: Agent,
-        body: Body,
+        body: Record,
         *,
         request_id: str = "",
-        fence: Body | None = None,
+        fence: Record | None = None,
         job_uuid: str | None = None,
-    ) -> Body:
+    ) -> Record:
         """Create a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
 
         For a VM that exists or is being created, returns the same answer and creates nothing.
@@ -115,7 +114,7 @@ class Machines:
                 running = await self._creation(tx, uuid)
                 if running is not None:
                     return {"vm_uuid": uuid, "id": running}
-            nics = await bind_ports(tx, uuid, [str(port) for port in cast("list[Any]", given)])
+            nics = await bind_ports(tx, uuid, [str(port) for port in cast("list[object]", given)])
             payload = {k: v for k, v in body.items() if k not in ("ports", "reserve", "ticket")}
             payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}
             id_ = str(uuids.uuid4())
@@ -146,10 +145,10 @@ class Machines:
         return row.id if row is not None else None
 
     async def _keep(
-        self, tx: Transaction, server_uuid: str, uuid: str, payload: Body, known: Row[Any] | None
+        self, tx: Transaction, server_uuid: str, uuid: str, payload: Record, known: StoredRow | None
     ) -> None:
         disk = sum(whole(mapping(one).get("size")) for one in _listed(payload.get("disks")))
-        values: Body = {
+        values: Record = {
             "server_uuid": server_uuid,
             "owner_uuid": text_of(payload.get("owner_uuid"), 64),
             "alias": text_of(payload.get("alias")) or None,
@@ -174,7 +173,7 @@ class Machines:
             await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**values))
         tx.notify(CHANNEL, server_uuid)
 
-    async def _prepare(self, server_uuid: str, _params: Body) -> None:
+    async def _prepare(self, server_uuid: str, _params: Record) -> None:
         """Send the networks before the VM."""
         await self.networks.apply(server_uuid)
 
@@ -187,7 +186,9 @@ class Machines:
             if there is not None:
                 good, result = True, {"vm": there}
         made = mapping(result.get("vm"))
-        change: Body = {"state": text_of(made.get("state"), 20) or "running" if good else "failed"}
+        change: Record = {
+            "state": text_of(made.get("state"), 20) or "running" if good else "failed"
+        }
         if good:
             change["vm"] = made
             self._holders.add(_image_of(made or end.params), end.server_uuid)
@@ -208,13 +209,13 @@ class Machines:
             return None
         return TaskEnd(end.id, end.task, end.server_uuid, end.vm_uuid, end.params, good, result)
 
-    async def _with_failure(self, tx: Transaction, end: TaskEnd) -> Body:
+    async def _with_failure(self, tx: Transaction, end: TaskEnd) -> Record:
         """The fields of a VM and why it does not exist (``failure``: the node's message)."""
         row = (await tx.execute(select(vms.c.vm).where(vms.c.uuid == end.vm_uuid))).first()
         reason = text_of(end.result.get("error"), 2000) or "the node gave no reason"
         return {**(row.vm if row is not None else {}), "failure": reason}
 
-    async def _same_vm(self, end: TaskEnd) -> Body | None:
+    async def _same_vm(self, end: TaskEnd) -> Record | None:
         """The VM that a creation found in its place, if it is the requested one."""
         async with self.database.read() as tx:
             row = await self.servers.row(tx, end.server_uuid)
@@ -234,12 +235,12 @@ class Machines:
         agent: Agent,
         uuid: str,
         task: str,
-        params: Body,
+        params: Record,
         *,
         request_id: str = "",
-        fence: Body | None = None,
+        fence: Record | None = None,
         job_uuid: str | None = None,
-    ) -> Body:
+    ) -> Record:
         """Start a task on a VM; returns it. A missing VM shows as the task's failure.
 
         Errors: 403 for an update to more than the quota of the project.
@@ -265,7 +266,7 @@ class Machines:
                 await self._kept(end, end.vm_uuid)
             return
         state = text_of(made.get("state"), 20)
-        change: Body = {"state": state, "vm": made}
+        change: Record = {"state": state, "vm": made}
         if text_of(made.get("alias")):
             change["alias"] = text_of(made["alias"])
         async with self.database.transaction() as tx:
@@ -291,9 +292,9 @@ class Machines:
                 await tx.execute(update(vms).where(here).values(vm=row.vm, **size))
 
     async def destroy(
-        self, agent: Agent, uuid: str, params: Body, *, request_id: str = "",
-        fence: Body | None = None, job_uuid: str | None = None,
-    ) -> Body:  # fmt: skip
+        self, agent: Agent, uuid: str, params: Record, *, request_id: str = "",
+        fence: Record | None = None, job_uuid: str | None = None,
+    ) -> Record:  # fmt: skip
         """Destroy a VM, detach its ports and delete its record; repeating it is harmless.
 
         An unfinished creation of the VM is withdrawn: a process that takes it over finds it
@@ -390,12 +391,12 @@ class Machines:
         self,
         agent: Agent,
         task: str,
-        params: Body,
+        params: Record,
         *,
         seconds: float,
         request_id: str = "",
         codes: tuple[str, ...] = ("VmNotFound",),
-    ) -> Body:
+    ) -> Record:
         """Run a query task within ``seconds``. Errors: 404 and others by restCode, 500."""
         try:
             async with asyncio.timeout(seconds):
@@ -411,21 +412,21 @@ class Machines:
 
     async def load(
         self, agent: Agent, uuid: str, *, include_dni: bool = False, request_id: str = ""
-    ) -> Body:
+    ) -> Record:
         """A VM as its node reports it now; during its creation, its record. Errors: 404, 500."""
         row = await self.find(uuid, agent.server_uuid)
-        record: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        record: Record = {"uuid": uuid, "server_uuid": agent.server_uuid}
         if row is not None:
             record |= {**row.vm, "uuid": uuid, "state": row.state, "alias": row.alias}
             if row.state in UNMADE:
                 return record
-        params: Body = {"uuid": uuid, "server_uuid": agent.server_uuid}
+        params: Record = {"uuid": uuid, "server_uuid": agent.server_uuid}
         if include_dni:
             params["include_dni"] = "true"
         told = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
         return {**record, **told}
 
-    async def listing(self, server_uuid: str) -> list[Body]:
+    async def listing(self, server_uuid: str) -> list[Record]:
         """The VMs of a server: those its node reports and those it was told to make."""
         async with self.database.read() as tx:
             record = (await self.servers.views(tx, [server_uuid]))[0]
@@ -433,20 +434,20 @@ class Machines:
             "uuid", "owner_uuid", "quota", "max_physical_memory", "zone_state", "state", "brand",
             "cpu_cap", "last_modified", "alias",
         )  # fmt: skip
-        shown: Body = record["vms"]
+        shown: Record = record["vms"]
         return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
 
 
-async def _life_fence(tx: Transaction, uuid: str) -> Body:
+async def _life_fence(tx: Transaction, uuid: str) -> Record:
     """Orders a VM's creations and destructions: its node refuses one that is overtaken."""
     return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
 
 
 def _listed(value: object) -> list[object]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
-def _image_of(payload: Body) -> str:
+def _image_of(payload: Record) -> str:
     """The image of a VM: a virtual machine's is on its first disk."""
     disks = _listed(payload.get("disks"))
     first = mapping(disks[0]) if disks else {}

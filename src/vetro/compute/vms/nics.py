@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from sqlalchemy import select, update
 
 from vetro.compute.tables import networks, ports, subnets
 from vetro.compute.values.faults import invalid_argument, not_found
+from vetro.compute.values.records import Record
 from vetro.storage import Transaction
 
-Body = dict[str, Any]
 
-
-async def bind_ports(tx: Transaction, uuid: str, wanted: list[str]) -> list[Body]:
+async def bind_ports(tx: Transaction, uuid: str, wanted: list[str]) -> list[Record]:
     """Give ports to a VM; returns the NICs that the node makes of them.
 
     Errors: 404 for an unknown port, 409 for one that another VM has.
     """
-    nics: list[Body] = []
+    nics: list[Record] = []
     for position, port_uuid in enumerate(wanted):
         port = (await tx.execute(select(ports).where(ports.c.uuid == port_uuid))).first()
         if port is None:
@@ -34,7 +32,7 @@ async def bind_ports(tx: Transaction, uuid: str, wanted: list[str]) -> list[Body
         subnet = (await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))).one()
         query = select(networks).where(networks.c.uuid == port.network_uuid)
         network = (await tx.execute(query)).one()
-        uplink: Body = network.uplink or {}
+        uplink: Record = network.uplink or {}
         nics.append(
             {
                 "interface": f"net{position}",

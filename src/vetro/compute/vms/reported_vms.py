@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import select, update
 
 from vetro.compute.servers.store import STRAYS
 from vetro.compute.tables import servers
-from vetro.compute.values.records import mapping
+from vetro.compute.values.records import Record, mapping
 from vetro.storage import Transaction
-
-Body = dict[str, Any]
 
 #: The fields of a VM that a status reports.
 _FIELDS = (
@@ -20,7 +16,9 @@ _FIELDS = (
 )  # fmt: skip
 
 
-async def change_reported(tx: Transaction, server_uuid: str, uuid: str, made: Body | None) -> None:
+async def change_reported(
+    tx: Transaction, server_uuid: str, uuid: str, made: Record | None
+) -> None:
     """Update what a server's last status says of a VM; ``made`` None: the VM is gone."""
     query = (
         select(servers.c.sample, servers.c.extra)
@@ -32,7 +30,7 @@ async def change_reported(tx: Transaction, server_uuid: str, uuid: str, made: Bo
         return
     if made is None and uuid in mapping(row.extra.get(STRAYS)):
         left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
-        extra: Body = {name: value for name, value in row.extra.items() if name != STRAYS}
+        extra: Record = {name: value for name, value in row.extra.items() if name != STRAYS}
         extra |= {STRAYS: left} if left else {}
         await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
     sample = mapping(row.sample)

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from vetro.compute.servers.store import STRAYS, STRAYS_CHANNEL, ServerStore, known_of
 from vetro.compute.tables import servers, tasks
 from vetro.compute.values.records import mapping
 from vetro.compute.vms.lifecycle import Machines
-from vetro.storage import Database, Subscription
+from vetro.storage import Database, StoredRow, Subscription
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +77,7 @@ class Strays:
                     await self._remove(row, uuid)
         return {row.uuid for row in rows}
 
-    def _due(self, row: Row[Any]) -> list[str]:
+    def _due(self, row: StoredRow) -> list[str]:
         before = self.database.clock.now() - self.grace
         return [
             uuid
@@ -86,7 +85,7 @@ class Strays:
             if datetime.fromisoformat(str(since)) <= before
         ]
 
-    async def _remove(self, row: Row[Any], uuid: str) -> None:
+    async def _remove(self, row: StoredRow, uuid: str) -> None:
         async with self.database.read() as tx:
             query = select(tasks.c.id).where(tasks.c.vm_uuid == uuid, tasks.c.status == "active")
             busy = (await tx.execute(query)).first()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from sqlalchemy import Row
-
 from vetro.compute.values.records import api_time
 from vetro.compute.wire import Volume, VolumeCopy, VolumeSource
+from vetro.storage import StoredRow
 
 
-def volume_view(row: Row[Any]) -> Volume:
+def volume_view(row: StoredRow) -> Volume:
     """A volume as the API shows it."""
     source = VolumeSource(kind=row.source["kind"], uuid=row.source["uuid"]) if row.source else None
     return Volume(
@@ -30,7 +27,7 @@ def volume_view(row: Row[Any]) -> Volume:
     )
 
 
-def copy_view(row: Row[Any]) -> VolumeCopy:
+def copy_view(row: StoredRow) -> VolumeCopy:
     """A snapshot or a backup as the API shows it."""
     return VolumeCopy(
         uuid=row.uuid,

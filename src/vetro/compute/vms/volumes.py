@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import uuid as uuids
 from pathlib import Path
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, Table, delete, insert, select, update
+from sqlalchemy import Table, delete, insert, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore
 from vetro.compute.servers.store import ServerStore
@@ -25,7 +24,7 @@ from vetro.compute.wire import HVM_BRANDS, NewVolume, Volume, VolumeCopy, Volume
 from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import Fault
 from vetro.quotas import Quotas
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -72,25 +71,25 @@ class Volumes:
         rows = await self._rows(volume_copies, project)
         return [copy_view(row) for row in rows if row.kind == kind]
 
-    async def _rows(self, table: Table, project: str | None) -> list[Row[Any]]:
+    async def _rows(self, table: Table, project: str | None) -> list[StoredRow]:
         query = select(table).order_by(table.c.created, table.c.uuid)
         if project is not None:
             query = query.where(table.c.owner_uuid == project)
         async with self.database.read() as tx:
             return list(await tx.execute(query))
 
-    async def find(self, uuid: str, project: str | None) -> Row[Any]:
+    async def find(self, uuid: str, project: str | None) -> StoredRow:
         """A volume. Errors: 404, also for another project's."""
         return await self._find(volumes, uuid, project, "volume")
 
-    async def find_copy(self, kind: str, uuid: str, project: str | None) -> Row[Any]:
+    async def find_copy(self, kind: str, uuid: str, project: str | None) -> StoredRow:
         """A snapshot or a backup. Errors: 404."""
         row = await self._find(volume_copies, uuid, project, f"volume {kind}")
         if row.kind != kind:
             raise not_found(f"volume {kind} {uuid[:64]} not found")
         return row
 
-    async def _find(self, table: Table, uuid: str, project: str | None, what: str) -> Row[Any]:
+    async def _find(self, table: Table, uuid: str, project: str | None, what: str) -> StoredRow:
         async with self.database.read() as tx:
             row = (await tx.execute(select(table).where(table.c.uuid == uuid[:64]))).first()
         if row is None or project not in (None, row.owner_uuid):
@@ -160,21 +159,21 @@ class Volumes:
             values["state"] = "creating" if row.server_uuid else "available"
         return int(row.size_gib)
 
-    async def _made(self, row: Row[Any]) -> Volume:
+    async def _made(self, row: StoredRow) -> Volume:
         """Have the node make a volume that a source put on a server."""
         if row.state == "creating":
             await self._make(row, row.server_uuid, row.format)
             row = await self._set(row.uuid, state="available", reason="")
         return volume_view(row)
 
-    async def _make(self, row: Row[Any], server: str, format_: str) -> None:
+    async def _make(self, row: StoredRow, server: str, format_: str) -> None:
         brand = "kvm" if format_ == "qcow2" else "lx"
         params: Record = {"volume_uuid": row.uuid, "size": row.size_gib, "brand": brand}
         if row.source and row.source.get("kind") != BOOT:
             params["source"] = row.source
         await self._task(server, "volume_create", params)
 
-    async def change(self, row: Row[Any], values: Record) -> Volume:
+    async def change(self, row: StoredRow, values: Record) -> Volume:
         """Another name, a larger size. Errors: 403 for the quota, 409 to shrink it."""
         size = values.pop("size", None)
         if size is not None:
@@ -191,7 +190,7 @@ class Volumes:
                 row = await self.find(row.uuid, None)
         return volume_view(await self._set(row.uuid, **values) if values else row)
 
-    async def _grow(self, row: Row[Any], size: int) -> None:
+    async def _grow(self, row: StoredRow, size: int) -> None:
         """Grow a volume on its server, if it has one: its size counts for the quota from the admission on.
 
         The same size again is sent too: a service that ended in between may have left the server behind.
@@ -213,7 +212,7 @@ class Volumes:
                 await tx.execute(update(volumes).where(mine).values(size_gib=row.size_gib))
             raise
 
-    async def remove(self, row: Row[Any]) -> None:
+    async def remove(self, row: StoredRow) -> None:
         """Remove a volume. Errors: 409 while a VM has it, or while it has snapshots."""
         if row.vm_uuid and row.format != BOOT:
             raise conflict(f"volume {row.uuid} is attached to VM {row.vm_uuid}: detach it first")
@@ -237,7 +236,7 @@ class Volumes:
 
     # Attaching
 
-    async def attach(self, row: Row[Any], vm_uuid: str, device: str) -> Volume:
+    async def attach(self, row: StoredRow, vm_uuid: str, device: str) -> Volume:
         """Give a volume to a VM of its project. Errors: 404; 409 when another VM has it."""
         async with self.database.transaction() as tx:
             await tx.exclude(f"volume {row.uuid}")
@@ -275,14 +274,14 @@ class Volumes:
             raise
         return volume_view(await self.find(row.uuid, None))
 
-    async def _vm(self, tx: Transaction, uuid: str, owner: str) -> Row[Any]:
+    async def _vm(self, tx: Transaction, uuid: str, owner: str) -> StoredRow:
         query = select(vms).where(vms.c.uuid == uuid[:64])
         row = (await tx.execute(query)).first()
         if row is None or row.owner_uuid != owner:
             raise not_found(f"VM {uuid[:64]} not found")
         return row
 
-    async def _place(self, tx: Transaction, row: Row[Any], vm_uuid: str, device: str) -> str:
+    async def _place(self, tx: Transaction, row: StoredRow, vm_uuid: str, device: str) -> str:
         """Where a volume appears in its VM. Errors: 409 when another one is there."""
         query = select(volumes.c.uuid, volumes.c.device).where(volumes.c.vm_uuid == vm_uuid)
         others = {one.device: one.uuid for one in await tx.execute(query)}
@@ -295,7 +294,7 @@ class Volumes:
             )
         return path
 
-    async def _bring(self, row: Row[Any], vm: Row[Any]) -> None:
+    async def _bring(self, row: StoredRow, vm: StoredRow) -> None:
         """Have the volume on the VM's server. Errors: 409."""
         brand = str(mapping(vm.vm).get("brand") or mapping(vm.payload).get("brand") or "lx")
         format_ = "qcow2" if brand in HVM_BRANDS else "ext4"
@@ -313,7 +312,7 @@ class Volumes:
         elif row.server_uuid != vm.server_uuid:
             await self._move(row, vm.server_uuid, format_)
 
-    async def _move(self, row: Row[Any], target: str, format_: str) -> None:
+    async def _move(self, row: StoredRow, target: str, format_: str) -> None:
         """Bring a volume to another server: through a backup, which goes afterwards."""
         async with self.database.read() as tx:
             mine = volume_copies.c.volume_uuid == row.uuid
@@ -336,7 +335,7 @@ class Volumes:
             log.warning("moved_volume_stays", volume=row.uuid, error=str(error))
         await self.remove_copy(await self.find_copy(BACKUP, copy, None))
 
-    async def detach(self, row: Row[Any], vm_uuid: str = "") -> Volume:
+    async def detach(self, row: StoredRow, vm_uuid: str = "") -> Volume:
         """Take a volume from the VM that has it; from another one than ``vm_uuid``: nothing."""
         if row.vm_uuid is None or vm_uuid not in ("", row.vm_uuid):
             return volume_view(row)
@@ -347,7 +346,7 @@ class Volumes:
 
     # Snapshots and backups
 
-    async def copy(self, kind: str, uuid: str, row: Row[Any], name: str) -> VolumeCopy:
+    async def copy(self, kind: str, uuid: str, row: StoredRow, name: str) -> VolumeCopy:
         """Take a snapshot or make a backup of a volume, in use or not. Errors: 409."""
         if row.format == BOOT:
             raise conflict(f"volume {row.uuid} is a root disk: take a snapshot of its VM instead")
@@ -391,7 +390,7 @@ class Volumes:
         made = {"bytes": size} if isinstance(size, int) else {}
         return copy_view(await self._set_copy(uuid, state="available", reason="", **made))
 
-    async def remove_copy(self, row: Row[Any]) -> None:
+    async def remove_copy(self, row: StoredRow) -> None:
         """Remove a snapshot or a backup."""
         here = row.kind == SNAPSHOT and row.state != LOST_STATE
         if here and row.server_uuid and await self._is_known(row.server_uuid):
@@ -401,7 +400,7 @@ class Volumes:
         async with self.database.transaction() as tx:
             await tx.execute(delete(volume_copies).where(volume_copies.c.uuid == row.uuid))
 
-    async def restore(self, backup: Row[Any], row: Row[Any]) -> Volume:
+    async def restore(self, backup: StoredRow, row: StoredRow) -> Volume:
         """Replace what a detached volume holds by a backup. Errors: 409."""
         if row.vm_uuid:
             raise conflict(f"volume {row.uuid} is attached to VM {row.vm_uuid}: detach it first")
@@ -423,7 +422,7 @@ class Volumes:
             await self._make(made, row.server_uuid, backup.format)
         return volume_view(made)
 
-    async def fetch(self, row: Row[Any]) -> Path:
+    async def fetch(self, row: StoredRow) -> Path:
         """The path of a backup's file on this machine. Errors: those of `BlobStore.fetch`."""
         return await self.blobs.fetch(file_name(row.uuid), sha256=row.sha256)
 
@@ -459,19 +458,19 @@ class Volumes:
             raise Fault(message, status=_STATUS[code], type_=code)
         raise internal_error(message, details)
 
-    async def _set(self, uuid: str, **values: object) -> Row[Any]:
+    async def _set(self, uuid: str, **values: object) -> StoredRow:
         async with self.database.transaction() as tx:
             await tx.execute(update(volumes).where(volumes.c.uuid == uuid).values(**values))
         return await self.find(uuid, None)
 
-    async def _set_copy(self, uuid: str, **values: object) -> Row[Any]:
+    async def _set_copy(self, uuid: str, **values: object) -> StoredRow:
         async with self.database.transaction() as tx:
             mine = volume_copies.c.uuid == uuid
             await tx.execute(update(volume_copies).where(mine).values(**values))
         return await self._find(volume_copies, uuid, None, "copy")
 
 
-def _refuse_lost(row: Row[Any]) -> None:
+def _refuse_lost(row: StoredRow) -> None:
     """Errors: 409 for a volume on a server that was given up."""
     if row.state == LOST_STATE:
         raise conflict(
@@ -480,7 +479,7 @@ def _refuse_lost(row: Row[Any]) -> None:
         )
 
 
-def _vm_of(row: Row[Any]) -> Record:
+def _vm_of(row: StoredRow) -> Record:
     """The VM whose lock a task on a volume needs."""
     return {"uuid": row.vm_uuid} if row.vm_uuid else {}
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
-from sqlalchemy import Row, and_, delete, func, insert, select, update
+from sqlalchemy import and_, delete, func, insert, select, update
 
 from vetro.compute.tables import tickets
 from vetro.compute.values.counters import next_number
@@ -32,7 +32,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
 from vetro.http import Fault
 from vetro.http.parameters import FieldError
-from vetro.storage import Database, Subscription, Transaction
+from vetro.storage import Database, StoredRow, Subscription, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -198,7 +198,7 @@ class TicketStore:
         )
         tx.notify(channel(uuid), status)
 
-    def view(self, row: Row[Any]) -> Record:
+    def view(self, row: StoredRow) -> Record:
         """A ticket as the API shows it."""
         return {
             "uuid": row.uuid,
@@ -215,7 +215,7 @@ class TicketStore:
             "expires_at": api_time(row.expires_at),
         }
 
-    async def row(self, tx: Transaction, uuid: str) -> Row[Any]:
+    async def row(self, tx: Transaction, uuid: str) -> StoredRow:
         """A ticket's row. Errors: 404, also for text that is not a uuid."""
         row = None
         if UUID.match(uuid) or (len(uuid) <= 36 and uuid.isascii() and uuid.isprintable()):
@@ -233,7 +233,7 @@ class TicketStore:
                 view["waiting_on"] = await self._before(tx, row)
             return view
 
-    async def _before(self, tx: Transaction, row: Row[Any]) -> list[str]:
+    async def _before(self, tx: Transaction, row: StoredRow) -> list[str]:
         queue = (row.server_uuid, row.scope, row.id)
         before = await tx.execute(
             select(tickets.c.uuid)

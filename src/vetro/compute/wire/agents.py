@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import Any
 
 import msgspec
 
-Json = Any
+from vetro.compute.wire.vms import Json
 
 #: An agent sends a heartbeat this long after the last one was answered.
 HEARTBEAT_SECONDS = 5.0

@@ -7,12 +7,13 @@ changes one (``…Change``: a field that is ``UNSET`` stays as it is; ``None`` e
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-Json = Any
+from vetro.compute.wire.vms import Json
+
 #: A rule of a security group as it was given: with the keys of `SecurityRule`, and any others.
 Rule = dict[str, Json]
 

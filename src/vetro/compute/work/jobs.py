@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import insert, select, update
 
 from vetro.compute.tables import job_info, jobs
 from vetro.compute.values.faults import conflict, not_found
@@ -22,7 +22,7 @@ from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
 from vetro.http import Fault
 from vetro.secrecy import is_secret
-from vetro.storage import Database, Lease, LeaseQueue, Worker, await_until
+from vetro.storage import Database, Lease, LeaseQueue, StoredRow, Worker, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ def masked(value: Json) -> Json:
             for name, one in cast("Record", value).items()
         }
     if isinstance(value, list):
-        return [masked(one) for one in cast("list[Any]", value)]
+        return [masked(one) for one in cast("list[object]", value)]
     return value
 
 
@@ -236,7 +236,7 @@ class JobRunner(Generic[Host]):
 
     # Looking at jobs
 
-    async def _row(self, uuid: str) -> Row[Any]:
+    async def _row(self, uuid: str) -> StoredRow:
         row = None
         if UUID.match(uuid):
             async with self.database.read() as tx:

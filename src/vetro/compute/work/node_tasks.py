@@ -12,10 +12,9 @@ import asyncio
 import uuid as uuids
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import insert, select, update
 
 from vetro import tracing
 from vetro.compute.servers.store import Agent, ServerStore
@@ -30,7 +29,7 @@ from vetro.compute.work.agents import (
     TaskCall,
 )
 from vetro.http import Fault
-from vetro.storage import Database, Transaction, await_until
+from vetro.storage import Database, StoredRow, Transaction, await_until
 
 log = structlog.get_logger(__name__)
 
@@ -302,7 +301,7 @@ class NodeTasks:
             )
         return [row.id for row in rows]
 
-    async def end(self, row: Row[Any], good: bool, result: Record) -> None:
+    async def end(self, row: StoredRow, good: bool, result: Record) -> None:
         """End a task as its agent did (``result`` as of `TaskEnd`); one that ended already stays as it is."""
         if not await self._is_active(row.id):
             log.info("node_task_ended_already", id=row.id, task=row.task)
@@ -353,7 +352,7 @@ class NodeTasks:
         )
         tx.notify(channel(id_))
 
-    async def _note(self, row: Row[Any], entry: Record) -> None:
+    async def _note(self, row: StoredRow, entry: Record) -> None:
         """Tell the job the request named; that it is unknown never fails the task."""
         if row.job_uuid and self.note is not None:
             try:
@@ -363,7 +362,7 @@ class NodeTasks:
 
     # Looking at tasks
 
-    def view(self, row: Row[Any]) -> Task:
+    def view(self, row: StoredRow) -> Task:
         """A task as the API shows it."""
         view = Task(
             id=row.id,

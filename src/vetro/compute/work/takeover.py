@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import structlog
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.servers.heartbeats import seen_lately
 from vetro.compute.tables import instances, tasks
 from vetro.compute.work.node_tasks import PULL, PULLED, NodeTasks
-from vetro.storage import Transaction
+from vetro.storage import StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
@@ -100,7 +99,7 @@ class TaskTakeover:
             taken.append(id_)
         return taken
 
-    async def _overtaken_by(self, tx: Transaction, row: Row[Any]) -> str | None:
+    async def _overtaken_by(self, tx: Transaction, row: StoredRow) -> str | None:
         """The later task of a VM that an older one would undo if it were sent again now."""
         kinds = _overtaking(row.task)
         if not row.vm_uuid or not kinds:

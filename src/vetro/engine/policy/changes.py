@@ -24,7 +24,7 @@ def change(objects: Model, text: str) -> None:
         raise WrongChange(f"cannot be read: {error}") from error
     if not isinstance(read, dict) or not read:
         raise WrongChange(f"expected {{action: {{parameters}}}}, not {text:.200}")
-    for name, given in cast("dict[str, Any]", read).items():
+    for name, given in cast("dict[str, object]", read).items():
         work = _WORK.get(name)
         if work is None:
             raise WrongChange(f"There is no action {name}; there are {', '.join(sorted(_WORK))}")
@@ -32,10 +32,10 @@ def change(objects: Model, text: str) -> None:
             raise WrongChange(f"The parameters of {name} must be a map")
         names = _NAMES[name]
         missing = [one for one in names if one not in given and one != "init_args"]
-        unknown = [str(one) for one in cast("dict[str, Any]", given) if one not in names]
+        unknown = [str(one) for one in cast("dict[str, object]", given) if one not in names]
         if missing or unknown:
             raise WrongChange(f"{name} takes {', '.join(names)}")
-        work(objects, **cast("dict[str, Any]", given))
+        work(objects, **cast("dict[str, object]", given))
 
 
 def _find(objects: Model, id_: object) -> Model:
@@ -104,7 +104,7 @@ def _relate(objects: Model, source_id: object, relation: object, target: object)
     name = _name(objects, node, relation)
     present = node.get(name)
     if isinstance(present, list):
-        cast("list[Any]", present).append(target)
+        cast("list[object]", present).append(target)
     elif name == "applications":
         node[name] = [target]
     else:

@@ -60,7 +60,7 @@ def id_of(node: Mapping[str, Any]) -> str:
 
 def is_object(value: object) -> bool:
     """Whether a value is an object of the model: a mapping with a header."""
-    return isinstance(value, dict) and isinstance(cast("dict[str, Any]", value).get("?"), dict)
+    return isinstance(value, dict) and isinstance(cast("dict[str, object]", value).get("?"), dict)
 
 
 def nodes_of(value: object) -> Iterator[dict[str, Any]]:
@@ -69,7 +69,7 @@ def nodes_of(value: object) -> Iterator[dict[str, Any]]:
     while waiting:
         one = waiting.pop()
         if isinstance(one, list):
-            waiting.extend(cast("list[Any]", one))
+            waiting.extend(cast("list[object]", one))
         elif isinstance(one, dict):
             node = cast("dict[str, Any]", one)
             if is_object(node):
@@ -86,10 +86,10 @@ def _values(node: Mapping[str, object], before: str) -> Iterator[tuple[str, Any]
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
-        for item in cast("list[Any]", value):
+        for item in cast("list[object]", value):
             yield from _parts(path, item)
     elif isinstance(value, dict) and not is_object(value):  # pyright: ignore[reportUnknownArgumentType]
-        yield from _values(cast("dict[str, Any]", value), f"{path}.")
+        yield from _values(cast("dict[str, object]", value), f"{path}.")
     elif value is not None:
         yield path, value
 

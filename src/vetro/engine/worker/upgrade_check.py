@@ -111,12 +111,12 @@ def _objects_of(model: Mapping[str, object]) -> dict[str, dict[str, object]]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, list):
-            waiting.extend(cast("list[Any]", value))
+            waiting.extend(cast("list[object]", value))
         elif isinstance(value, dict):
             node = cast("dict[str, Any]", value)
             block = node.get("?")
             if isinstance(block, dict):
-                found[str(cast("dict[str, Any]", block).get("id"))] = node
+                found[str(cast("dict[str, object]", block).get("id"))] = node
             waiting.extend(item for key, item in node.items() if key != "?")
     return found
 

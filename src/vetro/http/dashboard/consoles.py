@@ -168,7 +168,7 @@ async def _where(
     faces: Sequence[Face], wanted: Wanted, session: Session, scope: Scope
 ) -> dict[str, object]:
     """Where a node serves the stream. Errors: ``_Failed`` with the compute service's reason."""
-    asked = {**cast("dict[str, Any]", scope), "scheme": "http"}
+    asked = {**cast("dict[str, object]", scope), "scheme": "http"}
     headers = {"X-Auth-Token": session.token}
     if wanted.kind == "screen":
         answer = await ask(faces, asked, "GET", f"{wanted.path}/vnc", headers=headers)
@@ -181,7 +181,7 @@ async def _where(
     where: object = answer.json()
     if not isinstance(where, dict) or not where.get("host"):  # pyright: ignore[reportUnknownMemberType]
         raise _Failed("This machine has no screen: it was made with vnc_port -1")
-    return cast("dict[str, Any]", where)
+    return cast("dict[str, object]", where)
 
 
 def _reason(answer: Answered) -> str:

@@ -412,9 +412,9 @@ def sha256_of(manifest: Mapping[str, object]) -> str:
         return str(given)
     files = manifest.get("files")
     if isinstance(files, list) and files:
-        first = cast("list[Any]", files)[0]
+        first = cast("list[object]", files)[0]
         if isinstance(first, dict):
-            return str(cast("dict[str, Any]", first).get("sha256") or "")
+            return str(cast("dict[str, object]", first).get("sha256") or "")
     return ""
 
 

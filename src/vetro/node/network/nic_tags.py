@@ -58,7 +58,7 @@ class NicTags:
         )  # fmt: skip
 
     def _tags(self) -> list[dict[str, object]]:
-        return cast("list[dict[str, Any]]", self.read()["nictags"])
+        return cast("list[dict[str, object]]", self.read()["nictags"])
 
     def update(self, nics: Sequence[Mapping[str, object]]) -> None:
         """Apply ``[{mac, nic_tags_provided}]``: add, move and remove tags of the listed interfaces.
@@ -69,7 +69,7 @@ class NicTags:
         paths = list(self._sys_net.iterdir()) if self._sys_net.is_dir() else []
         known = {_address(path) for path in paths}
         config = self.read()
-        tags = [dict(tag) for tag in cast("list[dict[str, Any]]", config["nictags"])]
+        tags = [dict(tag) for tag in cast("list[dict[str, object]]", config["nictags"])]
         for nic in nics:
             if nic.get("nic_tags_provided") is None:
                 continue

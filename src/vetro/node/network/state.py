@@ -174,7 +174,7 @@ def _object(value: object, where: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise NetworkError(f"{where} must be an object")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)
 
 
 def _address(value: object, where: str) -> ipaddress.IPv4Address:

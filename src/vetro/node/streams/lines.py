@@ -41,7 +41,7 @@ async def messages(reader: asyncio.StreamReader) -> AsyncGenerator[dict[str, Any
             log.info("line_not_json")
             continue
         if isinstance(value, dict):
-            yield cast("dict[str, Any]", value)
+            yield cast("dict[str, object]", value)
 
 
 def data_of(given: Mapping[str, object]) -> bytes:

@@ -41,7 +41,7 @@ def objects(params: Mapping[str, object], name: str) -> list[dict[str, Any]]:
     for item in items:
         if not isinstance(item, dict):
             raise invalid(f"{name} must be an array of objects")
-    return cast("list[dict[str, Any]]", items)
+    return cast("list[dict[str, object]]", items)
 
 
 def text(params: Mapping[str, object], name: str) -> str:

@@ -156,7 +156,7 @@ async def _run_task(call: Call) -> Answer:
         raise invalid(f"'fence': {error}") from error
     status, result = await runner.submit(
         str(task),
-        cast("dict[str, Any]", params),
+        cast("dict[str, object]", params),
         fence=fence,
         key=call.header("idempotency-key"),
         request_id=call.header("x-request-id"),
@@ -202,7 +202,7 @@ async def _read_object(receive: Receive) -> dict[str, object]:
         raise MalformedBody(f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise invalid("The body must be an object")
-    return cast("dict[str, Any]", value)
+    return cast("dict[str, object]", value)
 
 
 def _header(name: str, description: str = "") -> Param:

@@ -90,7 +90,7 @@ def offers_of(surroundings: Mapping[str, object]) -> Offers:
         if not isinstance(listed, list):
             raise ValueError("components must be a list of {id, name, type}")
         components = []
-        for item in cast("list[Any]", listed):
+        for item in cast("list[object]", listed):
             one = _map(item, "a component")
             components.append(
                 Component(

@@ -84,7 +84,7 @@ def read_definition(source: Source) -> Definition:
         f"{one.path}: {text}" for page in pages for one in page.fields for text in one.warnings
     ]
     if version[0] == 1:
-        units = cast("list[Any]", document.get("unitTemplates") or [])
+        units = cast("list[object]", document.get("unitTemplates") or [])
         if not all(isinstance(one, dict) for one in units):
             raise source.wrong("unitTemplates is a list of maps", document)
         return Definition(version, pages, unit_templates=units, warnings=warnings)
@@ -94,7 +94,7 @@ def read_definition(source: Source) -> Definition:
     return Definition(
         version,
         pages,
-        cast("dict[str, Any]", application),
+        cast("dict[str, object]", application),
         _table(source, "Templates"),
         {k: v for k, v in _table(source, "Parameters").items() if _PARAMETER.match(k)},
         _parameters_source(document.get("ParametersSource"), source),
@@ -126,7 +126,7 @@ def _table(source: Source, name: str) -> dict[str, object]:
         return {}
     if not isinstance(given, dict):
         raise source.wrong(f"{name} is a map", source.document)
-    return {str(key): value for key, value in cast("dict[Any, Any]", given).items()}
+    return {str(key): value for key, value in cast("dict[object, object]", given).items()}
 
 
 def _parameters_source(given: object, source: Source) -> ParametersCall | None:
@@ -144,7 +144,7 @@ def _pages(given: object, source: Source) -> tuple[Page, ...]:
     if not isinstance(given, list):
         raise source.wrong("Forms is a list of pages", source.document)
     pages: dict[str, Page] = {}
-    for item in cast("list[Any]", given):
+    for item in cast("list[object]", given):
         one = cast("dict[Any, Any]", item)
         if not isinstance(item, dict) or len(one) != 1:
             raise source.wrong(
@@ -156,7 +156,7 @@ def _pages(given: object, source: Source) -> tuple[Page, ...]:
             raise source.wrong(f"There are two pages {name}", one)
         if body is not None and not isinstance(body, dict):
             raise source.wrong(f"Page {name} is a map of fields, validators and region", one)
-        pages[name] = _page(name, cast("dict[Any, Any]", body or {}), source, one)
+        pages[name] = _page(name, cast("dict[object, object]", body or {}), source, one)
     return tuple(pages.values())
 
 
@@ -165,10 +165,12 @@ def _page(name: str, body: dict[object, object], source: Source, place: object) 
     listed: object = body.get("fields") or []
     if not isinstance(listed, list):
         raise source.wrong(f"The fields of page {name} are a list", place)
-    for one in cast("list[Any]", listed):
+    for one in cast("list[object]", listed):
         if not isinstance(one, dict):
             raise source.wrong(f"A field of page {name} is a map", place)
-        made = FieldSource(name, cast("dict[Any, Any]", one), source.place(cast("object", one)))
+        made = FieldSource(
+            name, cast("dict[object, object]", one), source.place(cast("object", one))
+        )
         if made.name in fields:
             raise source.wrong(f"Page {name} has two fields {made.name}", cast("object", one))
         fields[made.name] = made

@@ -116,7 +116,7 @@ def _messages(field: Field) -> dict[str, str]:
     given: object = field.attributes.get("error_messages")
     if not isinstance(given, dict):
         return {}
-    return {str(key): str(text) for key, text in cast("dict[Any, Any]", given).items()}
+    return {str(key): str(text) for key, text in cast("dict[object, object]", given).items()}
 
 
 def described_page(

@@ -120,15 +120,15 @@ class Scope:
         self.budget.spend()
         if isinstance(node, dict):
             result: dict[str, object] = {}
-            for key, body in cast("dict[Any, Any]", node).items():
+            for key, body in cast("dict[object, object]", node).items():
                 name: object = self.value(key) if isinstance(key, Marked) else key
                 result[name if isinstance(name, str) else str(name)] = self.value(body)
             header = result.get("?")
             if isinstance(header, dict):
-                cast("dict[str, Any]", header).setdefault("id", uuid.uuid4().hex)
+                cast("dict[str, object]", header).setdefault("id", uuid.uuid4().hex)
             return result
         if isinstance(node, (list, tuple)):
-            return [self.value(item) for item in cast("list[Any]", node)]
+            return [self.value(item) for item in cast("list[object]", node)]
         return node
 
     def _told(self, marked: Marked) -> object:
@@ -198,7 +198,7 @@ def has_expressions(node: object) -> bool:
         pairs = cast("dict[Any, Any]", node)
         return any(has_expressions(one) for pair in pairs.items() for one in pair)
     if isinstance(node, (list, tuple)):
-        return any(has_expressions(one) for one in cast("list[Any]", node))
+        return any(has_expressions(one) for one in cast("list[object]", node))
     return False
 
 
@@ -272,11 +272,11 @@ def _ref(
         template = scope.ingredients.templates.get(template_name)
         if not isinstance(template, dict):
             return None
-        made = cast("dict[str, Any]", scope.value(template))
+        made = cast("dict[str, object]", scope.value(template))
         header = made.setdefault("?", {})
         if not isinstance(header, dict):
             return None
-        cast("dict[str, Any]", header).setdefault("id", uuid.uuid4().hex)
+        cast("dict[str, object]", header).setdefault("id", uuid.uuid4().hex)
         known[key] = made
     if id_only is None:
         id_only = not is_first

@@ -112,7 +112,7 @@ def read_validators(given: object, where: str) -> tuple[Validator, ...]:
         return ()
     if not isinstance(given, list):
         raise FormError(f"{where}: validators are a list of maps with expr and message")
-    return tuple(_validator(one, where) for one in cast("list[Any]", given))
+    return tuple(_validator(one, where) for one in cast("list[object]", given))
 
 
 def _validator(given: object, where: str) -> Validator:
@@ -192,7 +192,7 @@ def settled(node: object, scope: Scope) -> Any:
         pairs = cast("dict[Any, Any]", node).items()
         return {settled(key, scope): settled(value, scope) for key, value in pairs}
     if isinstance(node, (list, tuple)):
-        return [settled(one, scope) for one in cast("list[Any]", node)]
+        return [settled(one, scope) for one in cast("list[object]", node)]
     return node
 
 
@@ -413,7 +413,7 @@ class Field:
         """A message of ``errorMessages``, or the default."""
         messages = self.attributes.get("error_messages")
         if isinstance(messages, dict):
-            for given, text in cast("dict[Any, Any]", messages).items():
+            for given, text in cast("dict[object, object]", messages).items():
                 if snake(str(given)) == key and text is not None:
                     return str(text)
         return default
@@ -487,7 +487,7 @@ _PLAIN = TYPES - frozenset(OBJECT_TYPES)
 
 def _is_pair(item: object) -> bool:
     return isinstance(item, Marked) or (
-        isinstance(item, list) and len(cast("list[Any]", item)) in (1, 2)
+        isinstance(item, list) and len(cast("list[object]", item)) in (1, 2)
     )
 
 

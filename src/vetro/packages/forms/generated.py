@@ -167,7 +167,7 @@ class _Writer:
             field.setdefault("helpText", "One a line")
             default = schema.get("default")
             if isinstance(default, list) and default:
-                lines = [str(one) for one in cast("list[Any]", default)]
+                lines = [str(one) for one in cast("list[object]", default)]
                 field |= {"initial": "\n".join(lines), "required": False}
             convert = ".select(int($))" if kind == "integer" else ""
             self.application[name] = _Expression(
@@ -209,7 +209,7 @@ def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
     """The type, and whether null is allowed."""
     given = schema.get("type")
     if isinstance(given, list):
-        kinds = [str(one) for one in cast("list[Any]", given)]
+        kinds = [str(one) for one in cast("list[object]", given)]
         return next((one for one in kinds if one != "null"), ""), "null" in kinds
     return (given if isinstance(given, str) else ""), given is None
 
@@ -264,5 +264,5 @@ def _written(value: object) -> str:
         pairs = cast("Json", value).items()
         return "{" + ", ".join(f"{json.dumps(key)}: {_written(one)}" for key, one in pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_written(one) for one in cast("list[Any]", value)) + "]"
+        return "[" + ", ".join(_written(one) for one in cast("list[object]", value)) + "]"
     return json.dumps(value)

@@ -32,7 +32,7 @@ def build_object(
     ingredients = Ingredients(name, definition.templates, encrypt)
     scope = Scope(data, variables, ingredients, Budget())
     application = definition.application
-    made = cast("dict[str, Any]", scope.value(application))
+    made = cast("dict[str, object]", scope.value(application))
     header = made.get("?")
     if isinstance(header, dict):
         root = cast("dict[str, Any]", header)

@@ -182,11 +182,11 @@ def network_choices(offers: Offers, settings: Mapping[str, object]) -> list[Choi
     made: list[Choice] = []
     if settings.get("allow_auto") is not False:
         made.append(Choice([None, None], "Auto"))
-    for network in cast("Sequence[dict[str, Any]]", items):
+    for network in cast("Sequence[dict[str, object]]", items):
         name = str(network.get("name") or network.get("id"))
         if network.get("external") or (pattern and not _starts(str(pattern), name)):
             continue
-        subnets = cast("list[dict[str, Any]]", network.get("subnets") or [])
+        subnets = cast("list[dict[str, object]]", network.get("subnets") or [])
         owner = next(
             (one for one in offers.environments if name.startswith(f"{one}-network")), None
         )

@@ -122,9 +122,9 @@ READERS: dict[str, Callable[[object], object]] = {
 def table_columns(given: object) -> list[tuple[str, str]]:
     """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""
     found: list[tuple[str, str]] = []
-    for one in cast("list[Any]", given) if isinstance(given, list) else []:
+    for one in cast("list[object]", given) if isinstance(given, list) else []:
         if isinstance(one, dict):
-            column = {snake(str(k)): v for k, v in cast("dict[Any, Any]", one).items()}
+            column = {snake(str(k)): v for k, v in cast("dict[object, object]", one).items()}
             name, kind = column.get("column_name"), column.get("column_type", "label")
             found.append((str(name), str(kind)))
     return found
@@ -147,11 +147,11 @@ def read_rows(raw: Any, columns: list[tuple[str, str]]) -> list[dict[str, Any]]:
         return rows
     if given is None:
         return []
-    if not isinstance(given, list) or len(cast("list[Any]", given)) > MAX_ROWS:
+    if not isinstance(given, list) or len(cast("list[object]", given)) > MAX_ROWS:
         raise Refused(f"A table is a list of at most {MAX_ROWS} rows")
     known = dict(columns)
     found: list[dict[str, Any]] = []
-    for one in cast("list[Any]", given):
+    for one in cast("list[object]", given):
         if not isinstance(one, dict):
             raise Refused("Each row of the table is a map of its columns")
         row = cast("dict[str, Any]", one)

@@ -40,7 +40,7 @@ def _names(field: FieldSource) -> list[str]:
     if given is False:
         return []
     if isinstance(given, list):
-        return [str(one) for one in cast("list[Any]", given)]
+        return [str(one) for one in cast("list[object]", given)]
     return [str(given)]
 
 
@@ -82,5 +82,5 @@ def _numbered(value: object, number: str) -> Any:
     if isinstance(value, dict):
         return {key: _numbered(one, number) for key, one in cast("Json", value).items()}
     if isinstance(value, list):
-        return [_numbered(one, number) for one in cast("list[Any]", value)]
+        return [_numbered(one, number) for one in cast("list[object]", value)]
     return value

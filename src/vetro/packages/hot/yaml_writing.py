@@ -41,7 +41,7 @@ def scalar(value: Any) -> str:
                 "{" + ", ".join(f"{in_quotes(key)}: {scalar(item)}" for key, item in entries) + "}"
             )
         case list() | tuple():
-            return "[" + ", ".join(scalar(item) for item in cast("list[Any]", value)) + "]"
+            return "[" + ", ".join(scalar(item) for item in cast("list[object]", value)) + "]"
         case float():
             # YAML 1.1 reads 1e+20 as text.
             return repr(value) if "e" not in repr(value) else f"{value:f}"
@@ -54,18 +54,18 @@ def block(value: Any, indent: int = 0) -> str:
     start = " " * indent
     lines: list[str] = []
     if isinstance(value, dict) and value:
-        for key, item in cast("dict[str, Any]", value).items():
+        for key, item in cast("dict[str, object]", value).items():
             lines.append(f"{start}{in_quotes(key)}:{_after(item, indent + 2)}")
         return "".join(lines)
-    if isinstance(value, list) and value and isinstance(cast("list[Any]", value)[0], dict):
-        for item in cast("list[Any]", value):
+    if isinstance(value, list) and value and isinstance(cast("list[object]", value)[0], dict):
+        for item in cast("list[object]", value):
             lines.append(f"{start}- {block(item, indent + 2)[indent + 2 :]}")
         return "".join(lines)
     return f"{start}{scalar(value)}\n"
 
 
 def _after(item: Any, indent: int) -> str:
-    nested = isinstance(item, dict | list) and bool(cast("Any", item))
-    if nested and (isinstance(item, dict) or isinstance(cast("list[Any]", item)[0], dict)):
+    nested = isinstance(item, dict | list) and bool(cast("object", item))
+    if nested and (isinstance(item, dict) or isinstance(cast("list[object]", item)[0], dict)):
         return "\n" + block(item, indent)
     return f" {scalar(item)}\n"

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from vetro.openstack import RequestRefused
 from vetro.stacks.errors import (
@@ -21,9 +21,8 @@ from vetro.stacks.errors import (
     UnresolvedReference,
     UnsupportedResource,
 )
-from vetro.stacks.model import Stack, StackFailure, StackResource, StackStatus
+from vetro.stacks.model import Json, Stack, StackFailure, StackResource, StackStatus
 
-Json = Any
 _KIND = re.compile(r"^(?:resources\.[^:]+: )?(?P<kind>[A-Za-z]+): (?P<text>.+)$", re.S)
 #: Reasons of resources that stopped because another one had failed.
 _CONSEQUENCE = re.compile(

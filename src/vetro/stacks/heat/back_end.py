@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import structlog
 
@@ -20,6 +20,7 @@ from vetro.stacks.heat.patience import Patience
 from vetro.stacks.model import (
     Change,
     ChangeKind,
+    Json,
     ProgressCallback,
     Stack,
     StackPlan,
@@ -28,7 +29,6 @@ from vetro.stacks.model import (
 from vetro.stacks.template.dependencies import order
 from vetro.stacks.template.spelling import without_nulls
 
-Json = Any
 T = TypeVar("T")
 #: Heat bounds an operation itself, to the minute; this much later it is given up.
 GRACE_SECONDS = 90.0

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 from vetro.openstack import Session
 from vetro.stacks.heat.patience import Patience
-from vetro.stacks.model import ProgressCallback
+from vetro.stacks.model import Json, ProgressCallback
 
-Json = Any
 HEAT = "orchestration"
 EVENTS = 200
 """How many of the newest events are read: a step between two looks has fewer."""

@@ -47,9 +47,9 @@ from vetro.compute.wire import (
 from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, LOAD_BALANCERS
 from vetro.stacks.compute_service.port import Offers, Placement, ServerChange, ServerSpec
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
+from vetro.stacks.model import Json
 from vetro.stacks.template.balancers import IMAGE as BALANCER_IMAGE
 
-Json = Any
 T = TypeVar("T")
 EXTERNAL_NETWORK = "00000000-0000-4000-8000-000000000001"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from vetro.stacks.memory.signals import DOOR
+from vetro.stacks.model import Json
 
-Json = Any
 Answer = Callable[[str, dict[str, Json]], Awaitable[Json]]
 """Maps a server and a plan to the plan's value."""
 

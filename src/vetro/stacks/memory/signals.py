@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from vetro.stacks.doors import Signal
+from vetro.stacks.model import Json
 
-Json = Any
 DOOR = "http://198.51.100.1:8082"
 ADDRESS = f"{DOOR}/agents/v1/signals"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vetro.stacks.errors import StackError
+from vetro.stacks.model import Json
 from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template.evaluation import Evaluation
 from vetro.stacks.template.templates import Template
 
-Json = Any
 _ATTACHMENT, _VOLUME = "OS::Cinder::VolumeAttachment", "OS::Cinder::Volume"
 
 

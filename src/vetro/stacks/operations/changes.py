@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vetro.stacks.model import ChangeKind, StackStatus
+from vetro.stacks.model import ChangeKind, Json, StackStatus
 from vetro.stacks.resources.base import ResourceType
 from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template.functions import Unknown
-
-Json = Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from typing import Any
 import structlog
 
 from vetro.stacks.errors import OperationLost
-from vetro.stacks.model import StackStatus
+from vetro.stacks.model import Json, StackStatus
 from vetro.stacks.operations.operation import Failure, Operation, describe
 from vetro.stacks.state.records import Hold, StackStore
 
-Json = Any
 _log = structlog.get_logger(__name__)
 
 

@@ -22,7 +22,7 @@ from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
-from vetro.stacks.model import ChangeKind, ProgressCallback, StackStatus
+from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
@@ -32,7 +32,6 @@ from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
 from vetro.stacks.template.templates import ResourceDefinition, Template
 
-Json = Any
 _log = structlog.get_logger(__name__)
 _AT_ONCE = 64
 _OUTPUTS_AT_ONCE = 8

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
 from vetro.stacks.flavors import Flavor
-from vetro.stacks.model import Change, ChangeKind
+from vetro.stacks.model import Change, ChangeKind, Json
 from vetro.stacks.operations.changes import decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext
@@ -16,8 +15,6 @@ from vetro.stacks.state.records import ResourceRow, StackRow
 from vetro.stacks.template.evaluation import Evaluation
 from vetro.stacks.template.functions import Unknown
 from vetro.stacks.template.templates import Template
-
-Json = Any
 
 
 class Planner:

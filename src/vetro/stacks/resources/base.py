@@ -12,7 +12,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from vetro.digits import is_number
 from vetro.stacks.compute_service.port import ComputePort, Offers
@@ -24,9 +24,9 @@ from vetro.stacks.errors import (
     UnsupportedResource,
 )
 from vetro.stacks.flavors import Flavor
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import Unknown, function_of
 
-Json = Any
 Shown: TypeAlias = dict[str, Json] | None
 """The attributes of a resource by name; None: it is not there."""
 

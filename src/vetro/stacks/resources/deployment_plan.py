@@ -9,9 +9,7 @@ A map, or a text that nobody runs, is written below `/var/lib/heat-config/deploy
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = Any
+from vetro.stacks.model import Json
 
 # Runs in guests: Python 3.6, standard library only.
 BODY = """

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from vetro.stacks.model import Json
 from vetro.stacks.resources.base import entries, flag, items, text
 
-Json = Any
 _METHODS = {
     "ROUND_ROBIN": "roundrobin",
     "LEAST_CONNECTIONS": "leastconn",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from vetro.stacks.model import Stack, StackResource, StackStatus
-
-Json = Any
+from vetro.stacks.model import Json, Stack, StackResource, StackStatus
 
 
 @dataclass(slots=True, kw_only=True)

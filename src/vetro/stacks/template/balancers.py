@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vetro.stacks.errors import InvalidProperty, TemplateError
+from vetro.stacks.model import Json
 from vetro.stacks.template.families import family_of_subnet, parameter_value
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.scopes import entries, listed
 
-Json = Any
 MONITOR = "OS::Neutron::HealthMonitor"
 POOL = "OS::Neutron::Pool"
 MEMBER = "OS::Neutron::PoolMember"

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import (
     PSEUDO_PARAMETERS,
     Reference,
@@ -19,8 +20,6 @@ from vetro.stacks.template.functions import (
 )
 from vetro.stacks.template.spelling import without_nulls
 from vetro.stacks.template.templates import Template
-
-Json = Any
 
 
 class Evaluation:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from vetro.stacks.errors import InvalidProperty
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.scopes import entries, listed
 
-Json = Any
 PropertiesOf = Callable[[str], Mapping[str, Json]]
 """The properties of a resource by its name; none for a name that the template does not have."""
 _NO_FLOATING = (

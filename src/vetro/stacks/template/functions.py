@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 from vetro.digits import is_number
 from vetro.stacks.errors import TemplateError, UnresolvedReference
+from vetro.stacks.model import Json
 from vetro.stacks.template.later_functions import FUNCTIONS, PREFIX
-
-Json = Any
 
 PSEUDO_PARAMETERS = {
     "OS::stack_name": "name",

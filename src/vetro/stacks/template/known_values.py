@@ -6,14 +6,13 @@ uses another resource stays the function that it is.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import Unknown, find_unknown, function_of, resolve
 from vetro.stacks.template.spelling import without_nulls
 from vetro.stacks.template.templates import ResourceDefinition, Template
-
-Json = Any
 
 
 class KnownValues:

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlencode
 
 from vetro.digits import is_number
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.model import Json
 
-Json = Any
 PREFIX = "hot::"
 
 

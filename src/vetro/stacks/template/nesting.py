@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from vetro.digits import is_number
 from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import InvalidProperty, TemplateError, UnresolvedReference
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import (
     Names,
     function_of,
@@ -26,7 +26,6 @@ from vetro.stacks.template.functions import (
 )
 from vetro.stacks.template.scopes import Scope, entries, followed, listed
 
-Json = Any
 GROUP = "OS::Heat::ResourceGroup"
 STACK = "OS::Heat::Stack"
 AWS_STACK = "AWS::CloudFormation::Stack"

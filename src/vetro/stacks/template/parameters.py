@@ -8,8 +8,7 @@ from typing import Any
 
 from vetro.documents import DocumentError, read_json
 from vetro.stacks.errors import TemplateError, UnresolvedReference
-
-Json = Any
+from vetro.stacks.model import Json
 
 _KINDS = {
     "string": "string",

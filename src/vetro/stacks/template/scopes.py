@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vetro.stacks.errors import TemplateError, UnresolvedReference
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import FOLLOW, PSEUDO_PARAMETERS, follow, function_of
-
-Json = Any
 
 
 @dataclass(frozen=True)

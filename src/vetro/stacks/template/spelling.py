@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vetro.stacks.errors import TemplateError
-
-Json = Any
+from vetro.stacks.model import Json
 
 SECTIONS = {
     "Resources": "resources",

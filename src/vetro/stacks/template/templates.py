@@ -8,6 +8,7 @@ from typing import Any
 
 from vetro.documents import DocumentError, read_yaml
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.model import Json
 from vetro.stacks.template import balancers
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.custom_constraints import CustomConstraint, custom_constraints
@@ -17,8 +18,6 @@ from vetro.stacks.template.nesting import Nesting
 from vetro.stacks.template.parameters import parameter_values
 from vetro.stacks.template.spelling import normalise, without_nulls
 from vetro.stacks.template.versions import Conditions, functions_of, mark
-
-Json = Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from vetro.stacks.errors import TemplateError
+from vetro.stacks.model import Json
 from vetro.stacks.template.functions import function_of
 from vetro.stacks.template.later_functions import PREFIX
-
-Json = Any
 
 #: What each version added, in order. A version has everything of the earlier ones.
 ADDED: Mapping[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, Table
+from sqlalchemy import Table
 
 from vetro.compute.client.calls import (
     FLOATING_IPS,
@@ -59,7 +59,7 @@ from vetro.compute.values.network_parameters import (
     WISHES,
     text_of,
 )
-from vetro.compute.values.records import Json
+from vetro.compute.values.records import Json, Record
 from vetro.compute.wire import (
     FloatingIp,
     Keypair,
@@ -70,11 +70,10 @@ from vetro.compute.wire import (
     Subnet,
 )
 from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
+from vetro.storage import StoredRow
 
-Body = dict[str, Any]
 
-
-def _network(row: Row[Any], hanging: Hanging) -> Network:
+def _network(row: StoredRow, hanging: Hanging) -> Network:
     return Network(
         uuid=row.uuid,
         name=row.name,
@@ -86,7 +85,7 @@ def _network(row: Row[Any], hanging: Hanging) -> Network:
     )
 
 
-def _subnet(row: Row[Any], _hanging: Hanging) -> Subnet:
+def _subnet(row: StoredRow, _hanging: Hanging) -> Subnet:
     return Subnet(
         uuid=row.uuid,
         network_uuid=row.network_uuid,
@@ -98,7 +97,7 @@ def _subnet(row: Row[Any], _hanging: Hanging) -> Subnet:
     )
 
 
-def _router(row: Row[Any], hanging: Hanging) -> Router:
+def _router(row: StoredRow, hanging: Hanging) -> Router:
     return Router(
         uuid=row.uuid,
         name=row.name,
@@ -108,7 +107,7 @@ def _router(row: Row[Any], hanging: Hanging) -> Router:
     )
 
 
-def _group(row: Row[Any], _hanging: Hanging) -> SecurityGroup:
+def _group(row: StoredRow, _hanging: Hanging) -> SecurityGroup:
     return SecurityGroup(
         uuid=row.uuid,
         name=row.name,
@@ -118,7 +117,7 @@ def _group(row: Row[Any], _hanging: Hanging) -> SecurityGroup:
     )
 
 
-def _port(row: Row[Any], _hanging: Hanging) -> Port:
+def _port(row: StoredRow, _hanging: Hanging) -> Port:
     return Port(
         uuid=row.uuid,
         network_uuid=row.network_uuid,
@@ -134,7 +133,7 @@ def _port(row: Row[Any], _hanging: Hanging) -> Port:
     )
 
 
-def _floating(row: Row[Any], hanging: Hanging) -> FloatingIp:
+def _floating(row: StoredRow, hanging: Hanging) -> FloatingIp:
     port = next((one for one in hanging.ports if one.uuid == row.port_uuid), None)
     return FloatingIp(
         uuid=row.uuid,
@@ -284,7 +283,7 @@ def _leads_to(view: Object) -> str | None:
     return view.port_uuid if isinstance(view, FloatingIp) else None
 
 
-def _read(kind: Kind, params: Body) -> Any:
+def _read(kind: Kind, params: Record) -> Any:
     """The body that creates an object; its values were checked one by one. Errors: 500."""
     given = {one.name: params[one.name] for one in kind.create if one.name in params}
     try:
@@ -296,7 +295,7 @@ def _read(kind: Kind, params: Body) -> Any:
 def _check_fixed(call: Call, kind: Kind, view: Object) -> None:
     """Refuse a member that cannot be changed; one that stays as it is may be given. Errors: 409."""
     changeable = {param.name for param in kind.change}
-    before: Body = msgspec.to_builtins(view)
+    before: Record = msgspec.to_builtins(view)
     for name, value in call.body().items():
         if name in changeable or (name in before and before[name] == value):
             continue
@@ -337,7 +336,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         before = await found(call, kind, uuid)
         may_change(before, one.calls.noun, call.project)
         _check_fixed(call, one, before)
-        values: Body = {}
+        values: Record = {}
         for param in one.change:
             if param.name in call.params:
                 value = call.params[param.name]

@@ -97,7 +97,7 @@ def _version(value: Json) -> tuple[int, ...]:
 
 
 def _objects(value: Json) -> list[Record]:
-    return [mapping(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
+    return [mapping(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
 
 
 async def _image_of(call: Call, payload: Record) -> Record:

@@ -211,4 +211,4 @@ def _file_name(described: str) -> str:
     options: object = json.loads(described[5:])
     while isinstance(options, dict) and "filename" not in options:
         options = cast("dict[str, Any]", options).get("file")
-    return str(cast("dict[str, Any]", options)["filename"]) if options else ""
+    return str(cast("dict[str, object]", options)["filename"]) if options else ""
