@@ -284,7 +284,7 @@ async def test_a_deleted_project_leaves_no_packages(shelf: Shelf, user: Any) -> 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + bytes(40), "empty"])
 async def test_a_bad_archive_leaves_nothing(shelf: Shelf, user: Any, content: Any) -> None:
-    """What is no package is refused; neither its file nor a row stays."""
+    """A file that is not a package is refused; neither the file nor a row stays."""
     file = shelf.directory / "bad.zip"
     if content == "empty":
         buffer = io.BytesIO()

@@ -371,7 +371,7 @@ def test_addresses_lead_where_they_are_told(home: Service) -> None:
 
 
 def test_key_pairs_are_public_keys(home: Service, tmp_path: Path) -> None:
-    """A private key, and what is no key, are refused; so is a second key of one name."""
+    """A private key, and text that is not a key, are refused; so is a second key of one name."""
     file = tmp_path / "key"
     for text, said in (
         ("-----BEGIN OPENSSH PRIVATE KEY-----\n", "Give the public one"),

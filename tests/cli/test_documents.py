@@ -1,4 +1,4 @@
-"""What people give as JSON or YAML, and what is no such thing."""
+"""What people give as JSON or YAML, and text that is neither."""
 
 import io
 

@@ -18,7 +18,7 @@ from vetro.cli import cli
 
 
 class Catalog(http.server.BaseHTTPRequestHandler):
-    """Has one category, whoever asks."""
+    """Has one category, for every caller."""
 
     def do_GET(self) -> None:
         """Answer."""

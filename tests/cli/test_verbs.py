@@ -136,7 +136,7 @@ def found_command(words: str) -> click.Command | None:
 
 @pytest.mark.parametrize("verb", OURS)
 def test_each_verb_has_a_command(verb: str) -> None:
-    """It exists, is no group, and says what it does."""
+    """It exists, is not a group, and says what it does."""
     command = found_command(OURS[verb])
     assert command is not None
     assert not isinstance(command, click.Group)

@@ -145,7 +145,7 @@ def test_an_error_of_the_task_is_in_the_answer(run: Any) -> None:
     ],
 )
 def test_a_case_that_is_none_says_what_is_wrong(invoke: Any, case: str, said: str) -> None:
-    """A document that is no case ends the command with the place in it."""
+    """A document that is not a case ends the command with the place in it."""
     code, output = invoke("workflow-case", input=case)
     assert code == 1
     assert said in output

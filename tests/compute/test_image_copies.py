@@ -117,7 +117,7 @@ async def test_users_see_how_many_and_operators_where(make_world: MakeWorld) -> 
     assert copies["node-1"]["percent"] == 42
     stranger = await world.call("POST", path, told, token="", headers=world.key_of(OTHER))
     assert stranger.status in (401, 403)
-    # What fetched it broke off: nothing says any more that it comes.
+    # The fetch was interrupted: the record no longer says that it is under way.
     await world.ok("POST", path, {"images": {}}, token="", headers=world.key_of(NODE))
     assert (await world.ok("GET", f"/images/{IMAGE}"))["nodes"]["coming"] == 0
 

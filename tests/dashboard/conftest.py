@@ -156,7 +156,7 @@ Classes:
   {name}: App.yaml
 """,
         "README.md": f"# {HOSTILE}\n\n[run](javascript:window.hurt=1) <svg onload=window.hurt=1>",
-        # Named and begun as a picture, and a page to whoever guesses what it is.
+        # Named and begun as a picture, and a page to clients that guess its type.
         "logo.png": f"GIF89a<html>{HOSTILE}<svg xmlns='http://www.w3.org/2000/svg' onload='window.hurt=1'/>",
         "Classes/App.yaml": f"""
 Name: {name}

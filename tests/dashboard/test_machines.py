@@ -45,7 +45,8 @@ def test_an_instance_is_stopped_started_and_destroyed(visit: Visit, instance: st
 
 
 def test_a_console_shows_what_a_machine_prints(visit: Visit, instance: str) -> None:
-    """It follows the machine's output; a terminal that cannot be had says why, and can be asked for again."""
+    """It follows the machine's output; a terminal that cannot be opened says why, and can be requested
+    again."""
     person = visit()
     service = person.service
     page = person.sign_in()

@@ -96,7 +96,8 @@ def test_ten_thousand_reports_come_over_a_connection_that_breaks(
 def test_a_live_log_goes_on_at_the_service_after_a_break(
     visit: Visit, deployed: tuple[str, str]
 ) -> None:
-    """A stream that broke off after its first report is asked for again; each report is shown once."""
+    """A stream whose connection was lost after its first report is requested again; each report is shown
+    once."""
     person = visit()
     page = person.sign_in()
     asked: list[Request] = []

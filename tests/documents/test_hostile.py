@@ -129,7 +129,7 @@ def test_a_hostile_class_config_is_an_error_with_the_files_name(tmp_path: Path) 
     "file", ["manifest.yaml", "Classes/A.yaml", "UI/ui.yaml", "Resources/a.yaml"]
 )
 def test_a_hostile_file_of_a_package_is_a_finding(tmp_path: Path, file: str) -> None:
-    """`vetro check` never breaks off, whatever a file holds."""
+    """`vetro check` always ends with findings, whatever a file contains."""
     root = tmp_path / "p"
     manifest = (
         "Format: '1.4'\nType: Application\nFullName: p\nName: p\nDescription: d\nAuthor: a\n"

@@ -35,7 +35,7 @@ WRITTEN_BY_VETRO = {
 }
 """Rows, messages and answers that Vetro itself encoded."""
 WRITTEN_BY_OPERATORS = {"cli/compute/allocate.py", "server/backup.py", "server/settings.py"}
-"""Files and variables of whoever runs the program."""
+"""Files and variables of the person who runs the program."""
 WRITTEN_BY_PROGRAMS = {
     "engine/system/openstack.py",
     "node/drivers/qemu/disks.py",

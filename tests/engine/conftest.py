@@ -89,7 +89,7 @@ class Place:
         )
 
     async def guest(self, queue: str) -> None:
-        """Answer the plans of one mailbox, for ever."""
+        """Answer the plans of one mailbox until cancelled."""
         guest = Guest(queue)
         await self.mailboxes.declare(queue)
         while True:

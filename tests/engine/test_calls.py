@@ -256,7 +256,7 @@ async def test_schemas_are_made_where_classes_are(desk: Desk) -> None:
 
 @pytest.mark.parametrize("method", ["asleep", "wild"])
 async def test_a_call_has_its_time(desk: Desk, method: str) -> None:
-    """A program that sleeps or loops for ever is stopped, and its worker ends."""
+    """A program that sleeps or loops without end is stopped, and its worker ends."""
     desk.rooms.calls.timeout_seconds = 1.0
     with pytest.raises((GatewayTimeout, ServiceUnavailable), match=r"second"):
         await desk.act(method)

@@ -299,7 +299,7 @@ async def test_a_model_grows_to_a_limit(api: Api, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("text", ["[", "a: 1", "[1]", "environment: {x: 1}\nflat: null", ""])
 def test_a_template_of_networks_is_checked_at_the_start(tmp_path: Path, text: str) -> None:
-    """What is no template is refused with the file's name; a good one is as it stands."""
+    """A file that is not a template is refused with the file's name; a good one is as it stands."""
     file = tmp_path / "netconfig.yaml"
     file.write_text(text)
     with pytest.raises(NetworkTemplateError, match=r"netconfig\.yaml"):

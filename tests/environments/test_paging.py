@@ -112,7 +112,7 @@ async def test_templates_come_in_pages(api: Api) -> None:
 )
 @pytest.mark.parametrize("path", ["/environments", "/deployments"])
 async def test_wrong_pages_are_refused(api: Api, path: str, query: str, status: int) -> None:
-    """A limit that is no number above zero and an unknown status are 400, an unknown marker 404."""
+    """A limit that is not a number above zero and an unknown status are 400, an unknown marker 404."""
     answer = await api.call("GET", f"{path}?{query}")
     assert answer.status == status, answer.text
 

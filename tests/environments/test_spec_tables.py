@@ -414,7 +414,8 @@ async def test_uploads_and_patches_of_packages_answer_as_specified(
 
 
 async def test_a_package_is_looked_for_before_its_patch_is_read(api: Api, package_zip: Any) -> None:
-    """§6.2: 404 and 403 go before what is wrong with a body; whoever may not publish is told at once."""
+    """§6.2: 404 and 403 come before mistakes in the body; a caller who may not publish is refused at
+    once."""
     row = (await api.upload(package_zip())).json()
     for id_, user, status in (
         ("none", "ann", 404),

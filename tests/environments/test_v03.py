@@ -259,7 +259,7 @@ async def test_what_is_required_is_named(old: Old, kind: str) -> None:
     ],
 )
 async def test_services_that_cannot_be(old: Old, body: Any) -> None:
-    """Whatever is no service of a known type is 400, by both prefixes."""
+    """Anything but a service of a known type is 400, by both prefixes."""
     for prefix in ("", "/v1"):
         path = f"{prefix}/environments/{old.environment}/services"
         answer = await old.call("POST", path, body, session=old.session)

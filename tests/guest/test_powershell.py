@@ -156,7 +156,8 @@ def test_a_plan_that_was_cut_off_goes_on(guest: Any, mailbox: Any, notes: Path) 
 
 
 def test_bad_plans_and_machines_without_powershell(guest: Any, mailbox: Any, notes: Path) -> None:
-    """What is no plan of format 1 is refused with code 2, and so is every one where `pwsh` is missing."""
+    """Anything but a plan of format 1 is refused with code 2, and so is every one where `pwsh` is
+    missing."""
     guest.start()
     for number, (bad, text) in enumerate(
         [

@@ -66,7 +66,7 @@ async def url(certificate: Path) -> AsyncGenerator[str, None]:
 
 @pytest.fixture(autouse=True)
 def new_trust() -> Generator[None, None, None]:
-    """The trusted authorities are read anew, also by later tests."""
+    """The trusted authorities are read again, also by later tests."""
     module._system_trust.cache_clear()
     yield
     module._system_trust.cache_clear()

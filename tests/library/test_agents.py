@@ -131,7 +131,7 @@ async def test_a_call_that_timed_out_is_cancelled(lab: Any, tmp_path: Path) -> N
     ("said", "sent"), [("60", 60), ("3600", 90), ("'a while'", "a while"), ("null", 90)]
 )
 async def test_a_plan_may_have_a_time_of_its_own(lab: Any, said: str, sent: Any) -> None:
-    """The shorter one holds; what is no time is the agent's to refuse."""
+    """The shorter one holds; the agent refuses a value that is not a time."""
     built = f"{{FormatVersion => '2.0.0', Body => b, Scripts => {{}}, Timeout => {said}}}"
     await ask(lab, f"- $agent.call({built}, new(sys:Resources), 90)")
     ((_, plan),) = lab.cloud.transport.plans
@@ -449,7 +449,7 @@ async def test_each_region_has_its_own_broker(lab: Any) -> None:
 
 
 class SlowTransport(MemoryTransport):
-    """Guests that have got their plan and work on it for ever."""
+    """Guests that have received their plan and never finish it."""
 
     def __init__(self, guest: Any) -> None:
         super().__init__(guest)

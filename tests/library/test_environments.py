@@ -58,7 +58,7 @@ async def test_an_environment_without_applications_has_no_stack(lab: Any) -> Non
 
 
 async def test_an_environment_without_networks(lab: Any) -> None:
-    """It has no manager of security groups, and that is no error."""
+    """It has no manager of security groups, which is not an error."""
     await lab.deploy(room(lab, networks={}))
     text = "- Return: [$env.securityGroupManager = null, $env.stack = $region.stack]"
     assert await lab.probe(text) == [True, True]

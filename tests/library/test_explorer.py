@@ -122,7 +122,7 @@ async def test_ranges_of_version_six_are_mapped(lab: Any) -> None:
 
 @pytest.mark.parametrize(("version", "expected"), [(4, ["192.0.2.53"]), (6, ["2001:db8::53"])])
 async def test_name_servers_of_a_version(lab: Any, version: int, expected: list[str]) -> None:
-    """Those of the other version and what is no address are left out."""
+    """Those of the other version and text that is not an address are left out."""
     lab.cloud.options["network.default_dns"] = ["192.0.2.53", "2001:db8::53", "nonsense"]
     assert await lab.probe(EXPLORER + f"- Return: $e.getDefaultDns({version})") == expected
 
@@ -228,7 +228,7 @@ async def test_a_workflow_need_not_be_waited_for(lab: Any) -> None:
 
 
 async def test_without_a_workflow_service(lab: Any) -> None:
-    """Having the client is no error, using it is; both names catch it."""
+    """Creating the client is not an error, using it is; both names catch it."""
     text = """- $m: new(sys:MistralClient)
 - Try:
     - $m.run(flow)
@@ -272,6 +272,6 @@ async def test_where_metadata_applies(lab: Any, cache: str, asked: int) -> None:
 
 
 async def test_without_definitions_nothing_applies(lab: Any) -> None:
-    """And that is no error."""
+    """That is not an error."""
     text = "- Return: new(sys:MetadefBrowser).canBeAppliedTo(tier, 'OS::Nova::Server')"
     assert await lab.probe(text) is False

@@ -1,4 +1,5 @@
-"""The first release's core library as it is printed: its classes in place of ours (core-library.md §13)."""
+"""The first release's core library as it is printed: its classes in place of Vetro's (core-library.md
+§13)."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ async def test_machines_made_side_by_side_are_few_updates(lab: Any) -> None:
 
 
 async def test_custom_networks_and_groups_of_the_project(lab: Any) -> None:
-    """Every network gives a port in order; groups that exist are used instead of ours."""
+    """Every network gives a port in order; existing groups are used instead of new ones."""
     networks = {
         "useEnvironmentNetwork": True, "useFlatNetwork": False, "primaryNetwork": "own",
         "customNetworks": ["own"],

@@ -126,7 +126,7 @@ async def test_trying_other_ranges_has_an_end(lab: Any) -> None:
 
 
 async def test_other_failures_are_not_tried_again(lab: Any) -> None:
-    """Only a range can be chosen anew."""
+    """Only a range can be chosen again."""
     lab.cloud.compute.fail["create_subnet"] = ResourceFailure("broken")
     assert "broken" in await lab.probe("- $.net.deploy()", net=lab.network(), fails=True)
     assert lab.kinds().count("stack.push") == 1

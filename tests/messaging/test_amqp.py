@@ -49,7 +49,7 @@ class Pipe:
         if self._server is not None:
             self._server.close()
             self._server = None
-            await asyncio.sleep(0)  # what was accepted just now begins, and is broken off too
+            await asyncio.sleep(0)  # a connection that was just accepted starts, and is closed too
         await self.cut()
 
     async def cut(self) -> None:

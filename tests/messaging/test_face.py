@@ -265,7 +265,7 @@ async def test_signals_need_their_signature(door: Door) -> None:
     ],
 )
 async def test_hostile_signals_are_refused(door: Door, body: bytes, status: int) -> None:
-    """What is no signal is refused with a reason, and leaves nothing."""
+    """A body that is not a signal is refused with a reason, and nothing is stored."""
     address = await door.mailboxes.signals.open("h", "p")
     answer = await door.client.request("POST", door.url + address, content=body)
     assert answer.status == status, answer.text

@@ -293,7 +293,7 @@ async def test_any_interleaving_delivers_each_plan_in_order(
 async def test_the_last_stamp_is_the_highest(
     mailboxes: Mailboxes, elsewhere: Mailboxes, clock: ManualClock, hours: int
 ) -> None:
-    """Every engine gets it, whatever its clock; a mailbox that is created anew has none."""
+    """Every engine gets it, whatever its clock; a mailbox that is created again has none."""
     await mailboxes.declare("q")
     assert await mailboxes.last_stamp("q") == await mailboxes.last_stamp("nobody") == 0
     for number, stamp in enumerate((70, 1 << 62, 80, None)):

@@ -219,7 +219,7 @@ def test_the_code_cache_works_beside_bad_methods(bad, name, text, tmp_path):
 
 
 def test_a_bad_extension_fails_where_its_name_is_called():
-    """An extension whose first argument cannot be read says so to whoever calls the name."""
+    """An extension whose first argument cannot be read is an error for callers of its name."""
     two_keys = "{$.string(): $.int(), $.int(): $.int()}"
     session, root = session_of(
         f"""{HEAD}Name: Main
@@ -238,7 +238,7 @@ Methods:
 
 
 def test_what_is_missing_may_come_later():
-    """A method refused for an unknown class is compiled anew for sessions after the class was added."""
+    """A method refused for an unknown class is compiled again for sessions after the class was added."""
     head = HEAD.replace("std:", "o: o, std:")
     text = f"{head}Name: Main\nMethods:\n  run: {{Meta: {{o:Tag: }}, Body: {{Return: 3}}}}\n"
     runtime = Runtime()

@@ -278,7 +278,7 @@ async def test_a_killed_monitor_is_a_stopped_vm_that_starts_again(containers: An
 async def test_containers_of_a_removed_data_directory_are_ended(
     kit: SimpleNamespace, tmp_path: Path, node_names: tuple[str, str]
 ) -> None:
-    """Whoever deletes the directory under running containers gets a clean machine at the next start."""
+    """When the directory is deleted under running containers, the next start cleans the machine."""
     prefix, subnet = node_names
     first = await kit.open_containers(tmp_path, prefix, subnet)
     nic = first.nic(5)

@@ -78,7 +78,7 @@ async def test_a_client_refuses_an_agent_of_another_authority(service: Any, tmp_
 
 
 async def test_unusable_files_are_named(tmp_path: Path) -> None:
-    """A missing file, a key of another certificate and a text that is no certificate."""
+    """A missing file, a key of another certificate and a text that is not a certificate."""
     authority = Authority(tmp_path, "ours")
     good, second = authority.issue("one"), authority.issue("two")
     junk = tmp_path / "junk.pem"

@@ -175,7 +175,7 @@ async def test_a_token_is_revoked_while_a_deployment_runs(
 async def test_a_stack_is_deleted_while_a_deployment_waits_for_it(
     user: User, demo: Session
 ) -> None:
-    """The deployment fails and says that the stack was deleted; the next one makes it anew."""
+    """The deployment fails and says that the stack was deleted; the next one creates it again."""
     id_ = user.environment("deleted", application("test.Waiting/1.0.0"))
     await demo.request("orchestration", "DELETE", await waits(demo, id_))
     said = await asyncio.to_thread(user.ended, id_)

@@ -132,7 +132,7 @@ async def test_operations_side_by_side(heat: HeatStacks, name: str) -> None:
 
 
 async def test_a_stack_that_is_deleted_behind_our_back(heat: HeatStacks, name: str) -> None:
-    """An operation on it ends with what happened and what to do; then it can be made anew."""
+    """An operation on it ends with what happened and what to do; then it can be created again."""
     never = {"type": "OS::Heat::WaitConditionHandle"}
     waits = {
         "type": "OS::Heat::WaitCondition",

@@ -367,7 +367,8 @@ def test_a_manifest_has_no_nul(key: str) -> None:
 
 
 def test_a_readme_is_found_and_cut() -> None:
-    """Markdown comes before other kinds; what is no text, or longer than the limit, breaks nothing."""
+    """Markdown comes before other kinds; a file that is not text, or longer than the limit, breaks
+    nothing."""
     assert open_package(archive(good())).readme is None
     files = {**good(), "README.rst": "old", "README.md": b"\xff" + b"a" * 300_000}
     file, text = open_package(archive(files)).readme or ("", "")

@@ -106,7 +106,7 @@ def test_an_index_lists_the_archives_of_a_repository(tmp_path: Path) -> None:
     ],
 )
 def test_an_index_cannot_lead_elsewhere(entry: Any) -> None:
-    """Entries that are no archives of this repository are refused."""
+    """Entries that are not archives of this repository are refused."""
     with pytest.raises(DataError):
         parse_index(json.dumps({"Packages": [entry]}).encode())
 
@@ -186,7 +186,7 @@ def test_what_is_required_comes_first(tmp_path: Path) -> None:
 
 
 def test_packages_that_require_each_other_come_together(tmp_path: Path) -> None:
-    """A circle is named, and comes before what requires it; nobody waits for ever."""
+    """A circle is named and comes before what requires it; nothing waits without end."""
     shelf = {
         "p.B": package(tmp_path, "p.B", p_C=1),
         "p.C": package(tmp_path, "p.C", p_B=1, p_D=1),
@@ -200,7 +200,7 @@ def test_packages_that_require_each_other_come_together(tmp_path: Path) -> None:
 
 
 def test_a_long_chain_of_requirements_does_not_recurse(tmp_path: Path) -> None:
-    """Depth is no limit."""
+    """Depth is not limited."""
     shelf = {f"p.P{n}": package(tmp_path, f"p.P{n}", **{f"p_P{n + 1}": 1}) for n in range(1100)}
     closure = requirement_closure([shelf["p.P0"]], lambda name, spec: shelf.get(name))
     assert len(closure.order) == 1100

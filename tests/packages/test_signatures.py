@@ -86,7 +86,7 @@ def test_the_signer_is_the_name_of_a_known_key(tmp_path: Path, archive: Path) ->
 
 
 def test_keys_of_another_kind_are_refused(tmp_path: Path, archive: Path) -> None:
-    """Private and public ones, what is no key, and a directory that is not there."""
+    """Private and public keys, files that are not keys, and a missing directory."""
     other = generate_private_key(SECP256R1())
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     with pytest.raises(PackageLoadError, match="not an Ed25519 key: 'openssl genpkey"):

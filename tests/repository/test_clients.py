@@ -44,7 +44,7 @@ async def test_forms_carry_their_service(api: Api) -> None:
 
 
 async def test_hash_etag_and_304(api: Api) -> None:
-    """The hash is that of the bytes; whoever has them gets 304 without a body, by hash or by tag."""
+    """The hash is that of the bytes; a client that has them gets 304 without a body, by hash or by tag."""
     answer = await api.call("GET", "/client/ui")
     sha1 = hashlib.sha1(answer.content).hexdigest()
     assert answer.headers["etag"] == f'"{sha1}"'

@@ -22,7 +22,7 @@ MARK = "our-own"
 PASSWORD = "a long password"
 #: What changes by itself: services and nodes that are heard of, or not any more.
 VOLATILE = {"compute_status", "compute_instances", "compute_servers", "compute_placement_changes"}
-#: A guest's own: when it was heard, and what it sent that is no result.
+#: A guest's own: when it was heard, and what it sent that is not a result.
 GUESTS = {"messaging_mailboxes", "messaging_dead_letters", "sqlite_sequence"}
 Names = dict[str, str]
 Make = Callable[["Place"], Awaitable[Names]]
@@ -511,7 +511,7 @@ IDENTITY = {
     "GET /v3/auth/catalog": Row("people"),
     "GET /v3/auth/projects": Row("people"),
     "GET /v3/auth/domains": Row("people"),
-    # What an installation serves, and what roles there are, is no secret.
+    # The services of an installation and its roles are not secret.
     **{f"GET /v3/{one}": Row("people") for one in
        ("services", "endpoints", "regions", "roles", "domains")},
     **{f"GET /v3/{one}/{{id_}}": Row("people", good=(404,))
@@ -571,7 +571,7 @@ TABLES = {
 #: Faces on which what is not named is for operators.
 CLOSED = {"compute", "identity"}
 
-#: Shared objects: who is no operator reads them, and changes none.
+#: Shared objects: users who are not operators may read them, but not change them.
 SHARED: list[tuple[str, str, Make, Any, str, bool]] = [
     ("GET", P, template(public=True), None, "", True),
     ("GET", "/v1/catalog/packages/{package_id}", shared_package, None, "", True),

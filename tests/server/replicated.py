@@ -74,7 +74,7 @@ class Replicated:
 
     def _run(self, program: str, *arguments: str | Path) -> None:
         command = [*self._as, str(self._programs / program), *map(str, arguments)]
-        # A server must not keep a pipe of ours: the output goes to a file.
+        # A server must not keep a pipe of the test: the output goes to a file.
         with self._primary.with_suffix(".commands").open("a+") as said:
             done = subprocess.run(command, stdout=said, stderr=said, cwd="/", check=False)
             said.seek(0)

@@ -1,7 +1,7 @@
 """``vetro`` whose service stops in the middle of each machine's creation, to be killed there.
 
 ``service_that_waits.py DIRECTORY ARGUMENTS…``: each new machine gets the next of `MOMENTS`. Its creation
-goes on until that moment, writes a file with the moment's name into the directory, and waits for ever.
+goes on until that moment, writes a file with the moment's name into the directory, and waits without end.
 Without the directory nothing differs from ``vetro``.
 """
 
@@ -34,7 +34,7 @@ starting: ContextVar[str] = ContextVar("starting", default="")
 
 
 async def reach(vm: str, moment: str) -> None:
-    """Wait for ever if it is the moment of this machine."""
+    """Wait without end if it is the moment of this machine."""
     if moment_of.get(vm) == moment:
         (DIRECTORY / moment).touch()
         await asyncio.Event().wait()

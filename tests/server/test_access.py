@@ -175,7 +175,8 @@ async def refused(
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 async def test_every_route_of_a_face_as_everybody(place: Place, name: str) -> None:
-    """Without a token it is 401; strangers see and change nothing of ours; owners are admitted."""
+    """Without a token it is 401; users of other projects see and change nothing of this one; owners are
+    admitted."""
     face = next(one for one in place.faces if one.name == name)
     problems: list[str] = []
     for method, path in routes_of(face):

@@ -96,7 +96,7 @@ def real_ids(fuzzed: Installation, number: int, token: str) -> dict[str, str]:
 
 
 def check(case: Any, answer: Any) -> None:
-    """An answer of ours: no server error, a request id, a fault body with one object."""
+    """An answer as documented: no server error, a request id, a fault body with one object."""
     where = f"{case.method} {case.formatted_path}: {answer.status_code} {answer.content[:300]!r}"
     assert answer.status_code < 500, where
     assert answer.headers.get("x-openstack-request-id", [""])[0].startswith("req-"), where

@@ -33,7 +33,7 @@ def ended(action: dict[str, Any] | None) -> dict[str, Any]:
     ids=["deployment", "deletion", "existing"],
 )
 def test_notifications_have_the_members_of_old(payload: dict[str, Any], deleted: bool) -> None:
-    """Whoever reads Murano's reads these: members, moments, and null where nothing is."""
+    """A consumer of Murano's notifications reads these: members, moments, and null where nothing is."""
     assert set(payload) >= MEMBERS
     assert (payload["environment_id"], payload["tenant_id"]) == ("e", "p")
     assert payload["created_at"] == BEGUN.isoformat()

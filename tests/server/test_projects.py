@@ -290,7 +290,7 @@ KINDS: dict[str, tuple[Callable[[World], Awaitable[Any]], str]] = {
 }
 #: Columns that name the project a row belongs to.
 COLUMNS = ("owner_uuid", "owner_id", "tenant_id", "project_id")
-#: Tables whose rows are no objects of users: why they need no row of the table above.
+#: Tables whose rows are not objects of users: why they need no row of the table above.
 NOT_HELD = {
     "environments_tasks": "history, kept for its time",
     "environments_templates": "goes with the project; environments made of it stay",

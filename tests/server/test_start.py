@@ -158,7 +158,7 @@ def test_metrics_have_a_port_of_their_own_when_one_is_given(install: Any) -> Non
 
 
 def started(directory: Path) -> subprocess.CompletedProcess[str]:
-    """A `vetro up` on a directory that is no good, to its end."""
+    """A `vetro up` on an unusable directory, until it ends."""
     return subprocess.run(
         [str(Path(sys.executable).with_name("vetro")), "up", "--port", "0", "--driver", "simulated"],
         env={**os.environ, "VETRO_DATA_DIR": str(directory)},

@@ -57,7 +57,7 @@ def supervisor(
 
 
 def test_a_supervisor_is_told(supervisor: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gets one datagram; one that has gone, and none, are no error."""
+    """It gets one datagram; a missing socket or variable is not an error."""
     tell(READY, "STATUS=serving")
     assert supervisor.recv(4096) == b"READY=1\nSTATUS=serving"
     supervisor.close()

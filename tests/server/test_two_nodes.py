@@ -354,7 +354,7 @@ def test_two_nodes_carry_one_network(
     until(lambda: world.page(vms[0], addresses[2]) == "moved\n", "it serves")
     assert world.page(vms[2], addresses[0]) == "a page\n"
 
-    # The virtual machine moves while it runs: nobody starts it anew.
+    # The virtual machine moves while it runs: it is not restarted.
     started = world.inside(hvm, "cat", BOOT_ID)
     assert f"is on server {first.uuid}" in vetro.run("vm", "migrate", "machine")
     assert world.server(hvm) == first.uuid

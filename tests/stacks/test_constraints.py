@@ -39,7 +39,7 @@ def template(constraint: str, type_: str = "string", **more: Any) -> dict[str, A
     ],
 )
 def test_a_value_is_what_its_constraint_says(kind: str, good: str, bad: str) -> None:
-    """Each kind that needs no cloud; an empty text is no value; of a list every member counts."""
+    """Each kind that needs no cloud; an empty text is not a value; of a list every member counts."""
     for given in (good, ""):
         assert parse(template(kind), parameters={"p": given}).constraints == ()
     with pytest.raises(TemplateError, match="parameter 'p' is .*: it must be an? "):

@@ -154,7 +154,7 @@ async def test_a_heat_that_stays_away_is_given_up(
 
 
 async def test_a_conflict_is_told_apart_from_an_absence(heat: Heat, stacks: HeatStacks) -> None:
-    """409 is `StackBusy`, for whoever waits until the stack is free; it changes nothing."""
+    """409 is `StackBusy`, for callers that wait until the stack is free; it changes nothing."""
     heat.status = "CREATE_COMPLETE"
     with pytest.raises(StackBusy):
         await stacks.create("p", "s", TEMPLATE)

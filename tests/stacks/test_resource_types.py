@@ -378,7 +378,7 @@ async def test_volumes_that_need_their_server_are_made_after_it() -> None:
 
 
 async def test_deployments_carry_configurations_out() -> None:
-    """With their inputs; what they print is an attribute; another configuration runs anew."""
+    """With their inputs; what they print is an attribute; another configuration runs again."""
     server = {**SERVER["vm"]["properties"], "user_data_format": "SOFTWARE_CONFIG"}
 
     def template(config: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ async def test_killed_claimers_lose_and_double_nothing(database_url: str) -> Non
     assert kills_left == 0
     assert any(len(fences) > 1 for fences in claimed.values())
     for row in rows:
-        # The newest claim completed it: whoever held it before was fenced off.
+        # The newest claim completed it: earlier holders were fenced off.
         assert max(claimed[row.key_]) == row.fence
     every = [fence for fences in claimed.values() for fence in fences]
     assert len(set(every)) == len(every)

@@ -129,7 +129,8 @@ async def test_the_revision_changes_with_every_commit(database: Database, tmp_pa
 async def test_the_journal_is_copied_into_the_database(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After enough pages the journal is copied beside the units of work; it does not grow for ever."""
+    """After enough pages the journal is copied beside the units of work, so that it does not grow without
+    end."""
     monkeypatch.setattr(sqlite_driver, "CHECKPOINT_PAGES", 20)
     file = tmp_path / "test.db"
     before = file.stat().st_size

@@ -265,7 +265,7 @@ def test_omitted_arguments(library: Library) -> None:
 
 
 def test_evaluation_is_injected(library: Library) -> None:
-    """A first parameter of type Evaluation is no parameter for programs."""
+    """A first parameter of type Evaluation is not a parameter for programs."""
 
     @library.function
     def budget(rt: Evaluation, factor: int) -> int:

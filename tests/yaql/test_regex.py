@@ -186,7 +186,7 @@ def test_find_all_is_guarded() -> None:
     "pattern", ["(", "[", "a{2,1}", "*", "(?P<1>a)", "\\", "(?<=a*)b", "a" * 10_001]
 )
 def test_malformed(pattern: str) -> None:
-    """What is no regular expression fails as an argument, with the reason."""
+    """A text that is not a regular expression fails as an argument, with the reason."""
     with pytest.raises(ArgumentValueException, match="regular expression"):
         compile_pattern(pattern)
 

@@ -214,7 +214,7 @@ def test_templates_have_no_fields(template: str) -> None:
 
 
 def test_functions_cannot_be_got_hold_of() -> None:
-    """A lambda or a defined function is no value: it cannot be stored, returned or inspected."""
+    """A lambda or a defined function is not a value: it cannot be stored, returned or inspected."""
     for text in ("def(f, 1) -> f", "def(f, 1) -> $f", "def(f, 1).f", "def(f, 1).functions"):
         try:
             result = compile(text).evaluate()

@@ -103,7 +103,7 @@ def test_rows(evaluation: Evaluation) -> None:
 
 
 def test_cycles_end(evaluation: Evaluation) -> None:
-    """Data of the host that contain themselves are refused, not followed for ever."""
+    """Data of the host that contain themselves are refused, not followed without end."""
     cycle: list[Any] = []
     cycle.append(cycle)
     mapping: dict[str, Any] = {}

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 
 def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: Path) -> None:
-    """A file that is no tar is refused here, an unknown type as well; lists and deletes work."""
+    """A file that is not a tar is refused here, an unknown type as well; lists and deletes work."""
     import tarfile
 
     text = tmp_path / "text"

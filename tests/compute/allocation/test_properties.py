@@ -1,4 +1,4 @@
-"""The allocator against a slow and simple one, and a fleet that changes against one built anew.
+"""The allocator against a slow and simple one, and a changed fleet against one built from scratch.
 
 The slow one goes through servers one by one, as the specification's sentences do; the two share
 nothing but the texts that other tests check.

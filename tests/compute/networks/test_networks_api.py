@@ -389,7 +389,7 @@ async def rows_of(world: World) -> dict[str, list[Any]]:
 
 
 async def test_who_acts_for_a_project_makes_its_vms_only(world: World) -> None:
-    """A port, an owner or a VM of another project is not to be had by the engine's way either."""
+    """The engine's way does not lead to a port, an owner or a VM of another project either."""
     made = await subnet(world)
     port = (await world.ok("POST", "/ports", {"network_uuid": made["network_uuid"]}))["uuid"]
     image = await world.image()

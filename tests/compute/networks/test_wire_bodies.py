@@ -64,6 +64,6 @@ def test_a_rule_is_sent_with_all_its_members() -> None:
     ],
 )
 def test_a_tasks_result_may_be_anything(result: object, error: str, state: str) -> None:
-    """What is known of it is read; what a node tells otherwise is no error."""
+    """Known members are read; other members from a node are not an error."""
     task = Task(status="failure", result=result)
     assert (task.error, task.vm_state) == (error, state)

@@ -100,7 +100,7 @@ async def test_an_answer_without_explanation(world: Any, no: Any) -> None:
 
 
 async def test_a_reservation_of_an_odd_name_is_refused(world: Any) -> None:
-    """A VM's uuid becomes a row's key: what is no uuid is refused before anything is chosen."""
+    """A VM's uuid becomes a row's key: text that is not a uuid is refused before anything is chosen."""
     await ready(world)
     body = asked(reserve=True)
     body["vm"]["uuid"] = "x" * 200

@@ -130,7 +130,7 @@ async def test_services_side_by_side_never_overcommit(site: Site) -> None:
 async def test_a_choice_that_was_overtaken_is_made_again(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that changed between choice and reservation is judged anew, at last under a lock."""
+    """A server that changed between choice and reservation is judged again, the last time under a lock."""
     for number in (1, 2):
         await site.add_server(number)
     placement = site.placement()

@@ -32,7 +32,7 @@ def vms(time: str = "", *, partial: bool = False, **held: int) -> tuple[dict[str
 def test_waiting_samples_are_joined(
     first: Any, second: Any, held: dict[str, int], only_vms: bool
 ) -> None:
-    """By the node's clock, whichever came first; what is no part of a sample stays as it was."""
+    """By the node's clock, whichever came first; what is not part of a sample stays as it was."""
     sample, alone = joined(first, second)
     assert (sample["vms"], alone) == (held, only_vms)
     partial = first[0].get("partial") and second[0].get("partial")

@@ -275,7 +275,7 @@ async def _destroyed(world: World) -> list[Any]:
 
 
 async def test_a_machine_that_becomes_known_or_goes_by_itself_is_not_removed(stray: Stray) -> None:
-    """Its time begins anew when it is reported once more."""
+    """Its grace time starts again when it is reported again."""
     world, clock = stray.world, stray.clock
     await stray.report(VM)
     clock.advance(300)

@@ -298,7 +298,7 @@ STEPS = st.lists(
 async def test_any_order_of_events_agrees_with_the_model(
     store: tuple[TicketStore, ManualClock], steps: list[tuple[str, int, int]]
 ) -> None:
-    """FIFO, one active ticket a queue, no lost wake-up, terminal states for ever, rising fences."""
+    """FIFO, one active ticket a queue, no lost wake-up, final terminal states, rising fences."""
     tickets, clock = store
     run = uuid.uuid4().hex  # the database is shared by the examples, the queues are not
     made: list[str] = []

@@ -158,7 +158,7 @@ def test_objects_pass_as_they_are(counter):
 
 @pytest.mark.parametrize("method", ["hidden", "private"])
 def test_hidden_members_do_not_exist(counter, method):
-    """Underscored and hidden methods are no methods."""
+    """Underscored and hidden methods are not methods of the class."""
     session, root = counter
     with pytest.raises(MuranoError, match="has no method"):
         session.call(root, method)

@@ -137,7 +137,7 @@ def test_the_key_is_for_its_owner_alone(tmp_path):
 
 
 def test_another_text_is_another_entry(tmp_path):
-    """A changed class is compiled anew."""
+    """A changed class is compiled again."""
     start(tmp_path / "c")
     _, session, root = start(tmp_path / "c", TEXT.replace("Default: 3", "Default: 1"))
     assert session.call(root, "run", 5) == [5]

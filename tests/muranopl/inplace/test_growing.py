@@ -328,7 +328,7 @@ def test_a_growing_list_keeps_to_the_limit():
         # An assignment is made into what the property is then.
         ("- $.p.a: $.touch()", {"x": 1, "b": 2, "a": 7}),
         ("- $.p[a]: $.touch()", {"x": 1, "b": 2, "a": 7}),
-        # Whoever has the map keeps what it had.
+        # A reader of the map keeps the former content.
         ("- $old: $.p\n- $.p.a: 7\n- $.p.x: 2\n- Return: $old", {"x": 1}),
         ("- $old: [$.p]\n- $.p.a: 7\n- Return: $old[0]", {"x": 1}),
         ("- $other: new(Main)\n- $.p.a: 7\n- Return: $other.p", {"x": 1}),

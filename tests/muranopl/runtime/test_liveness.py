@@ -119,7 +119,8 @@ def world():
     ],
 )
 def test_a_statement_that_is_over_holds_nothing(world, statement):
-    """What the compiler kept while a statement ran is no root: its objects and their owners go."""
+    """A value that the compiler kept while a statement ran is not a root: its objects and their owners
+    go."""
     session, root, trace = world
     session.execute(
         "- $o: new(Part, n => outer)\n- $a: new(Part, $o, n => inner)\n- "

@@ -38,7 +38,7 @@ def test_a_spec_holds_the_versions_of_the_table(spec, inside, outside):
 
 @pytest.mark.parametrize("text", ["x", "1.2.3.4", ">=", "1..2", ">>1", "1,,2"])
 def test_garbage_is_refused_with_an_example(text):
-    """A text that is no spec raises ValueError that shows how to write one."""
+    """A text that is not a spec raises ValueError that shows how to write one."""
     with pytest.raises(ValueError, match="write it like"):
         VersionSpec(text)
 

@@ -103,7 +103,7 @@ def test_an_awaitable_that_fails_raises_in_the_thread_that_waits():
 
 
 def test_turns_are_taken_in_ascending_order():
-    """`wait_turn` resumes the lowest position first, whoever asked first."""
+    """`wait_turn` resumes the lowest position first, in whatever order threads asked."""
     scheduler = Scheduler()
     trace = []
 

@@ -144,7 +144,7 @@ async def main() -> None:
         points.watch_commands()
         points.begin()
         await rig.driver.create(given["payload"], lambda _step, _percent: None)
-        # Whoever is not killed leaves what it made.
+        # An agent that is not killed leaves what it made.
         os._exit(0)
 
 

@@ -296,7 +296,7 @@ TAKEN = "-vnc 127.0.0.1:0: Failed to find an available port: Address already in 
     [
         ({}, [TAKEN, TAKEN], 3, True),
         ({"vnc_port": 0}, [TAKEN], 2, True),
-        # Not for ever, no other port than the one that was asked for, and nothing but this.
+        # For a limited time, at the requested port only, and for this machine only.
         ({}, [TAKEN] * 9, 5, False),
         ({"vnc_port": 5950}, [TAKEN], 1, False),
         ({}, ["no memory"], 1, False),

@@ -82,7 +82,7 @@ def test_loops_of_links_end(root: GuestRoot) -> None:
 
 
 def test_a_name_must_be_a_file(root: GuestRoot) -> None:
-    """The root itself and `..` are no files."""
+    """The root itself and `..` are not files."""
     for name in ("/", "", "/etc/.."):
         with pytest.raises(NodeError, match="does not name a file"):
             root.write(name, b"")

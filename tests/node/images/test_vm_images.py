@@ -148,7 +148,7 @@ async def test_a_tar_of_something_else_is_refused(
 
 
 async def test_links_and_noise_are_refused(tmp_path: Path, place: Path) -> None:
-    """A link of a right name is no file; bytes that are no archive are no image."""
+    """A link with an allowed name is not a file; bytes that are not an archive are not an image."""
     with tarfile.open(tmp_path / "i.tar", "w") as tar:
         info = tarfile.TarInfo("disk.qcow2")
         info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"

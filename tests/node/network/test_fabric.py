@@ -64,7 +64,7 @@ def test_a_fabric_gets_a_tunnel_on_its_bridge() -> None:
 
 
 def test_a_tunnel_that_is_right_is_left_alone_and_others_are_mended() -> None:
-    """What can be changed is; a tunnel with another number, address or port is made anew."""
+    """What can be changed is changed; a tunnel with another number, address or port is created again."""
     assert tunnel_steps(state(), tunnel()) == []
     assert tunnel_steps(state(), tunnel(mtu=1500, master=None, flags=[])) == [
         f"link set {TUNNEL} mtu 1450",
@@ -123,7 +123,7 @@ def uplink_steps(found: State, *links: dict[str, Any]) -> list[str]:
 
 
 def test_a_network_on_the_machines_interface_by_vlan() -> None:
-    """A VLAN of ours on the bridge, which has no address: the gateway is elsewhere."""
+    """A VLAN of the fabric on the bridge, which has no address: the gateway is elsewhere."""
     found = state(UPLINK)
     assert uplink_steps(found, {"ifname": "eth1"}) == [
         f"link add link eth1 name {VLAN} type vlan id 12",

@@ -191,7 +191,7 @@ def test_addresses_are_found_without_a_process(machine: Path) -> None:
 
 
 def test_disks_are_real_ones(machine: Path) -> None:
-    """Loop devices are no disks; sizes are decimal gigabytes."""
+    """Loop devices are not disks; sizes are decimal gigabytes."""
     assert disks(machine) == {"sda": {"Size in GB": 1000}}
 
 

@@ -70,7 +70,7 @@ async def test_zfs_trees_are_datasets_with_their_paths_as_mount_points(
 async def test_a_zfs_tree_with_clones_gives_way_to_them(
     tmp_path: Path, record: Callable[..., list[str]]
 ) -> None:
-    """Clones are promoted before their origin goes; a tree that is no dataset is a directory."""
+    """Clones are promoted before their origin goes; a tree that is not a dataset is a directory."""
     record(
         zfs='case "$1" in list) printf "tank\\t-\\ntank/a\\ttank/i@vetro-1\\ntank/b\\ttank/a@vetro-2\\n";;'
         " get) echo tank/i@vetro-1;; esac"

@@ -243,7 +243,7 @@ async def test_a_transfer_with_the_wrong_token_fails(nodes: Any) -> None:
         port=where["port"], token="wrong",
     )  # fmt: skip
     assert (status, body["details"]["restCode"]) == (500, "MigrationFailed")
-    # A process that is no migration of this VM is left alone, whatever its pid.
+    # A process that is not a migration of this VM is left alone, whatever its pid.
     for pid, vm in ((os.getpid(), uuid), (where["pid"], ALICE)):
         answer = await nodes.target.good(
             "machine_migrate", action="kill_migration_process", vm_uuid=vm, pid=pid

@@ -169,7 +169,7 @@ def test_sections(ui: str, outcome: Any) -> None:
 
 
 def test_parameters_of_a_static_action_replace_those_of_the_form() -> None:
-    """B8: what ParametersSource returns is merged over Parameters; what is no map is ignored."""
+    """B8: what ParametersSource returns is merged over Parameters; anything but a map is ignored."""
     ui = "Application: {a: $one, b: $two}\nParameters: {one: 1}\nParametersSource: read\n"
     assert run(ui, parameters={"one": 5, "two": 6})["model"] == {"a": 5, "b": 6}
     assert run(ui, parameters=[1])["model"] == {"a": 1, "b": None}
@@ -572,7 +572,7 @@ def test_attributes_take_what_expressions_give(given: str, asked: bool) -> None:
 
 
 def test_choices_of_booleans_and_empty_names() -> None:
-    """B4: a key that is a boolean is chosen by its text. B7: an empty name is no name."""
+    """B4: a key that is a boolean is chosen by its text. B7: an empty name is not a name."""
     ui = (
         "Application: {'?': {type: T}, c: $.p.c}\nForms:\n- p:\n    fields:\n"
         "    - {name: c, type: choice, choices: {true: On, false: Off}}\n"

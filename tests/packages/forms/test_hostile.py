@@ -76,7 +76,7 @@ def test_markup_stays_text() -> None:
 
 
 def test_a_state_of_another_form_is_refused() -> None:
-    """What is no state is an error, and values of unknown pages are not used."""
+    """Anything but a state is an error, and values of unknown pages are not used."""
     form = load_form("Version: 2.1\nApplication: {}\n", package_name="a.B", title="")
     with pytest.raises(FormError, match="is a map"):
         State.of_json([])
