@@ -128,6 +128,10 @@ def test_an_environment_made_for_an_application_goes_when_it_is_cancelled(
     page.get_by_role("button", name="Add to the environment").click()
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
     assert len(made()) == 1
+    page.get_by_role("link", name="Catalog", exact=True).click()
+    recent = page.get_by_role("region", name="Recently used")
+    expect(recent.get_by_role("link")).to_have_text("Apache HTTP Server")
+    page.go_back()
     # The menu of a component is made when it is opened first, and the keyboard stays with it.
     page.get_by_role("button", name="Actions of").press("Enter")
     expect(page.get_by_role("menuitem", name="Change")).to_be_visible()

@@ -10,6 +10,7 @@ import { useFailure } from '~/ui/failure';
 import { useAhead } from './ahead';
 import { messages } from './messages';
 import { ENTRIES, type Entry } from './navigation';
+import { forgetRecent } from './recent';
 import { changeProject, signOut, useSession } from './session';
 import classes from './shell.module.css';
 
@@ -121,6 +122,7 @@ function Account() {
   const navigate = useNavigate();
   const leave = async () => {
     await signOut();
+    forgetRecent();
     queries.clear();
     await navigate({ to: '/sign-in' });
   };

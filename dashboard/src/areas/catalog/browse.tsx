@@ -12,6 +12,7 @@ import { ChooseEnvironment } from './add';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { applicationsQuery, categoriesQuery, type Package } from './queries';
+import { Recent } from './recent';
 import classes from './browse.module.css';
 
 const FIRST = 12;
@@ -80,6 +81,7 @@ export function Browse() {
             )}
           </Group>
         )}
+        {!filtered && <Recent environment={wanted.environment} />}
         {found.error ? (
           <PageError error={found.error} reset={() => void found.refetch()} />
         ) : found.isPending ? (

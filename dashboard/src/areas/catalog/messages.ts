@@ -9,6 +9,7 @@ export const messages = catalogue({
     categories: 'Categories',
     results: '{count, plural, =0 {No application} one {# application} other {# applications}}',
     more: 'Show more',
+    recent: 'Recently used',
     shared: 'Shared by another project',
     emptyTitle: 'The catalog is empty',
     empty: 'Import packages to fill it: vetro package import FILE.zip, or upload them on the page Packages.',
@@ -54,6 +55,7 @@ export const messages = catalogue({
     tags: 'Tags',
   },
   de: {
+    recent: 'Zuletzt verwendet',
     needs: 'Voraussetzungen',
     noNeeds: 'Maschinen jeder Größe genügen.',
     license: 'Lizenz',

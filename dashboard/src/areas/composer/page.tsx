@@ -2,6 +2,8 @@ import { Card, Loader } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
+import { remember } from '~/app/recent';
+import { useSession } from '~/app/session';
 import { packageQuery } from '~/areas/catalog/queries';
 import { definitionQuery } from '~/areas/definitions/queries';
 import { remove } from '~/areas/environment/many';
@@ -41,6 +43,7 @@ function Add({ environmentId, name, lead, error, made = false, ...what }: AddPro
   const t = useTexts(messages);
   const navigate = useNavigate();
   const queries = useQueryClient();
+  const { project } = useSession();
   const environment = useQuery(environmentQuery(environmentId));
   const session = useQuery({ queryKey: ['environment', environmentId, 'ensured'], queryFn: () => ensureSession(queries, environmentId), staleTime: Infinity, gcTime: 0 });
   const failed = environment.error ?? error ?? session.error;
@@ -71,6 +74,7 @@ function Add({ environmentId, name, lead, error, made = false, ...what }: AddPro
           session={session.data}
           onCancel={() => void cancel()}
           onFinished={() => {
+            if (what.packageId) remember(project.id, what.packageId);
             notifications.show({ message: t('finished', { name }) });
             void refreshEnvironment(queries, environmentId).then(leave);
           }}

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiError, type Catalog } from '~/api/client';
 import { categoriesQuery } from '~/areas/catalog/queries';
+import { remember } from '~/app/recent';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -29,7 +30,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
-  const { isAdmin } = useSession();
+  const { isAdmin, project } = useSession();
   const { data: repository } = useQuery(repositoryQuery);
   const { data: categories = [] } = useQuery(categoriesQuery);
   const [kind, setKind] = useState<'package' | 'bundle'>('package');
@@ -83,7 +84,9 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
       for (const [place, entry] of all.entries()) {
         const change = (by: Partial<Entry>) => setEntries((was) => was.map((other, at) => (at === place ? { ...other, ...by } : other)));
         change({ state: 'importing' });
-        change({ state: 'done', outcomes: await one(entry) });
+        const outcomes = await one(entry);
+        for (const { id } of outcomes) if (id) remember(project.id, id);
+        change({ state: 'done', outcomes });
       }
       await refreshPackages(queries);
     } catch (error) {

@@ -4,6 +4,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '~/api/client';
 import { categoriesQuery } from '~/areas/catalog/queries';
+import { remember } from '~/app/recent';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -25,7 +26,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
-  const { isAdmin } = useSession();
+  const { isAdmin, project } = useSession();
   const { data: known = [] } = useQuery(categoriesQuery);
   const [entries, setEntries] = useState<Entry[]>([]);
   const [isPublic, setPublic] = useState(false);
@@ -52,7 +53,8 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
     for (const { file } of ready) {
       change(file, { state: 'adding', part: 0 });
       try {
-        await addPackage(file, { is_public: isPublic, enabled, categories }, (part) => change(file, { part }));
+        const added = await addPackage(file, { is_public: isPublic, enabled, categories }, (part) => change(file, { part }));
+        remember(project.id, added.id);
         change(file, { state: 'added' });
       } catch (error) {
         const conflict = error instanceof ApiError && error.status === 409;
