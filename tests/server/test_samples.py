@@ -52,7 +52,8 @@ resources:
     type: OS::Neutron::SecurityGroup
     properties:
       rules:
-        - {ethertype: IPv6, protocol: tcp, port_range_min: 80, port_range_max: 80, remote_ip_prefix: '::/0'}
+        - {ethertype: IPv6, remote_ip_prefix: '::/0', protocol: tcp,
+           port_range_min: 8080, port_range_max: 8080}
   web:
     type: OS::Heat::ResourceGroup
     properties:
@@ -68,8 +69,14 @@ resources:
           user_data_format: RAW
           user_data: |
             #!/bin/sh
+            # Apache runs from the beginning: at a port where nothing listens before the page is there,
+            # a balancer that takes new members for well until it has looked goes to another one.
             set -e
             echo 'Shop (six-%index%)' > /var/www/html/index.html
+            echo 'Listen 8080' > /etc/apache2/sites-enabled/six.conf
+            echo '<VirtualHost *:8080>' >> /etc/apache2/sites-enabled/six.conf
+            echo 'DocumentRoot /var/www/html' >> /etc/apache2/sites-enabled/six.conf
+            echo '</VirtualHost>' >> /etc/apache2/sites-enabled/six.conf
             apache2ctl -k graceful 2>/dev/null || apache2ctl -k start
             echo yes > /var/www/html/serving.txt
   monitor:
@@ -87,7 +94,7 @@ resources:
     type: OS::Neutron::LoadBalancer
     properties:
       pool_id: {get_resource: pool}
-      protocol_port: 80
+      protocol_port: 8080
       members: {get_attr: [web, refs]}
 outputs:
   url:
