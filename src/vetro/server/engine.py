@@ -169,7 +169,7 @@ async def _work(
         async with asyncio.TaskGroup() as parts:
             engine = parts.create_task(pool.run(database), name="engine")
             ending = [engine]
-            # Engines notify of ended deployments, `vetro api` of what exists.
+            # Engines send the notifications of ended deployments, `vetro api` those of what exists.
             if notifying.notifications is not None:
                 ending.append(parts.create_task(notifying.notifications.run()))
             if page is not None:

@@ -15,7 +15,7 @@ COLUMNS = [("ID", "id"), ("NAME", "name"), ("PACKAGES", "package_count")]
 
 @click.group()
 def category() -> None:
-    """Categories that packages stand in."""
+    """Categories of packages."""
 
 
 def find_category(connection: Connection, wanted: str) -> Category:

@@ -115,7 +115,7 @@ def import_archive(
         name, version = existing["fully_qualified_name"], existing["version"]
         exists_action = action_for(name, version, exists_action)
     if existing is None or exists_action == "abort":
-        # The service says why it does not take the one that is there.
+        # The service's refusal says why it does not accept the existing one.
         return upload_archive(connection, path.stem, content, **metadata)
     if exists_action == "skip":
         return existing

@@ -148,7 +148,7 @@ def _watch(
     show: Callable[[Report], None],
     seconds: float | None = None,
 ) -> tuple[str, str]:
-    """The state in which a deployment ended, and its outcome. A stream that ends is taken up again."""
+    """The state in which a deployment ended, and its outcome. A stream that ends is opened again."""
     name = environment["name"]
     path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""``vetro keypair``: public keys that new machines let in."""
+"""``vetro keypair``: public keys that new machines accept."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def keypair_create(name: str, file: Path, project: str | None) -> None:
 @yes_option
 @json_option
 def keypair_delete(names: tuple[str, ...], project: str | None) -> None:
-    """Forget public keys; machines made with one still let it in."""
+    """Delete public keys; machines created with one still accept it."""
     with Connection() as connection:
         owner = project_of(connection, project)
         agree(f"The key pair {some_of(list(names))} would be deleted", "Go on")

@@ -407,7 +407,7 @@ def router_attach(router_name: str, subnet_name: str) -> None:
 @click.argument("subnet_name", metavar="SUBNET", type=SUBNET.argument)
 @json_option
 def router_detach(router_name: str, subnet_name: str) -> None:
-    """Part SUBNET from ROUTER: its machines reach the outside no more."""
+    """Detach SUBNET from ROUTER: its machines no longer reach other networks."""
     with Connection() as connection:
         row, joined = _joined(connection, router_name, subnet_name)
         if joined.uuid not in row.subnets:

@@ -21,7 +21,7 @@ LEAVE = b"\x1d"
 @click.argument("name_or_uuid")
 @click.option("--log", is_flag=True, help="Print what the console said so far, and end.")
 def console(name_or_uuid: str, log: bool) -> None:
-    """Sit at a machine's serial console; Ctrl-] leaves it.
+    """Connect to a machine's serial console; Ctrl-] leaves it.
 
     A container's console only prints. When standard input is not a terminal, its content is typed.
     """

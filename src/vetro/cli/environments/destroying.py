@@ -25,7 +25,7 @@ from vetro.cli.terminal.output import counted, done, json_option
 def destroy(environments: tuple[str, ...], abandon: bool, wait: bool) -> None:
     """Remove ENVIRONMENTS and everything they made: machines and what is on their disks.
 
-    Of several they go one after another; if one cannot be removed, the others still are, and the exit code
+    Several are removed one after another; if one cannot be removed, the others still are, and the exit code
     is 1.
     """
     code = 0

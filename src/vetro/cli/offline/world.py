@@ -140,8 +140,8 @@ def load_plugins(runtime: Runtime) -> None:
 
 
 def _names_native_classes() -> bool:
-    """Whether any installed distribution does. Asking the standard library takes 60 ms, its import
-    included, and hardly anybody has one; looking at the files takes two."""
+    """Whether any installed distribution does. Asking the standard library takes 60 ms with its import, and
+    few installations have one; reading the files takes two."""
     for directory in dict.fromkeys(sys.path):
         for file in Path(directory).glob("*.*-info/entry_points.txt"):
             with contextlib.suppress(OSError):

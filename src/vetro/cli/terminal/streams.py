@@ -85,7 +85,8 @@ class Line:
                 del self._out[: self._socket.send(self._out[:_CHUNK])]
 
     def hear(self) -> Iterator[Heard]:
-        """What has come. Errors: ``OSError``, ``EOFError`` when the node ended the connection."""
+        """The data that has arrived. Errors: ``OSError``, ``EOFError`` when the node ended the
+        connection."""
         try:
             data = self._socket.recv(_CHUNK)
         except BlockingIOError:
@@ -256,7 +257,7 @@ def _tell_size(line: Line) -> None:
 
 @contextlib.contextmanager
 def _raw(keyboard: int | None) -> Generator[None, None, None]:
-    """Every key as it is, Ctrl-C as well; as before at the end, also when we are told to end."""
+    """Every key as it is, Ctrl-C as well; as before at the end, also when the command is terminated."""
     if keyboard is None or not os.isatty(keyboard):
         yield
         return
