@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -277,12 +278,17 @@ def _closing(send: Send) -> Send:
     return answer
 
 
+@functools.lru_cache(2)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
+
+
 def _dated(send: Send) -> Send:
     """``send``, with a ``Date`` header on the answer."""
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
-            date = (b"date", formatdate(time.time(), usegmt=True).encode())
+            date = (b"date", _date(int(time.time())))
             message = cast("Message", {**message, "headers": [*message.get("headers", []), date]})
         await send(message)
 

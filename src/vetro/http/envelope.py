@@ -47,6 +47,8 @@ STRIPPED = re.compile(
     rb"|project-(id|name|domain-id|domain-name)|domain-(id|name)|is-admin-project|service-catalog"
     rb"|identity-status|service-identity-status)$"
 )
+#: How the names of those headers begin.
+_EXTENSION = (b"x-", b"X-")
 CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}$")
 #: The status that proxies log for a request whose client disconnected before its answer.
 CLIENT_CLOSED = 499
@@ -127,7 +129,11 @@ class Envelope:
             SCOPE_KEY: context,
             "path": path,
             "raw_path": path.encode(),
-            "headers": [pair for pair in headers if not STRIPPED.match(pair[0].lower())],
+            "headers": [
+                pair
+                for pair in headers
+                if pair[0][:2] not in _EXTENSION or not STRIPPED.match(pair[0].lower())
+            ],
             "method": "GET" if method == "HEAD" else method,
         }
         exchange = _Exchange(receive, send, self.conventions, context.request_id, method == "HEAD")
