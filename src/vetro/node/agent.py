@@ -152,12 +152,12 @@ class NodeAgent:
         driver = ManagedDriver(hypervisor, store, images, self._vm_facts, volumes)
         facts = self._facts(driver, hypervisor, admin_ip, tags)
 
-        async def sysinfo() -> dict[str, Any]:
+        async def sysinfo() -> dict[str, object]:
             stats = await pool.trees.stats()
             return await asyncio.to_thread(gather, facts, stats)
 
-        def agents() -> list[dict[str, Any]]:
-            own = {
+        def agents() -> list[dict[str, object]]:
+            own: dict[str, object] = {
                 "name": "cn-agent", "version": PROTOCOL_VERSION, "package_version": __version__
             }  # fmt: skip
             return [own, *installed(settings.data_dir / "agents")]

@@ -88,7 +88,7 @@ def as_object(value: object, field: str) -> dict[str, Any]:
     return cast("dict[str, object]", value)
 
 
-def _objects(value: object, field: str) -> list[dict[str, Any]]:
+def _objects(value: object, field: str) -> list[dict[str, object]]:
     if value is None:
         return []
     if not isinstance(value, list):

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.protocol import ExecRequest, HostCommand
 from vetro.node.errors import not_implemented
@@ -19,7 +18,7 @@ class BasicHypervisor:
 
     name = "basic"
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Nothing besides its features."""
         return {}
 
@@ -46,7 +45,7 @@ class BasicHypervisor:
         """Commands cannot be run inside from the host."""
         raise not_implemented("Running a command inside a VM", self.name)
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """Nothing is measured."""
         raise not_implemented("Statistics of a VM", self.name)
 
@@ -57,7 +56,7 @@ class BasicHypervisor:
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
         """No limit is set."""
 
-    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, object]:
         """Nothing besides ``status``, which every driver reports."""
         return {}
 
@@ -77,7 +76,7 @@ class BasicHypervisor:
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Images cannot be created."""
         raise not_implemented("An image of a VM", self.name)
 
@@ -102,6 +101,6 @@ class BasicHypervisor:
 
     async def migrate_live(
         self, vm: Vm, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Running VMs cannot be moved."""
         raise not_implemented(f"Moving a running VM ({action})", self.name)

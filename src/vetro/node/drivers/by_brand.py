@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.protocol import (
     Changed,
@@ -63,7 +62,7 @@ class HypervisorByBrand:
             for hypervisor in self._hypervisors:
                 stack.push_async_callback(hypervisor.close)
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """The facts that all of them report."""
         return {
             name: value
@@ -150,7 +149,7 @@ class HypervisorByBrand:
         """The command that runs inside."""
         return await self._of(uuid).exec_command(uuid, request)
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """Its resource use."""
         return await self._of(uuid).stats(uuid)
 
@@ -158,7 +157,7 @@ class HypervisorByBrand:
         """Its root file system."""
         return await self.serving(vm).files(vm)
 
-    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, object]:
         """The facts its hypervisor knows."""
         return await self.serving(vm).info(vm, types)
 
@@ -192,7 +191,7 @@ class HypervisorByBrand:
 
     async def migrate_live(
         self, vm: Vm, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """One step of a migration."""
         return await self.serving(vm).migrate_live(vm, action, params)
 
@@ -208,7 +207,7 @@ class HypervisorByBrand:
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write a stopped VM's image to ``target``."""
         return await self.serving(vm).export(
             vm,

@@ -299,7 +299,7 @@ class ManagedDriver:
 
     async def migrate_live(
         self, uuid: str, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """``machine_migrate`` of a VM that moves while it runs."""
         vm = self._records.usable(uuid) if self.exists(uuid) else unwritten(uuid)
         return await self._hypervisor.migrate_live(vm, action, params)
@@ -383,7 +383,7 @@ class ManagedDriver:
             raise DriverError("VM is not running", code="ENOTRUNNING", rest_code="VmNotRunning")
         return await self._hypervisor.processes(uuid)
 
-    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
         """What the hypervisor knows of a running VM; every hypervisor knows ``status``."""
         vm = self._records.usable(uuid)
         await self._need_running(uuid)
@@ -413,7 +413,7 @@ class ManagedDriver:
         await self._need_running(uuid)
         return await self._hypervisor.exec_command(uuid, request)
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """A running VM's resource use. Errors: ``VmNotRunning``."""
         self._records.usable(uuid)
         await self._need_running(uuid)
@@ -450,7 +450,7 @@ class ManagedDriver:
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write a stopped VM's image to ``target``; returns additions to its manifest."""
         return await self._hypervisor.export(
             self._records.usable(uuid),

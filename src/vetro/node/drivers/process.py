@@ -17,7 +17,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -173,7 +172,7 @@ class ProcessHypervisor(BasicHypervisor):
         directory = root / request.directory.lstrip("/") if request.directory else root
         return HostCommand(list(request.command), dict(request.environment), directory)
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """Processor time and memory of the instance's processes."""
         process = self._follow(uuid)
         pids = await asyncio.to_thread(_members, process.pid, self._root(uuid)) if process else []

@@ -169,7 +169,7 @@ class Driver(Protocol):
         """The VM's processes by pid."""
         ...
 
-    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
         """What the hypervisor knows of a running VM."""
         ...
 
@@ -183,7 +183,7 @@ class Driver(Protocol):
         """The command that runs inside a running VM with the caller's streams."""
         ...
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """A running VM's resource use, in the form of ``docker stats``."""
         ...
 
@@ -211,7 +211,7 @@ class Driver(Protocol):
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write a stopped VM's image to ``target``; returns manifest fields (type, origin)."""
         ...
 
@@ -229,7 +229,7 @@ class Driver(Protocol):
 
     async def migrate_live(
         self, uuid: str, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """``machine_migrate`` of a VM that moves while it runs."""
         ...
 
@@ -268,7 +268,7 @@ class Hypervisor(Protocol):
         """Stop following."""
         ...
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """What sysinfo says of it besides its features; may become known only after ``open``."""
         ...
 
@@ -346,7 +346,7 @@ class Hypervisor(Protocol):
         """The command that runs inside with the caller's streams."""
         ...
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """Its resource use, in the form of ``docker stats``."""
         ...
 
@@ -362,7 +362,7 @@ class Hypervisor(Protocol):
         """Limit how much the VM may write; 0: no limit."""
         ...
 
-    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, object]:
         """What is known of a running VM by type (``vnc`` is ``{host, port, display}``)."""
         ...
 
@@ -382,7 +382,7 @@ class Hypervisor(Protocol):
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Write a stopped VM's image to ``target``; returns manifest fields (type, origin).
 
         ``incremental`` is a hint: without an ``origin`` in the result the image is self-contained.
@@ -411,6 +411,6 @@ class Hypervisor(Protocol):
 
     async def migrate_live(
         self, vm: Vm, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """``machine_migrate`` of a hypervisor that moves running VMs (feature ``live-migration``)."""
         ...

@@ -34,7 +34,7 @@ def shown(
     pids: int,
     networks: Mapping[str, Mapping[str, int]],
     blocks: Sequence[Mapping[str, object]],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The ``docker stats`` object. ``blocks``: ``{device, op: read|write, value: bytes}``."""
     ticks = os.sysconf("SC_CLK_TCK")
     line = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()

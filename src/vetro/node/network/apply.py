@@ -69,7 +69,7 @@ class NetworkApplier:
         """Accept the next state whatever its version: the service began to count again."""
         self._version = 0
 
-    async def apply(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    async def apply(self, value: Mapping[str, Any]) -> dict[str, object]:
         """Reach ``value`` (a ``NetworkState``); interfaces and rules that it does not name are removed.
 
         Returns ``{version, applied, kept}``. A state older than the last one is not applied

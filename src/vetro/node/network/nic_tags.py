@@ -28,7 +28,7 @@ class NicTags:
         self.file = file
         self._sys_net = sys_net
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, object]:
         """The whole file, with defaults."""
         kept: object = read_json(self.file)
         found = cast("dict[str, Any]", kept) if isinstance(kept, dict) else {}

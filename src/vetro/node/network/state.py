@@ -169,7 +169,7 @@ def _array(value: object, where: str) -> list[object]:
     return cast("list[object]", value)
 
 
-def _object(value: object, where: str) -> dict[str, Any]:
+def _object(value: object, where: str) -> dict[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers import DiskUse, Driver
 from vetro.node.errors import DriverError
@@ -59,7 +58,7 @@ class StatusReader:
             "timestamp": stamp,
         }
 
-    async def changes(self, uuids: Collection[str]) -> dict[str, Any]:
+    async def changes(self, uuids: Collection[str]) -> dict[str, object]:
         """A partial sample: only these VMs; removed or hidden ones are not in it."""
         vms: dict[str, object] = {}
         async with self._reading:
@@ -87,9 +86,9 @@ class StatusReader:
         return known[1]
 
 
-def summary(vm: Mapping[str, object]) -> dict[str, Any]:
+def summary(vm: Vm) -> dict[str, object]:
     """The nine properties of a VM in a status event; the required ones are always present."""
-    short = {name: vm.get(name) for name in SUMMARY}
+    short: dict[str, object] = {name: vm.get(name) for name in SUMMARY}
     short["quota"] = short["quota"] or 0
     return short
 
@@ -105,10 +104,10 @@ def diskinfo(
     kvm = [vm for vm in vms if vm.get("brand") == "kvm"]
     zones = [vm for vm in vms if vm.get("brand") != "kvm"]
 
-    def used(vm: Mapping[str, Any]) -> int:
+    def used(vm: Vm) -> int:
         return usage[vm["uuid"]].used
 
-    def quota(vm: Mapping[str, Any]) -> int:
+    def quota(vm: Vm) -> int:
         return int(vm.get("quota") or 0) * _GIB or used(vm)
 
     zvol_used = sum(usage[vm["uuid"]].disks_used for vm in kvm)

@@ -75,7 +75,7 @@ def server_uuid(root: Path, kept: Path) -> str:
 
 def gather(
     facts: NodeFacts, pool: PoolStats | None = None, root: Path = Path("/")
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The whole sysinfo object. Reads files only; takes a few milliseconds."""
     size = pool.size if pool is not None else pool_size(facts.data_dir)[0]
     boot = boot_parameters(_text(root / "proc/cmdline"))
@@ -300,7 +300,7 @@ def _hex_address(text: str) -> ipaddress.IPv4Address:
     return ipaddress.IPv4Address(int.from_bytes(bytes.fromhex(text), "little"))
 
 
-def disks(root: Path) -> dict[str, Any]:
+def disks(root: Path) -> dict[str, object]:
     """Block devices with their size in decimal GB; without loops, RAM disks and mapped devices."""
     found: dict[str, object] = {}
     base = root / "sys/block"

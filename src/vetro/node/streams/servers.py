@@ -12,7 +12,6 @@ import hmac
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import structlog
 
@@ -33,7 +32,7 @@ class Streams:
 
     async def serve(
         self, handler: Handler, *, wait_seconds: float = CONNECT_SECONDS
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Wait for one client in the background; returns address and token.
 
         ``handler`` gets the (non-blocking) connection after the token was right; it is closed

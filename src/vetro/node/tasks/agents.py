@@ -144,7 +144,7 @@ class AgentTasks:
         return {}
 
 
-def installed(directory: Path) -> list[dict[str, Any]]:
+def installed(directory: Path) -> list[dict[str, object]]:
     """The entries that the service receives for the agents below ``directory``."""
     found: list[dict[str, object]] = []
     for entry in sorted(directory.iterdir()) if directory.is_dir() else []:

@@ -10,7 +10,7 @@ import asyncio
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -33,7 +33,7 @@ class Host(Protocol):
         arguments: Sequence[str],
         environment: Mapping[str, str],
         limit_seconds: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Run an operator's script: `{exitCode, signal, stdout, stderr, err?}`."""
         ...
 
@@ -60,7 +60,7 @@ class RealHost:
         arguments: Sequence[str],
         environment: Mapping[str, str],
         limit_seconds: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """See `Host`."""
         return await run_script(script, arguments, environment, limit_seconds)
 
@@ -104,7 +104,7 @@ class SimulatedHost:
         arguments: Sequence[str],
         environment: Mapping[str, str],
         limit_seconds: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Succeed without running anything."""
         log.info("script_simulated", bytes=len(script))
         said = "this node is simulated: the script was not run\n"

@@ -7,7 +7,6 @@ import hashlib
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -20,7 +19,7 @@ from vetro.node.work.queues import TaskContext, TaskKind
 
 log = structlog.get_logger(__name__)
 
-Publish = Callable[[Mapping[str, Any], Path, str], Awaitable[None]]
+Publish = Callable[[Mapping[str, object], Path, str], Awaitable[None]]
 
 _ERROR_LIMIT = 20_000
 _PREPARE_SECONDS = 600.0
@@ -49,7 +48,7 @@ class MediaTasks:
                      label="vmadm.create_image"),
         ]  # fmt: skip
 
-    async def create_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def create_snapshot(self, context: TaskContext) -> Mapping[str, object]:
         """Snapshot the disks; ``{vm}``."""
         name = context.params.get("snapshot_name")
         vm = await self._driver.create_snapshot(
@@ -57,7 +56,7 @@ class MediaTasks:
         )
         return {"vm": vm}
 
-    async def rollback_snapshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def rollback_snapshot(self, context: TaskContext) -> Mapping[str, object]:
         """Restore the disks; ``{vm}``."""
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.rollback_snapshot(vm_uuid(context.params), name)}
@@ -67,7 +66,7 @@ class MediaTasks:
         name = str(context.params.get("snapshot_name") or "")
         return {"vm": await self._driver.delete_snapshot(vm_uuid(context.params), name)}
 
-    async def screenshot(self, context: TaskContext) -> Mapping[str, Any]:
+    async def screenshot(self, context: TaskContext) -> Mapping[str, object]:
         """A picture of the screen, as an event and as ``{image}`` (PNG in base64)."""
         picture = await self._driver.screenshot(vm_uuid(context.params))
         image = base64.b64encode(picture).decode()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers import Driver
 from vetro.node.drivers.volumes import VolumeWork
@@ -44,7 +43,7 @@ class NodeParts:
     tags: NicTags
     streams: Streams
     migrations: Migrations
-    sysinfo: Callable[[], Awaitable[dict[str, Any]]]
+    sysinfo: Callable[[], Awaitable[dict[str, object]]]
     changed: Callable[[], None]
     refresh_agents: Callable[[], Awaitable[None]]
     describe: Describe

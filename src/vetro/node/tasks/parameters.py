@@ -6,7 +6,7 @@ import contextlib
 import re
 import signal as signals
 from collections.abc import Generator, Mapping
-from typing import Any, cast
+from typing import cast
 
 from vetro.digits import is_number
 from vetro.node.errors import DriverError, TaskFailure
@@ -35,7 +35,7 @@ def array(params: Mapping[str, object], name: str) -> list[object]:
     return cast("list[object]", value)
 
 
-def objects(params: Mapping[str, object], name: str) -> list[dict[str, Any]]:
+def objects(params: Mapping[str, object], name: str) -> list[dict[str, object]]:
     """A list of objects; absent is empty."""
     items = array(params, name)
     for item in items:

@@ -44,7 +44,7 @@ class ServerTasks:
         pool: Pool,
         tags: NicTags,
         *,
-        sysinfo: Callable[[], Awaitable[dict[str, Any]]],
+        sysinfo: Callable[[], Awaitable[dict[str, object]]],
         changed: Callable[[], None],
         data_dir: Path,
         server_uuid: str,

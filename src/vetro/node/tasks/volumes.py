@@ -6,7 +6,6 @@ import posixpath
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -158,5 +157,5 @@ def _size(params: Mapping[str, object]) -> int:
     return size
 
 
-def _shown(record: msgspec.Struct) -> dict[str, Any]:
+def _shown(record: msgspec.Struct) -> dict[str, object]:
     return msgspec.to_builtins(record)

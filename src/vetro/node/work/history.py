@@ -73,7 +73,7 @@ class Entry:
         self.status = status
         self.finished_at = timestamp()
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, object]:
         """The entry as ``GET /history`` gives it."""
         entry: dict[str, object] = {
             "started_at": self.started_at,
@@ -147,7 +147,7 @@ class History:
         """The number of tasks that have not ended."""
         return sum(entry.status == "active" for entry in self._entries)
 
-    def shown(self) -> list[dict[str, Any]]:
+    def shown(self) -> list[dict[str, object]]:
         """Every active entry and the last ended ones: at least 16 in all, if there are so many."""
         spare = max(0, SHOWN - self.active())
         ended = [entry for entry in self._entries if entry.status != "active"]

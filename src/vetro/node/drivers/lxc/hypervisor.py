@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -449,7 +448,7 @@ class LxcHypervisor(BasicHypervisor):
             relays_terminal=True,
         )  # fmt: skip
 
-    async def stats(self, uuid: str) -> dict[str, Any]:
+    async def stats(self, uuid: str) -> dict[str, object]:
         """From the container's control groups and the host's ends of its interfaces."""
         state = await self.state(uuid)
         vm = self._store.get(uuid) or {}
@@ -481,7 +480,7 @@ class LxcHypervisor(BasicHypervisor):
         compression: str,
         incremental: bool,
         max_origin_depth: int,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """A tar of the root, or of what differs from the image where the pool keeps that apart."""
         root = await self.files(vm)
         origin = str(vm["image_uuid"])

@@ -129,7 +129,7 @@ class Inside:
         module = "vetro.node.drivers.qemu.exec"
         return HostCommand([sys.executable, "-m", module, address, uuid, json.dumps(wanted)])
 
-    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, Any]:
+    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
         """What QEMU's monitor reports; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
         wanted = set(types)
         found: dict[str, object] = {}
@@ -162,7 +162,7 @@ class Inside:
         port = int(told["service"])
         return {"host": told["host"], "port": port, "display": port - 5900}
 
-    async def block_counts(self, uuid: str, files: Mapping[str, str]) -> list[dict[str, Any]]:
+    async def block_counts(self, uuid: str, files: Mapping[str, str]) -> list[dict[str, object]]:
         """Bytes that a running VM's disks have read and written. ``files``: as ``disk_nodes`` takes them."""
         connection = await self._connection()
         nodes = await self.disk_nodes(uuid, files)

@@ -12,7 +12,7 @@ import importlib
 import json
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from xml.etree import ElementTree as Xml
@@ -21,6 +21,7 @@ import structlog
 
 from vetro.node.drivers.qemu import events
 from vetro.node.errors import ConfigurationError, DriverError
+from vetro.node.vm_records import Vm
 
 log = structlog.get_logger(__name__)
 
@@ -186,9 +187,7 @@ class Libvirt:
         """Start a transient domain."""
         await self.call(lambda connection: connection.createXML(xml, 0))
 
-    async def again_with_another_port(
-        self, vm: Mapping[str, object], attempt: Callable[[], Awaitable[None]]
-    ) -> None:
+    async def again_with_another_port(self, vm: Vm, attempt: Callable[[], Awaitable[None]]) -> None:
         """Run ``attempt`` to start a VM; retry when its screen's port is taken.
 
         libvirt chooses a free port and QEMU binds it a moment later: on a machine with several

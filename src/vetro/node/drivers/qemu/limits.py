@@ -13,11 +13,11 @@ import asyncio
 import contextlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import structlog
 
 from vetro.node.drivers.control_groups import UNIFIED, cpu_settings, hierarchies
+from vetro.node.vm_records import Vm
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class CpuGroups:
         """The directory of a VM's group."""
         return self._top / uuid
 
-    def limit(self, vm: Mapping[str, Any], pid: int) -> None:
+    def limit(self, vm: Vm, pid: int) -> None:
         """Apply ``cpu_cap`` and ``cpu_shares`` to a VM that runs as ``pid``.
 
         A VM that has just ended is ignored. A limit that cannot be set is logged: the VM runs.

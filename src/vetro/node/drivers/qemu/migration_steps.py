@@ -53,7 +53,7 @@ class Moves:
             await receiver.close()
         self._receivers.clear()
 
-    async def receive(self, vm: Vm) -> dict[str, Any]:
+    async def receive(self, vm: Vm) -> dict[str, object]:
         """Listen for a VM that is stopped here; ``{pid, host, port, token}``."""
         uuid = vm["uuid"]
         if self._node.running(uuid):
@@ -86,7 +86,7 @@ class Moves:
         self._receivers[uuid] = receiver
         return {"pid": os.getpid(), "host": self._vnc_host, "port": port, "token": receiver.token}
 
-    async def send(self, vm: Vm, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def send(self, vm: Vm, params: Mapping[str, Any]) -> dict[str, object]:
         """Move a VM to a node that listens for it; ``{pid, host, port, transferred}``."""
         uuid = vm["uuid"]
         running = self._node.running(uuid)
