@@ -30,10 +30,10 @@ def test_an_unknown_function_is_found_before_its_arguments_run(load, text, forma
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("let(1)", "is no value"),
-        ("[let(1)]", "is no value"),
-        ("{a => with(1)}", "is no value"),
-        ("def(f, 1)", "is no value"),
+        ("let(1)", "is not a value"),
+        ("[let(1)]", "is not a value"),
+        ("{a => with(1)}", "is not a value"),
+        ("def(f, 1)", "is not a value"),
         ("$.unknown(let(1))", "has no method"),
         ("call(1)", "the name must be text, not 1"),
         ("call(len, 1)", "args must be a list, not 1"),

@@ -110,7 +110,7 @@ def test_a_function_of_a_context_is_found_before_its_arguments_run():
 @pytest.mark.parametrize(
     "text", ["let(1)", "[let(1)]", "{a => with(1)}", "def(f, 1)", "[1].select(let($))"]
 )
-def test_a_context_is_no_value(text):
+def test_a_context_is_not_a_value(text):
     """What stands on the left of `->` cannot be returned or kept."""
-    with pytest.raises(YaqlException, match="is no value"):
+    with pytest.raises(YaqlException, match="is not a value"):
         compile(text).evaluate({})

@@ -46,7 +46,7 @@ def custom_constraints(
 ) -> Iterator[CustomConstraint]:
     """Those that only the cloud can tell. Raises `TemplateError` for a value that violates another.
 
-    An empty text is no value: templates say so of what may be left out.
+    An empty text is not a value: templates give it for what may be left out.
     """
     for name, value in values.items():
         listed: Json = declared[name].get("constraints") or []
