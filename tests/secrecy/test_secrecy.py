@@ -11,7 +11,7 @@ from vetro.engine.worker.deployment import TaskReports, to_result
 from vetro.environments import EngineTask
 from vetro.http.logs import without_secrets
 from vetro.muranopl import TaskReply
-from vetro.secrecy import MASK, Cover, hide_in_logs, is_secret, masked, secrets_in
+from vetro.secrecy import MASK, Cover, Public, hide_in_logs, is_secret, masked, secrets_in
 
 SECRET = (
     "password", "adminPassword", "admin_password", "DB-PASSWORD", "saPassword", "dbpassword", "passwd",
@@ -136,6 +136,12 @@ def test_logs_have_no_secrets() -> None:
     }
     failed = without_secrets(None, "error", {"event": "e", "exc_info": (ValueError, None, None)})
     assert failed["exc_info"] == (ValueError, None, None)
+
+
+def test_an_object_whose_maker_chose_its_names_is_not_masked() -> None:
+    """It is given as it is, except below a secret name."""
+    event = Public(action="create", tokens=2)
+    assert masked({"cadf": event, "token": event}) == {"cadf": event, "token": MASK}
 
 
 def test_the_service_logs_through_the_mask(capsys: pytest.CaptureFixture[str]) -> None:
