@@ -78,6 +78,16 @@ class Heat:
         return 200, {"stack": {**shown, "stack_status": self.status, "updated_time": updated}}
 
 
+def shown(status: str, reason: str = "") -> Answer:
+    """The stack in a state."""
+    times = {"creation_time": "2026-01-01T00:00:00Z", "updated_time": None}
+    state = {"stack_status": status, "stack_status_reason": reason}
+    return 200, {"stack": {"id": "1", "stack_name": "s", **times, **state}}
+
+
+CANCELLED = shown("CREATE_FAILED", "Stack CREATE cancelled")
+
+
 @pytest.fixture
 async def heat() -> AsyncIterator[Heat]:
     """A Heat without stacks."""
@@ -277,3 +287,38 @@ async def test_copies_of_volumes_are_looked_for_at_cinder(heat: Heat) -> None:
         for kind, id_ in (("snapshot", "early"), ("backup", "x/y"), ("snapshot", "gone")):
             assert not await cinder.exists("p1", kind, id_)
     assert stub.asked.count("GET /volumev3/snapshots/good") == 2
+
+
+async def test_a_creation_that_a_removal_cancels_is_a_stack_that_was_deleted(
+    heat: Heat, stacks: HeatStacks
+) -> None:
+    """Heat shows it as failed before it shows that it deletes it: the error says that it was deleted."""
+    states = (
+        shown("CREATE_IN_PROGRESS"),
+        CANCELLED,
+        CANCELLED,
+        shown("DELETE_IN_PROGRESS"),
+        (404, None),
+    )
+    heat.first(f"GET {STACKS}/s/1", *states)
+    with pytest.raises(StackError, match="The stack s was deleted at Heat by somebody else"):
+        await stacks.create("p", "s", TEMPLATE)
+
+
+async def test_a_removal_that_cancels_a_creation_succeeds(heat: Heat, stacks: HeatStacks) -> None:
+    """That the creation has failed is not the end of the removal."""
+    heat.status = "CREATE_IN_PROGRESS"
+    heat.first(f"GET {STACKS}/s/1", CANCELLED, CANCELLED, shown("DELETE_IN_PROGRESS"))
+    assert await stacks.delete("p", "s") is None
+
+
+async def test_a_cancelled_operation_that_nothing_follows_has_failed(
+    heat: Heat, session: Session
+) -> None:
+    """As after `openstack stack cancel` without a rollback: the failure has Heat's reason."""
+    settings = HeatSettings(first_pause=0.01, successor_seconds=0.05)
+    heat.answer(f"GET {STACKS}/s/1", lambda: CANCELLED)
+    made = await HeatStacks(session, settings, token="the-users").create("p", "s", TEMPLATE)
+    assert made.status is StackStatus.CREATE_FAILED
+    assert made.failure is not None
+    assert "Stack CREATE cancelled" in str(made.failure)

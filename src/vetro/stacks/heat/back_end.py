@@ -38,6 +38,8 @@ SERVERS = ("OS::Nova::Server", "AWS::EC2::Instance")
 _LOST = ("", "ERROR", "SHUTOFF", "DELETED", "SOFT_DELETED")
 #: What resources fail with when the token that Heat works with is not valid any more.
 _ENDED = re.compile(r"\b401\b|unauthorized|requires authentication", re.IGNORECASE)
+#: Heat ends an operation so before it begins the one that takes its place: a removal, a rollback.
+_CANCELLED = re.compile(r"\bstack \w+ cancelled", re.IGNORECASE)
 log = structlog.get_logger(__name__)
 _KINDS = {
     "added": ChangeKind.CREATE,
@@ -57,6 +59,8 @@ class HeatSettings:
     first_pause: float = 0.1
     longest_pause: float = 2.0
     """Between two looks at an operation: it grows from the one to the other with the time that has passed."""
+    successor_seconds: float = 30.0
+    """How long an operation that was cancelled is watched for the operation that takes its place."""
 
 
 class HeatStacks:
@@ -293,21 +297,28 @@ class _Operation:
         return True
 
     async def settle(self) -> dict[str, Json] | None:
-        """Watch until Heat has ended; the stack, ``None`` when it is gone."""
+        """Watch until Heat has ended; the stack, ``None`` when it is gone.
+
+        A cancelled operation has failed, but a removal or a rollback follows: how that ends is the answer.
+        """
         began, since = False, time.monotonic()
+        cancelled: float | None = None
         while True:
             shown = await self.client.show(self._place)
             if shown is None:
                 return None
             running = str(shown["stack_status"]).endswith("_IN_PROGRESS")
             began = began or running or shown.get("updated_time") != self._before
-            if not running:
-                if not began or status_failed(shown):
-                    # The state came first: its last event is among those that are read.
-                    began = await self._read_events() or began
-                if began:
-                    return shown
+            if not running and (not began or status_failed(shown)):
+                # The state came first: its last event is among those that are read.
+                began = await self._read_events() or began
             now = time.monotonic()
+            if began and not running:
+                if not _CANCELLED.search(str(shown.get("stack_status_reason"))):
+                    return shown
+                cancelled = now if cancelled is None else cancelled
+                if now - cancelled >= self.settings.successor_seconds:
+                    return shown
             if self._ends is not None and now > self._ends:
                 raise StackError(
                     f"Heat has not finished its work on the stack {self.name} in time"
