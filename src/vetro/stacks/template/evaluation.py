@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from vetro.stacks.errors import TemplateError
 from vetro.stacks.model import Json
 from vetro.stacks.template.functions import (
     PSEUDO_PARAMETERS,
     Reference,
     Unknown,
     function_of,
+    in_mapping,
     resolve,
 )
 from vetro.stacks.template.spelling import without_nulls
@@ -95,10 +95,7 @@ class Evaluation:
         return self._template.files[name]
 
     def mapping(self, name: str, first: str, second: str) -> Json:
-        try:
-            return self._template.mappings[name][first][second]
-        except (KeyError, TypeError):
-            raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
+        return in_mapping(self._template.mappings, name, first, second)
 
 
 def _any(value: Any) -> Any:

@@ -166,6 +166,14 @@ def _parameter(function: str, argument: Json, names: Names) -> Reference:
     return Reference("parameter", argument)
 
 
+def in_mapping(mappings: Mapping[str, Json], name: str, first: str, second: str) -> Json:
+    """What `Fn::FindInMap` gives. Raises `TemplateError` when the template's mappings do not have it."""
+    try:
+        return mappings[name][first][second]
+    except (KeyError, TypeError):
+        raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
+
+
 def resolve(value: Json, context: Context) -> Json:
     """The value with every function evaluated. Raises `TemplateError`."""
     call = function_of(value)

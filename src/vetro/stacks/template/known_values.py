@@ -10,7 +10,7 @@ from typing import cast
 
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.model import Json
-from vetro.stacks.template.functions import Unknown, find_unknown, function_of, resolve
+from vetro.stacks.template.functions import Unknown, find_unknown, function_of, in_mapping, resolve
 from vetro.stacks.template.spelling import without_nulls
 from vetro.stacks.template.templates import ResourceDefinition, Template
 
@@ -60,7 +60,4 @@ class KnownValues:
         return self._template.files[name]
 
     def mapping(self, name: str, first: str, second: str) -> Json:
-        try:
-            return self._template.mappings[name][first][second]
-        except (KeyError, TypeError):
-            raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
+        return in_mapping(self._template.mappings, name, first, second)

@@ -12,7 +12,7 @@ from vetro.stacks.model import Json
 from vetro.stacks.template import balancers
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.custom_constraints import CustomConstraint, custom_constraints
-from vetro.stacks.template.functions import Names, Reference, references, resolve
+from vetro.stacks.template.functions import Names, Reference, in_mapping, references, resolve
 from vetro.stacks.template.later_functions import PREFIX
 from vetro.stacks.template.nesting import Nesting
 from vetro.stacks.template.parameters import parameter_values
@@ -251,10 +251,7 @@ class _ParametersOnly:
         raise TemplateError("a condition cannot use a file")
 
     def mapping(self, name: str, first: str, second: str) -> Json:
-        try:
-            return self._mappings[name][first][second]
-        except (KeyError, TypeError):
-            raise TemplateError(f"Fn::FindInMap: there is no {name}.{first}.{second}") from None
+        return in_mapping(self._mappings, name, first, second)
 
 
 def _environment(text: str) -> tuple[dict[str, Json], dict[str, str]]:
