@@ -26,7 +26,7 @@ from vetro.packages.check_yaml import (
     unknown_keys,
     walk,
 )
-from vetro.packages.forms.fields import ATTRIBUTES, TYPES
+from vetro.packages.forms.vocabulary import ATTRIBUTES, TYPES
 from vetro.yaql import ast, is_accident
 
 _TOP = ("Version", "Format", "Application", "Templates", "Forms", "Parameters", "ParametersSource")

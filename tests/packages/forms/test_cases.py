@@ -59,6 +59,8 @@ def valued(expression: str, data: Json | None = None, **extra: Any) -> Any:
         ("$.p.a.switch($ = x => 1, $ = y => 2)", 1),
         ("!yaql '0.range(3)'", [0, 1, 2]),
         ("!yaql 'range(0, 3).select($ * 2)'", [0, 2, 4]),
+        ("!yaql '3.range().limit(2)'", [3, 4]),
+        ("!yaql dict()", {}),
         ("!yaql 'dict(a => 1)'", {"a": 1}),
         ("{$.p.a: 1}", {"x": 1}),
         ("[$.p.a, [$.p.a]]", ["x", ["x"]]),
@@ -77,6 +79,7 @@ def test_expressions(written: str, value: Any) -> None:
         ("!yaql '1 +'", "not an expression"),
         ("my-app", "No operator"),
         ("!yaql 'range(0).select($)'", "10000"),
+        ("!yaql '0.range().select($)'", "10000"),
         ("$.q.a", "no page q with values"),
         ("$.p.a.none()", "none"),
         ("!yaql 'range(0, 20000)'", "10000"),
@@ -233,7 +236,8 @@ REQUIRED = ["This field is required"]
         ("type: integer", "five", ["Enter a whole number"]),
         ("type: integer", "5.5", ["Enter a whole number"]),
         ("type: integer", True, ["Enter a whole number"]),
-        ("type: integer", "9" * 30, ["Enter a whole number"]),
+        ("type: integer", "9" * 30, int("9" * 30)),
+        ("type: integer", "9" * 400, ["Enter a whole number"]),
         ("type: integer", "", REQUIRED),
         ("type: integer, required: false", "", None),
         ("type: integer, minValue: 2", "1", ["Enter a number of at least 2"]),
@@ -363,7 +367,7 @@ def test_choices_of_the_environment(
     assert field(attributes, raw, environment=environment) == value
 
 
-NETWORKS = [
+NETWORKS: list[Json] = [
     {"id": "n1", "name": "lan", "subnets": [{"id": "s1", "name": "sub", "cidr": "10.0.0.0/24"}]},
     {
         "id": "n2",
@@ -439,7 +443,7 @@ def test_flow(one: Json, two: Json, outcome: Json) -> None:
 def test_the_management_page(version: str, name: str | None, outcome: Any) -> None:
     """B7: from 2.2 on the application's name is asked for and set."""
     ui = f"Version: {version}\nApplication: {{'?': {{type: T}}, n: name()}}\n"
-    extra = {} if name is None else {"application_name": name}
+    extra: Json = {} if name is None else {"application_name": name}
     found = run(ui, **extra)
     if isinstance(outcome, list):
         assert found == {"invalid": "workflowManagement", "errors": {"application_name": outcome}}

@@ -8,8 +8,8 @@
 
 Layers, each a module that opens with what it establishes: ``source`` (text to values with marked
 expressions) → ``expressions`` (scopes, functions, limits) → ``patterns``, ``offers`` (what can be
-chosen) → ``fields`` → ``definition`` (sections) → ``describing``, ``model``, ``version1``, ``state`` →
-``wizard`` (pages and their flow). ``checking`` finds mistakes of definitions.
+chosen), ``vocabulary`` → ``settling`` (values so far) → ``fields`` → ``definition`` (sections) →
+``describing``, ``model``, ``version1``, ``state`` → ``wizard`` (pages and their flow).
 """
 
 from vetro.packages.forms.cases import run_case

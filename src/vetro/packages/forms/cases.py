@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY
 from vetro.packages.forms.errors import FormError, PageInvalid
-from vetro.packages.forms.fields import RESOURCES, FieldSource
+from vetro.packages.forms.fields import FieldSource, clone_of
 from vetro.packages.forms.offers import KINDS, Component, Offers
+from vetro.packages.forms.vocabulary import RESOURCES
 from vetro.packages.forms.wizard import Form, load_form
 
 Json = dict[str, Any]
@@ -52,10 +53,11 @@ def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
         if page.name == MANAGEMENT:
             raw = {NAME: name, STAY: False, **raw}
         for one in page.fields:
-            if one.name not in raw:
-                found = _given(one, answers, defaults)
-                if found is not ...:
-                    raw[one.name] = found
+            found = _given(one, answers, defaults)
+            if found is ...:
+                continue
+            if raw.setdefault(one.name, found) == found and one.type == "password":
+                raw.setdefault(clone_of(one.name), found)  # an answer is the whole control's
         form.submit(page.name, raw, state, offers, defaults=False)
     return {"model": form.build(state, offers, name=str(name))}
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.fields import FieldSource, Validator, read_validators
-from vetro.packages.forms.source import Source, mark_maps
+from vetro.packages.forms.fields import FieldSource
+from vetro.packages.forms.settling import Validator, read_validators
+from vetro.packages.forms.source import Source, mark_maps, name_of
 
 LATEST = (2, 6)
 """The version of definitions that this understands."""
@@ -126,7 +127,7 @@ def _table(source: Source, name: str) -> dict[str, object]:
         return {}
     if not isinstance(given, dict):
         raise source.wrong(f"{name} is a map", source.document)
-    return {str(key): value for key, value in cast("dict[object, object]", given).items()}
+    return {name_of(key): value for key, value in cast("dict[object, object]", given).items()}
 
 
 def _parameters_source(given: object, source: Source) -> ParametersCall | None:
@@ -151,7 +152,7 @@ def _pages(given: object, source: Source) -> tuple[Page, ...]:
                 "Each entry of Forms must be a map from one page name to its description", one
             )
         key, body = next(iter(one.items()))
-        name = str(key)
+        name = name_of(key)
         if name in pages or name == MANAGEMENT:
             raise source.wrong(f"There are two pages {name}", one)
         if body is not None and not isinstance(body, dict):

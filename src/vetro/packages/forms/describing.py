@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.fields import BOOLEANS, Field, clone_of
+from vetro.packages.forms.fields import Field, clone_of
 from vetro.packages.forms.offers import Offers
-from vetro.packages.forms.source import Marked
+from vetro.packages.forms.vocabulary import BOOLEANS
 
 Json = dict[str, Any]
 _CONTROLS = {
@@ -34,6 +34,7 @@ def described_field(
     """A field with its value. ``start``: what it has before anything is entered."""
     kind = field.kind
     is_secret = kind == "password"
+    is_required = field.needs_value(offers)
     shown: Json = {
         "name": field.name,
         "path": field.source.path,
@@ -43,14 +44,14 @@ def described_field(
         "description": field.text("description", language),
         "description_title": field.text("description_title", language) or field.label(language),
         "help_text": field.text("help_text", language),
-        "required": field.is_required,
+        "required": is_required,
         "enabled": field.is_enabled,
         "visible": field.is_visible and not field.is_hidden,
         "hidden": field.is_hidden,
         "secret": is_secret,
         "initial": None if is_secret else start,
         "value": None if is_secret else value,
-        "placeholder": None if field.is_required or kind in BOOLEANS else "Optional",
+        "placeholder": None if is_required or kind in BOOLEANS else "Optional",
         "choices": None,
         "constraints": _constraints(field),
         "messages": _messages(field),
@@ -62,11 +63,7 @@ def described_field(
     except FormError as error:
         shown["problem"] = error.placed
         shown.setdefault("patterns", [])
-    shown["rules"] = [
-        one.message or one.test.text
-        for one in field.source.validators
-        if isinstance(one.test, Marked)
-    ]
+    shown["rules"] = [one.said(one.test.text) for one in field.validators if one.test is not None]
     if is_secret:
         shown["filled"] = value not in (None, "")
     if field.is_confirmed:

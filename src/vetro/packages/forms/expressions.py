@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -249,10 +249,19 @@ def _repeat(rt: Evaluation, template: object, times: int) -> list[object]:
     return [scope.with_index(number).value(template) for number in range(1, times + 1)]
 
 
-def _range(start: int, stop: int) -> list[int]:
-    if stop - start > LIMITS.collection_items:
-        raise ValueError(f"a range of more than {LIMITS.collection_items} numbers")
+def _range(rt: Evaluation, start: int, stop: int | None = None) -> Iterable[int]:
+    """``0.range(3)``; without an end it goes on until it hits the limit of elements (B1)."""
+    if stop is None:
+        return _counted(rt, start)
+    rt.check_items(max(0, stop - start))
     return list(range(start, stop))
+
+
+def _counted(rt: Evaluation, start: int) -> Iterator[int]:
+    for number in range(start, start + LIMITS.collection_items):
+        rt.charge(1)
+        yield number
+    rt.check_items(LIMITS.collection_items + 1)
 
 
 def _name(rt: Evaluation) -> str | None:

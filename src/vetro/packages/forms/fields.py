@@ -7,13 +7,14 @@ and gives a `Field`, which reads and checks one value.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.expressions import FAILURES, Scope, has_expressions
+from vetro.packages.forms.expressions import Scope, has_expressions
 from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
 from vetro.packages.forms.patterns import matches, split_pattern
 from vetro.packages.forms.readers import (
@@ -27,110 +28,30 @@ from vetro.packages.forms.readers import (
     table_columns,
 )
 from vetro.packages.forms.selections import selected
-from vetro.packages.forms.source import Marked
-
-ATTRIBUTES = frozenset(
-    [
-        *("name", "type", "label", "description", "description_title", "help_text", "required"),
-        *("hidden", "enabled", "visible", "enabled_if", "initial", "min_length", "max_length"),
-        *("min_value", "max_value", "choices", "regexp_validator", "validators"),
-        *("error_messages", "confirm_input", "image_type", "requirements", "include_volumes"),
-        *("include_snapshots", "filter", "murano_networks", "allow_auto", "include_subnets"),
-        *("empty_value_message", "widget_media", "widget_attrs", "attribute_names", "columns"),
-        "max_sync",
-    ]
+from vetro.packages.forms.settling import Validator, or_null, read_validators, settled
+from vetro.packages.forms.source import Marked, name_of, wording
+from vetro.packages.forms.vocabulary import (
+    ATTRIBUTES,
+    BOOLEANS,
+    FIRST,
+    LACKABLE,
+    LINE_TYPES,
+    OBJECT_TYPES,
+    PASSWORD_RULES,
+    RESOURCES,
+    TRANSLATED,
+    TYPES,
+    WORDS,
 )
-"""Every attribute, in snake_case; a translation is ``label.de``."""
-TRANSLATED = ("label", "description", "description_title", "help_text", "empty_value_message")
-LINE_TYPES = frozenset(["string", "text", "password", "clusterip"])
-BOOLEANS = frozenset(["boolean", "floatingip"])
-RESOURCES = {
-    "flavor": "flavors",
-    "image": "images",
-    "keypair": "keypairs",
-    "azone": "azones",
-    "network": "networks",
-    "securitygroup": "security_groups",
-    "volume": "volumes",
-    "zone": "dns_zones",
-}
-"""Types whose choices the platform offers, and their kinds."""
-WORDS = {
-    "keypair": "key pair",
-    "azone": "availability zone",
-    "securitygroup": "security group",
-    "zone": "DNS zone",
-}
-TYPES = frozenset(
-    [
-        *LINE_TYPES, *BOOLEANS, *RESOURCES, "integer", "databaselist", "choice",
-        "domain", "psqlDatabase", "instance", "table",
-    ]
-)  # fmt: skip
-"""Every type but class names."""
-OBJECT_TYPES = {
-    "domain": ("io.murano.windows.ActiveDirectory", "activeDirectory"),
-    "psqlDatabase": ("io.murano.databases.PostgreSql", "postgreSql", "postgreSqlService"),
-}
-"""Types that choose a component, and the classes (of version 1: services) that fit."""
-_FIRST = {
-    "keypair": "No keypair",
-    "securitygroup": "Application default security group",
-    "volume": "No volume",
-    "zone": "No zone",
-}
-"""Types that can be left empty whatever ``required`` says, and the label of that."""
-PASSWORD_RULES = (
-    (r"^[\s\S]{7,255}$", "Enter 7 to 255 characters"),
-    (r"[0-9]", "Use at least one digit"),
-    (r"[a-z]", "Use at least one lower-case letter"),
-    (r"[A-Z]", "Use at least one upper-case letter"),
-    (r"[!@#$%^&*()_+|\\/.,~?><:{}\-]", "Use at least one special character: !@#$%^&*()_+|\\/.,~?><:{}-"),
-)  # fmt: skip
+
+ANSWERS = ("required", "hidden", "enabled", "enabled_if", "confirm_input")
+"""Attributes that are yes or no."""
+REQUIRED = "This field is required"
 
 
 def clone_of(name: str) -> str:
     """The key of a password's confirmation."""
     return f"{name}-clone"
-
-
-@dataclass(frozen=True)
-class Validator:
-    """A condition: an expression (``$``: the value) or a pattern."""
-
-    test: Marked | str
-    message: str | None
-
-    def said(self, default: str) -> str:
-        """The text for a value that fails."""
-        return self.message or default
-
-
-def read_validators(given: object, where: str) -> tuple[Validator, ...]:
-    """The validators of a field or a page. Errors: ``FormError``."""
-    if given is None:
-        return ()
-    if not isinstance(given, list):
-        raise FormError(f"{where}: validators are a list of maps with expr and message")
-    return tuple(_validator(one, where) for one in cast("list[object]", given))
-
-
-def _validator(given: object, where: str) -> Validator:
-    if not isinstance(given, dict) or "expr" not in given:
-        raise FormError(f"{where}: a validator is a map with expr, and may have a message")
-    body = cast("dict[str, Any]", given)
-    test: object = body["expr"]
-    message = body.get("message")
-    if isinstance(test, dict):
-        pattern = {snake(str(k)): v for k, v in cast("dict[Any, Any]", test).items()}
-        test = pattern.get("regexp_validator")
-        if not isinstance(test, (str, int)):
-            raise FormError(f"{where}: expr is an expression or {{regexpValidator: pattern}}")
-        test = str(test)
-    elif not isinstance(test, Marked):
-        # A bare word, true or a number: always the same, but an expression nevertheless.
-        test = Marked(str(test).lower() if isinstance(test, bool) else str(test), 0, 0)
-    return Validator(test, None if message is None else str(message))
 
 
 class FieldSource:
@@ -142,15 +63,16 @@ class FieldSource:
         attributes: dict[str, object] = {}
         self.warnings: list[str] = []
         for key, value in given.items():
-            name, dot, language = snake(str(key)).partition(".")
+            name, dot, language = snake(name_of(key)).partition(".")
             if name not in ATTRIBUTES or (dot and name not in TRANSLATED):
                 self.warnings.append(f"the attribute {key} is not known and has no effect")
                 continue
-            attributes[f"{name}.{language}" if dot else name] = value
+            shown = wording(value) if name in TRANSLATED else value
+            attributes[f"{name}.{language}" if dot else name] = shown
         for wanted in ("name", "type"):
             if attributes.get(wanted) in (None, "", []):
                 raise FormError(f"A field of page {page} has no {wanted}", *place)
-        self.name = str(attributes.pop("name"))
+        self.name = name_of(attributes.pop("name"))
         self.type = attributes.pop("type")
         try:
             self.validators = read_validators(attributes.pop("validators", None), self.path)
@@ -170,38 +92,26 @@ class FieldSource:
 
     @cached_property
     def _dynamic(self) -> bool:
-        return has_expressions(self.attributes) or has_expressions(self.type)
+        known = [self.attributes, self.type, *([v.pattern, v.message] for v in self.validators)]
+        return has_expressions(known)
 
     @cached_property
     def _static(self) -> Field:
-        return Field(self, self.type, self.attributes)
+        return Field(self, self.type, self.attributes, self.validators)
 
     def settle(self, scope: Scope) -> Field:
         """The field for the values so far; an attribute that has no value yet is null (B1)."""
         if not self._dynamic:
             return self._static
-        values = {name: settled(value, scope) for name, value in self.attributes.items()}
-        return Field(self, settled(self.type, scope), values)
-
-
-def settled(node: object, scope: Scope) -> Any:
-    """A value with its expressions evaluated; those that have no value are null."""
-    if isinstance(node, Marked):
-        return or_null(node, scope)
-    if isinstance(node, dict):
-        pairs = cast("dict[Any, Any]", node).items()
-        return {settled(key, scope): settled(value, scope) for key, value in pairs}
-    if isinstance(node, (list, tuple)):
-        return [settled(one, scope) for one in cast("list[object]", node)]
-    return node
-
-
-def or_null(marked: Marked, scope: Scope, data: Any = ...) -> Any:
-    """The value of an expression; null when it depends on what is not there yet (B1)."""
-    try:
-        return scope.evaluate(marked, data)
-    except FAILURES:
-        return None
+        values = {
+            # What an expression says no to by null is not the same as nothing being said.
+            name: value is not None and is_true(value) if name in ANSWERS else value
+            for name, given in self.attributes.items()
+            for value in (settled(given, scope),)
+            if not (name in ANSWERS and given is None)
+        }
+        validators = tuple(one.settle(scope) for one in self.validators)
+        return Field(self, settled(self.type, scope), values, validators)
 
 
 @dataclass(frozen=True)
@@ -211,6 +121,7 @@ class Field:
     source: FieldSource
     type: Any
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    validators: tuple[Validator, ...] = ()
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or the default when it is absent or null."""
@@ -247,8 +158,8 @@ class Field:
     @cached_property
     def is_enabled(self) -> bool:
         """Whether it can be filled in, and is checked."""
-        given = self.attributes.get("enabled", self.attributes.get("enabled_if", True))
-        return given is not None and is_true(given) and self.is_visible
+        given = self.attributes.get("enabled", self.attributes.get("enabled_if"))
+        return (given is None or is_true(given)) and self.is_visible
 
     @cached_property
     def is_visible(self) -> bool:
@@ -262,9 +173,24 @@ class Field:
 
     @cached_property
     def is_required(self) -> bool:
-        """Whether an empty value is refused."""
-        never = self.kind in BOOLEANS or self.kind in _FIRST or self.type == "domain"
-        return not never and is_true(self.get("required", True))
+        """Whether an empty value is refused, as the definition says."""
+        if self.kind in BOOLEANS or self.type == "domain":
+            return False
+        return is_true(self.get("required", True))
+
+    def needs_value(self, offers: Offers) -> bool:
+        """Whether an empty value is refused here.
+
+        Of what a platform may have no notion of, only where it offers some; the security group of the
+        application is as good as any other, unless the definition says that one is required.
+        """
+        if self.kind not in LACKABLE:
+            return self.is_required
+        is_said = self.get("required") is not None
+        if self.kind == "securitygroup" and not is_said:
+            return False
+        found = offers.choices(RESOURCES[self.kind])
+        return self.is_required and (is_said if found is None else bool(found))
 
     @cached_property
     def is_confirmed(self) -> bool:
@@ -293,7 +219,7 @@ class Field:
         if found is None:
             return None
         found = selected(kind, self.attributes, found)
-        return [Choice("", _FIRST[kind]), *found] if kind in _FIRST else found
+        return [Choice("", FIRST[kind]), *found] if kind in FIRST else found
 
     @cached_property
     def _own_choices(self) -> list[Choice]:
@@ -343,9 +269,11 @@ class Field:
         return self._chosen(raw, offers)
 
     def _network(self, raw: object, offers: Offers) -> object:
-        found = self.choices(offers)
         if raw in NOTHING:
-            return None
+            if self.is_required and self.is_enabled:
+                raise Refused(REQUIRED, "required")
+            return [None, None]  # expressions say $.page.field[0]
+        found = self.choices(offers)
         pair = network_pair(raw)
         if pair is None:
             raise Refused("Choose a network")
@@ -355,7 +283,9 @@ class Field:
 
     def _chosen(self, raw: object, offers: Offers) -> object:
         if raw in NOTHING:
-            return None if self.kind == "object" else ""
+            own = self._own_choices if self.kind == "choice" and raw is None else []
+            is_null = self.kind == "object" or any(one.value is None for one in own)
+            return None if is_null else ""
         found = self.choices(offers)
         if isinstance(raw, (dict, list)):
             raise Refused("Choose one of the values")
@@ -400,10 +330,14 @@ class Field:
             if kind == "radio" and rows and chosen != 1:
                 yield f"Choose one row as {name}"
 
-    def errors(self, value: Any, scope: Scope, page: Mapping[str, Any]) -> list[str]:
+    def errors(
+        self, value: Any, scope: Scope, page: Mapping[str, Any], offers: Offers
+    ) -> list[str]:
         """Everything that is wrong with a value that could be read (B5). ``page``: the entered values."""
-        if value in NOTHING:
-            return [self.said("required", "This field is required")] if self.is_required else []
+        is_blank = self.kind == "string" and self.is_required and not value.strip()
+        if value in NOTHING or is_blank:
+            missing = self.needs_value(offers)
+            return [self.said("required", REQUIRED)] if missing else []
         found = [*self._bounds(value), *self._invalid(value, scope)]
         if self.is_confirmed and page.get(clone_of(self.name)) != value:
             found.append(f"{self.label()}s don't match")
@@ -418,10 +352,12 @@ class Field:
                     return str(text)
         return default
 
-    def number(self, name: str) -> int | None:
-        """A limit, if it is a whole number."""
+    def number(self, name: str) -> int | float | None:
+        """A limit, if it is a number."""
         value = self.attributes.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,18}", value):
+            return int(value)
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     def _bounds(self, value: Any) -> Iterator[str]:
         if self.kind == "table":
@@ -448,30 +384,30 @@ class Field:
     @property
     def has_password_rules(self) -> bool:
         """Whether a password has the built-in rules: any validator replaces them."""
-        return self.kind == "password" and self.pattern is None and not self.source.validators
+        return self.kind == "password" and self.pattern is None and not self.validators
 
     def _invalid(self, value: Any, scope: Scope) -> Iterator[str]:
         if self.pattern is not None and not matches(self.pattern, str(value)):
             yield self.said("invalid", f"Enter a value that matches {self.pattern}")
-        for one in self.source.validators:
-            if isinstance(one.test, str):
-                if not matches(one.test, str(value)):
-                    yield one.said(self.said("invalid", f"Enter a value that matches {one.test}"))
+        for one in self.validators:
+            if one.test is None:
+                if one.pattern is not None and not matches(str(one.pattern), str(value)):
+                    default = f"Enter a value that matches {one.pattern}"
+                    yield one.said(self.said("invalid", default))
             elif not or_null(one.test, scope, value):
                 yield one.said(self.said("invalid", f"The value does not satisfy {one.test.text}"))
         if self.has_password_rules:
-            for pattern, said in PASSWORD_RULES:
-                if not matches(pattern, value):
-                    yield said
+            failing = [text for pattern, text in PASSWORD_RULES if not matches(pattern, value)]
+            yield from dict.fromkeys(self.said("invalid", text) for text in failing)
 
     def patterns(self) -> list[dict[str, object]]:
         """The patterns that a front end can check by itself: ``pattern``, ``flags``, ``message``."""
         invalid = self.said("invalid", "")
         given = [(self.pattern, invalid)] if self.pattern is not None else []
         given += [
-            (one.test, one.message or invalid)
-            for one in self.source.validators
-            if isinstance(one.test, str)
+            (str(one.pattern), one.said(invalid))
+            for one in self.validators
+            if one.test is None and one.pattern is not None
         ]
         if self.has_password_rules:
             given += list(PASSWORD_RULES)

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from vetro.packages.forms.definition import Definition, Page
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
-from vetro.packages.forms.fields import settled
 from vetro.packages.forms.offers import Offers
+from vetro.packages.forms.settling import settled
 
 STORAGE_KEY = "_26411a1861294160833743e45d0eaad9"
 """Of the ``?`` block: where front ends keep the package's display name."""

@@ -21,7 +21,7 @@ KINDS = (
 )
 ANY_CLASS = "*"
 """The type of a component that fits every field (form-case)."""
-_ITEM = re.compile(r"""\s*(?:'([^']*)'|"([^"]*)"|([^\s,'"()\[\]]+))\s*""")
+_ITEM = re.compile(r"""\s*(?:u?'([^']*)'|u?"([^"]*)"|([^\s,'"()\[\]]+))\s*""")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def _read_integer(raw: object) -> int | None:
     if isinstance(raw, int) and not isinstance(raw, bool):
         return raw
     text = str(raw).strip() if isinstance(raw, (str, float)) else ""
-    if re.fullmatch(r"[-+]?[0-9]{1,18}(\.0*)?", text):
+    if re.fullmatch(r"[-+]?[0-9]{1,100}(\.0*)?", text):
         return int(text.partition(".")[0])
     raise Refused("Enter a whole number")
 

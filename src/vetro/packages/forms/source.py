@@ -51,6 +51,25 @@ class Marked:
                 f"{self.text!r:.200} is not an expression: {error}", self.line, self.column
             ) from error
 
+    @property
+    def is_wording(self) -> bool:
+        """Whether it is an expression by accident (`Auto-scaling`): without a variable, call or quote."""
+        return not any(
+            isinstance(node, (ast.Variable, ast.Call, ast.MethodCall))
+            or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+            for node in ast.walk(self.tree)
+        )
+
+
+def name_of(value: object) -> str:
+    """A name as it is written: a name is never an expression."""
+    return value.text if isinstance(value, Marked) else str(value)
+
+
+def wording(value: object) -> object:
+    """A text for people, as it is written unless it is meant as an expression."""
+    return value.text if isinstance(value, Marked) and value.is_wording else value
+
 
 @dataclass
 class Source:

@@ -24,13 +24,15 @@ from vetro.packages.forms.definition import (
 from vetro.packages.forms.describing import described_field, described_page
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
-from vetro.packages.forms.fields import RESOURCES, Field, FieldSource, clone_of, or_null
+from vetro.packages.forms.fields import Field, FieldSource, clone_of
 from vetro.packages.forms.model import build_object, region_of
 from vetro.packages.forms.offers import KINDS, NO_OFFERS, Offers
 from vetro.packages.forms.readers import Refused
+from vetro.packages.forms.settling import or_null
 from vetro.packages.forms.source import read_source
 from vetro.packages.forms.state import State
 from vetro.packages.forms.version1 import build_document
+from vetro.packages.forms.vocabulary import RESOURCES
 
 Json = dict[str, Any]
 
@@ -343,14 +345,14 @@ class Form:
                 values[clone_of(one.name)] = given[clone_of(one.name)]
             if field.is_enabled:
                 entries = given if one.name in given else {clone_of(one.name): value}
-                found = self._wrong(field, value, scope, entries)
+                found = self._wrong(field, value, scope, entries, offers)
                 if found:
                     errors[one.name] = found
         if not errors and only is None:
             said = [
-                one.said("Validation Error occurred")
+                one.settle(scope).said("Validation Error occurred")
                 for one in page.validators
-                if not isinstance(one.test, str) and not self._holds(one.test, scope)
+                if one.test is not None and not self._holds(one.test, scope)
             ]
             if said:
                 errors[PAGE] = said
@@ -359,9 +361,11 @@ class Form:
         return Checked(values, errors, fields)
 
     @staticmethod
-    def _wrong(field: Field, value: Any, scope: Scope, entries: Mapping[str, Any]) -> list[str]:
+    def _wrong(
+        field: Field, value: Any, scope: Scope, entries: Mapping[str, Any], offers: Offers
+    ) -> list[str]:
         try:
-            return field.errors(value, scope, entries)
+            return field.errors(value, scope, entries, offers)
         except FormError as error:
             return [error.placed]
 

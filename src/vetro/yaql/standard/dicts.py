@@ -14,7 +14,7 @@ from vetro.yaql.values import FrozenDict, collect, hashable, kind_of, preview
 registry = Registry()
 
 
-@registry.function("dict")
+@registry.function("dict", flavours=CURRENT)
 def empty_dict() -> dict[Any, Any]:
     return {}
 
