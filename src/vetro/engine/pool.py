@@ -24,7 +24,7 @@ from vetro.engine.settings import EngineSettings
 from vetro.engine.static_calls import calls_worker
 from vetro.engine.worker.messages import LENGTH
 from vetro.engine.worker.zygote import Zygote, ZygoteDied, restart_zygote, start_zygote
-from vetro.environments import EngineTask, Environments, TaskResult
+from vetro.environments import EngineTask, Environments, LeakedObject, TaskResult
 from vetro.storage import (
     Database,
     DatabaseFull,
@@ -292,7 +292,12 @@ class EnginePool:
             raise WorkerDied(
                 f"{cancellation[0]} ({error})" if cancellation else str(error)
             ) from error
-        return TaskResult(answer["model"], answer["result"], answer["is_exception"])
+        return TaskResult(
+            answer["model"],
+            answer["result"],
+            answer["is_exception"],
+            leaked=tuple(LeakedObject(**one) for one in answer["leaked"]),
+        )
 
     async def order(
         self,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vetro.environments.task_values import (
         Delegations,
         EngineTask,
+        LeakedObject,
         TaskResult,
         shortened,
         task_channel,
@@ -59,7 +60,9 @@ __getattr__ = import_when_used(
         "vetro.environments.store": "EnvironmentSettings",
         "vetro.environments.stores": "Environments",
         "vetro.environments.tables": "MIGRATIONS",
-        "vetro.environments.task_values": "Delegations EngineTask TaskResult shortened task_channel",
+        "vetro.environments.task_values": (
+            "Delegations EngineTask LeakedObject TaskResult shortened task_channel"
+        ),
         "vetro.environments.tasks": "TaskStore",
         "vetro.environments.unanswered": "UnansweredTasks",
         "vetro.environments.upgrades": "make_moves",
@@ -87,6 +90,7 @@ __all__ = [
     "FormSecrets",
     "HistoryPruning",
     "HistorySection",
+    "LeakedObject",
     "NetworkTemplateError",
     "Platform",
     "StatsSection",

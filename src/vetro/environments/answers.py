@@ -112,6 +112,17 @@ OPENED = shape(
         "summary": _TEXT,
     },
 )
+LEAKED = shape(
+    "LeakedObject",
+    {
+        "id": _TEXT,
+        "type": _TEXT,
+        "name": maybe(_TEXT),
+        "error": _TEXT,
+        "deployment_id": _TEXT,
+        "created": _TIME,
+    },
+)
 DEPLOYMENT = shape(
     "Deployment",
     {
@@ -384,6 +395,8 @@ REPLIES = {
     f"GET {_E}": Reply(ENVIRONMENT, name="show_environment"),
     f"PUT {_E}": Reply(CHANGED, name="rename_environment", errors=(409,)),
     f"DELETE {_E}": Reply(name="delete_environment", errors=(409,)),
+    f"GET {_E}/leaked": Reply(_in("leaked", listed(LEAKED)), name="list_leaked"),
+    f"DELETE {_E}/leaked/{{object_id}}": Reply(name="dismiss_leaked"),
     f"POST {_E}/configure": Reply(SESSION, name="open_session"),
     f"GET {_E}/sessions": Reply(_in("sessions", listed(OPENED)), name="list_sessions"),
     f"GET {_E}/sessions/{{session_id}}": Reply(SESSION, name="show_session"),

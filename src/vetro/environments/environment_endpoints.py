@@ -128,6 +128,20 @@ async def deploy(call: Call) -> Json:
     return EMPTY
 
 
+async def leaked(call: Call) -> Json:
+    """Removed objects that may have left something behind: their ``.destroy`` failed."""
+    found = await call.service.work.endings.leaked.listing(call.principal, call.environment)
+    return {"leaked": found}
+
+
+async def dismiss_leaked(call: Call) -> Json:
+    """Forget a leaked object, once somebody has looked after it."""
+    await call.service.work.endings.leaked.dismiss(
+        call.principal, call.environment, call.path["object_id"]
+    )
+    return EMPTY
+
+
 _SESSION = E + "/sessions/{session_id}"
 FOLLOWED_SECONDS = 600
 """How long a stream of changes lasts at most."""
@@ -164,6 +178,8 @@ ENDPOINTS = [
         "rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME, extras=ENVIRONMENT_EXTRAS
     ),
     Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH)),
+    Endpoint("list_leaked", "GET", E + "/leaked", leaked),
+    Endpoint("dismiss_leaked", "DELETE", E + "/leaked/{object_id}", dismiss_leaked),
     Endpoint("open_session", "POST", E + "/configure", configure),
     Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions),
     Endpoint("show_session", "GET", _SESSION, show_session),

@@ -34,6 +34,8 @@ RULES = {
     "replace_service": "update_services",
     "delete_services": "update_services",
     "delete_service": "update_services",
+    "list_leaked": "show_environment",
+    "dismiss_leaked": "update_environment",
     "show_model": "show_environment",
     "show_model_at": "show_environment",
     "change_model": "update_environment",

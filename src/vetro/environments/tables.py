@@ -219,6 +219,25 @@ form_secrets = Table(
     Index("environments_form_secrets_environment", "environment_id"),
 )
 
+# Destroyed objects whose `.destroy` failed, until somebody has looked after what they left behind.
+leaked_objects = Table(
+    "environments_leaked_objects",
+    metadata,
+    Column(
+        "environment_id",
+        String(255),
+        ForeignKey("environments.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    Column("object_id", String(255), nullable=False),
+    Column("type_name", String(512), nullable=False),
+    Column("name", String(255)),
+    Column("error", Text, nullable=False),
+    Column("task_id", String(36), nullable=False),
+    Column("created", UtcDateTime, nullable=False),
+    PrimaryKeyConstraint("environment_id", "object_id"),
+)
+
 # What the rules of XML workflows did in a task, and why: a row a round, as long as the task is kept.
 traces = Table(
     "environments_traces",

@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 
 from vetro.environments import states
 from vetro.environments.history import TaskHistory
+from vetro.environments.leaked import LeakedObjects
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
 from vetro.environments.model import RENAMED, from_engine
 from vetro.environments.sessions import SessionStore
@@ -35,6 +36,7 @@ class TaskEndings:
         self.sessions = sessions
         self.history = history
         self.reports = reports
+        self.leaked = LeakedObjects(database, store)
 
     def ending(
         self, row: StoredRow, outcome: Outcome, reason: str = "", created: datetime | None = None
@@ -88,7 +90,10 @@ class TaskEndings:
         if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
             await self.store.remove(tx, task.environment_id)
             return ending
-        await self._store_model(tx, task.environment_id, result.model, now, deleting=deleting)
+        stored = await self._store_model(
+            tx, task.environment_id, result.model, now, deleting=deleting
+        )
+        await self.leaked.settle(tx, task.environment_id, task.id, stored, result.leaked)
         if deleting:
             state = states.DELETE_FAILURE if failed else states.DEPLOYED
         else:
@@ -133,7 +138,7 @@ class TaskEndings:
         now: datetime,
         *,
         deleting: bool,
-    ) -> None:
+    ) -> dict[str, object]:
         environment = (
             await tx.execute(select(environments).where(environments.c.id == environment_id))
         ).one()
@@ -151,3 +156,4 @@ class TaskEndings:
             .values(model=stored, version=environment.version + 1, updated=now)
         )
         tx.notify(MODELS_CHANNEL)
+        return stored

@@ -75,6 +75,16 @@ class EngineTask:
 
 
 @dataclass(frozen=True)
+class LeakedObject:
+    """An object whose ``.destroy`` failed: something of it may be left behind."""
+
+    object_id: str
+    type_name: str
+    name: str | None
+    error: str
+
+
+@dataclass(frozen=True)
 class TaskResult:
     """What an engine returns: the model after the run and the action's result."""
 
@@ -82,6 +92,7 @@ class TaskResult:
     result: Any = None
     is_exception: bool = False
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    leaked: tuple[LeakedObject, ...] = ()
 
     @property
     def action(self) -> dict[str, Any]:

@@ -45,6 +45,12 @@ Methods:
       - what: {Contract: $.string().notNull()}
     Body:
       - Return: format('sold {0} on {1}', $what, $.port)
+  .destroy:
+    Body:
+      - If: $.port = 6666
+        Then:
+          Throw: Jammed
+          Message: the door is jammed
   close:
     Scope: Public
     Body:

@@ -74,6 +74,26 @@ def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
     assert shop.json("env", "list") == []
 
 
+def test_what_a_removal_left_behind_is_shown_until_it_is_dismissed(shop: Service) -> None:
+    """The environment's page counts it, the list names it, and a dismissed one is gone."""
+    shop.ok("env", "create", "jammed")
+    added = shop.json("env", "add", "jammed", "Shop", "--name", "door", "--set", "port=6666")
+    shop.ok("env", "deploy", "jammed")
+    assert shop.json("env", "leaked", "jammed") == []
+    assert "left something behind" not in shop.ok("env", "show", "jammed")
+    shop.ok("env", "remove", "jammed", "door")
+    assert "the door is jammed" in shop.ok("env", "deploy", "jammed")
+    assert "1 removed object may have left something" in shop.ok("env", "show", "jammed")
+    (row,) = shop.json("env", "leaked", "jammed")
+    assert (row["id"], row["type"]) == (added["?"]["id"], "test.Shop")
+    assert (row["name"], row["error"]) == ("door", "the door is jammed")
+    assert shop.json("env", "show", "jammed")["leaked"] == [row]
+    assert "vetro env leaked jammed" in shop.refused("env", "leaked", "jammed", "--dismiss", "x")
+    shop.ok("env", "leaked", "jammed", "--dismiss", row["id"])
+    assert shop.json("env", "leaked", "jammed") == []
+    shop.ok("env", "destroy", "--yes", "jammed")
+
+
 def test_deployed_applications_are_taken_over_from_their_list(
     shop: Service, tmp_path: Path
 ) -> None:

@@ -143,6 +143,29 @@ async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
         await told.close()
 
 
+async def test_what_a_deployment_could_not_destroy_is_kept_with_the_environment(
+    yard: Yard,
+) -> None:
+    """The deployment has a warning; the list has the object and the error, without its secrets."""
+    yard.start()
+    task = await yard.submit("Tenant", password="open sesame")
+    assert not (await yard.ended(task))["isException"]
+    ([environment], _) = await yard.rooms.store.listing(ANN)
+    session = await yard.rooms.sessions.configure(ANN, environment["id"])
+    await yard.rooms.sessions.change_objects(
+        ANN, environment["id"], session["id"], lambda objects: objects.update(services=[])
+    )
+    removal = await yard.rooms.tasks.deploy(ANN, environment["id"], session["id"])
+    assert removal is not None
+    assert not (await yard.ended(removal))["isException"]
+    warnings = [text for level, text, _ in await yard.reports(removal) if level == "warning"]
+    assert warnings == [".destroy of test.Tenant app-1: the account of *** stays"]
+    (row,) = await yard.rooms.tasks.endings.leaked.listing(ANN, environment["id"])
+    assert (row["id"], row["type"]) == ("app-1", "test.Tenant")
+    assert row["error"] == "the account of *** stays"
+    assert row["deployment_id"] == removal
+
+
 async def waiting_on(yard: Yard, task_id: str) -> str | None:
     """What a task waits on, as its user sees it."""
     rows, _ = await yard.rooms.tasks.history.deployments(ANN, None)

@@ -9,10 +9,9 @@ from typing import Any
 from sqlalchemy import func, select
 from structlog.contextvars import bound_contextvars
 
-from vetro import environments
 from vetro.engine import EnginePool, EngineSettings
 from vetro.engine.tables import journal
-from vetro.environments import Environments, task_channel
+from vetro.environments import Environments, tables, task_channel
 from vetro.http import Principal
 from vetro.storage import Database
 
@@ -30,6 +29,7 @@ Classes:
   test.Hoarder: all.yaml
   test.Chatterer: all.yaml
   test.Keeper: all.yaml
+  test.Tenant: all.yaml
 """
 CLASSES = """
 Namespaces: {=: test, std: io.murano}
@@ -108,6 +108,16 @@ Methods:
       - Throw: Trouble
         Message: it broke
 ---
+Name: Tenant
+Extends: std:Application
+Properties:
+  password: {Contract: $.string()}
+Methods:
+  .destroy:
+    Body:
+      - Throw: Refused
+        Message: format('the account of {0} stays', $.password)
+---
 Name: Curious
 Extends: std:Application
 Methods:
@@ -178,18 +188,16 @@ class Yard:
     async def ended(self, task: str) -> dict[str, Any]:
         """Wait for the end of a task; the stored result."""
         await self.reported(task, "Deployment finished")
-        tasks = environments.tables.tasks
         async with self.database.read() as tx:
-            row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
+            row = (await tx.execute(select(tables.tasks).where(tables.tasks.c.id == task))).one()
         return row.result
 
     async def gone(self, task: str) -> None:
         """Wait until the environment of a deletion is gone."""
-        tasks = environments.tables.tasks
         async with self.database.listen(task_channel(task)) as subscription:
             while True:
                 async with self.database.read() as tx:
-                    found = await tx.execute(select(tasks).where(tasks.c.id == task))
+                    found = await tx.execute(select(tables.tasks).where(tables.tasks.c.id == task))
                     if found.one().environment_gone is not None:
                         return
                 await subscription.wait(60)
@@ -201,10 +209,9 @@ class Yard:
 
     async def model(self, task: str) -> dict[str, Any]:
         """The objects of the task's environment now."""
-        tasks = environments.tables.tasks
-        rows = environments.tables.environments
+        rows = tables.environments
         async with self.database.read() as tx:
-            row = (await tx.execute(select(tasks).where(tasks.c.id == task))).one()
+            row = (await tx.execute(select(tables.tasks).where(tables.tasks.c.id == task))).one()
             found = await tx.execute(select(rows).where(rows.c.id == row.environment_id))
             return found.one().model["Objects"]
 
@@ -220,5 +227,6 @@ class Yard:
 
 def zygote_of(pool: EnginePool) -> int:
     """The zygote's process id."""
-    assert pool._zygote is not None
-    return pool._zygote.pid
+    zygote = pool._zygote  # pyright: ignore[reportPrivateUsage]
+    assert zygote is not None
+    return zygote.pid

@@ -9,6 +9,7 @@ import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { deploy } from './many';
+import { Leaked } from './leaked';
 import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
 import { Progress } from './progress';
@@ -38,6 +39,7 @@ export function EnvironmentFrame() {
       <Stack gap="lg">
         <Overtaken environment={environment} sessions={sessions.data ?? []} />
         {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
+        <Leaked environmentId={environmentId} />
         {running ? <Progress environmentId={environmentId} deployment={running} /> : <Pending environment={environment} session={session} />}
         <Tabs value={tab || 'components'} onChange={(value) => void navigate({ to: value === 'components' ? base : `${base}/${value}` })} keepMounted={false}>
           <Tabs.List style={{ flexWrap: 'nowrap', overflowX: 'auto', overflowY: 'hidden' }}>

@@ -83,6 +83,12 @@ export const sessionsQuery = (id: string) =>
     refetchInterval: () => unlessLive(10_000),
   });
 
+export const leakedQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['environment', id, 'leaked'],
+    queryFn: async () => (await data(catalogApi.GET('/v1/environments/{environment_id}/leaked', { params: { path: { environment_id: id } } }))).leaked,
+  });
+
 export const currentSession = (sessions: OpenedSession[]) => sessions.filter((one) => one.own && !one.overtaken && one.state === 'opened').sort((a, b) => b.created.localeCompare(a.created))[0];
 
 export const changesOf = (session: OpenedSession | undefined) => (session && Array.isArray(session.changes) ? (session.changes as Change[]) : []);

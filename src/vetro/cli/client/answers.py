@@ -49,6 +49,17 @@ class OpenSession(TypedDict):
     user_id: str
 
 
+class LeakedObject(TypedDict):
+    """A removed object whose clean-up failed."""
+
+    id: str
+    type: str
+    name: str | None
+    error: str
+    deployment_id: str
+    created: str
+
+
 class OvertakenSession(TypedDict):
     """A session with changes that a deployment or an action has overtaken."""
 

@@ -27,6 +27,7 @@ from vetro.cli.environments.applications import (
 )
 from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
+from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
 from vetro.cli.environments.objects import (
     Checker,
     objects_of,
@@ -72,7 +73,7 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-for command in (upgrade, export, import_, patch, session, destroy):
+for command in (upgrade, export, import_, patch, session, leaked, destroy):
     env.add_command(command)
 
 
@@ -137,8 +138,9 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
             return
         held = opened_sessions(connection, row)
         versions = newer_by_id(connection, row, headers)
+        left = leaked_objects(connection, row)
     if wants_json():
-        emit_json({**value, "versions": list(versions.values())})
+        emit_json({**value, "versions": list(versions.values()), "leaked": left})
         return
     emit_object(value, KEEP_KEYS)
     click.echo()
@@ -155,6 +157,7 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
         click.echo(
             f"\n'vetro env upgrade {row['name']} --preview' shows what a newer version changes."
         )
+    show_leaked_count(row, left)
 
 
 @env.command("add", short_help="Add an application of a package.")

@@ -20,7 +20,14 @@ from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.form_secrets import reading
 from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.result_size import exceeds
-from vetro.environments import EngineTask, Environments, TaskResult, pinned_packages, shortened
+from vetro.environments import (
+    EngineTask,
+    Environments,
+    LeakedObject,
+    TaskResult,
+    pinned_packages,
+    shortened,
+)
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import is_enabled, open_package
 from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
@@ -338,7 +345,12 @@ def to_result(task: EngineTask, reply: TaskReply, cover: Cover) -> TaskResult:
         # Mask first, then shorten: a secret that is cut in two would not be recognised.
         details = None if reply.details is None else shortened(cover(reply.details))
         result = {"message": shortened(cover(reply.message or "")), "details": details}
-    return TaskResult(stored_model(reply, task.model), result, reply.is_exception)
+    leaked = tuple(
+        LeakedObject(one.object_id, one.type_name, one.name, shortened(cover(one.message)))
+        for one in reply.leaks
+    )
+    model = stored_model(reply, task.model)
+    return TaskResult(model, result, reply.is_exception, leaked=leaked)
 
 
 def stored_model(reply: TaskReply, given: dict[str, object]) -> dict[str, object]:

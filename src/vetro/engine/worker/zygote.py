@@ -249,6 +249,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
                 "model": result.model,
                 "result": result.result,
                 "is_exception": result.is_exception,
+                "leaked": [asdict(one) for one in result.leaked],
             }
     except OverLimit as error:
         send_message(channel, {"over": str(error)})

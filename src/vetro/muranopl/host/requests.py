@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vetro.muranopl.runtime.destruction import Leak
 from vetro.muranopl.threads.effects import Json
 
 
@@ -36,6 +37,8 @@ class TaskReply:
     message: str | None = None
     details: str | None = None
     warnings: list[str] = field(default_factory=list[str])
+    leaks: list[Leak] = field(default_factory=list[Leak])
+    """Destroyed objects that may have left something behind: their `.destroy` failed."""
     limit: str | None = None
     """The limit that ended the task: `steps`, `memory` …"""
 

@@ -65,6 +65,7 @@ async def run_task(session: Session, task: Mapping[str, Json]) -> TaskReply:
             if not reply.is_exception:
                 _failed(reply, "<destroy>", error)
         reply.warnings.extend(session.warnings)
+        reply.leaks.extend(session.collector.leaks.values())
     return reply
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,13 +28,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """A destroyed object whose `.destroy` failed: what it stood for may be left behind."""
+
+    object_id: str
+    type_name: str
+    name: str | None
+    message: str
+
+
 class Collector:
     """Marks the objects that the roots reach and destroys the others."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.failed: list[MuranoObject] = []
-        """Objects whose `.destroy` raised; hosts may report or retry them."""
+        self.leaks: dict[str, Leak] = {}
+        """What may be left behind, by the ids of the objects: hosts keep it for their users."""
 
     def collect(self) -> int:
         """Destroy every published object that no root reaches; returns their number."""
@@ -184,7 +195,9 @@ class Collector:
     def _task(self, item: MuranoObject) -> Callable[[], None]:
         def destroy() -> None:
             for method in item.type.assembly.destruction_methods:
-                self._muted(lambda method=method: self._call(method, item), item, ".destroy")
+                text = self._muted(lambda method=method: self._call(method, item), item, ".destroy")
+                if text is not None:
+                    self._note_leak(item, text)
 
         return destroy
 
@@ -193,8 +206,13 @@ class Collector:
         assert function is not None
         function(item, self._run)
 
-    def _muted(self, call: Callable[[], None], item: MuranoObject, what: str) -> None:
-        """Run clean-up code; a failure is logged and reported, not raised."""
+    def _note_leak(self, item: MuranoObject, text: str) -> None:
+        name = item.name or getattr(item, "p_name", None)
+        shown = name if isinstance(name, str) else None
+        self.leaks.setdefault(item.id, Leak(item.id, item.type.name, shown, text))
+
+    def _muted(self, call: Callable[[], None], item: MuranoObject, what: str) -> str | None:
+        """Run clean-up code; a failure is logged, reported and returned, not raised."""
         try:
             call()
         except RunAborted:
@@ -203,8 +221,8 @@ class Collector:
             text = message_of(error)
             _log.warning("%s of %r failed: %s", what, item, text, exc_info=error)
             self._run.session.warnings.append(f"{what} of {item.type.name} {item.id}: {text}")
-            if item not in self.failed:
-                self.failed.append(item)
+            return text
+        return None
 
 
 def _caller() -> FrameType | None:
