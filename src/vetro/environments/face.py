@@ -57,7 +57,7 @@ from vetro.http import (
 )
 from vetro.http.endpoint import AnyRequest, respond, routes
 from vetro.quotas import ProjectQuotas
-from vetro.storage import StorageError, Subscription
+from vetro.storage import watch
 
 log = structlog.get_logger("vetro.environments")
 #: Calls that need no token, so no policy either.
@@ -219,27 +219,20 @@ def environments_face(
     @asynccontextmanager
     async def forgotten(_app: Litestar) -> AsyncGenerator[None, None]:
         """Remove archives of deleted packages that no environment uses any more: now, and
-        whenever a model is stored."""
-        async with work.database.listen(MODELS_CHANNEL) as stored:
-            await catalog.drop_unused_packages(uses)
-            dropping = asyncio.create_task(drop_unused(stored), name="unused packages")
-            try:
-                yield
-            finally:
-                dropping.cancel()
-                await asyncio.gather(dropping, return_exceptions=True)
+        whenever a model is stored (by the hundred at times: once for all of them is enough)."""
 
-    async def drop_unused(stored: Subscription) -> None:
-        while True:
-            await stored.wait()
-            # Models are stored by the hundred at times; once for all of them is enough.
-            await asyncio.sleep(DROPPING_SECONDS)
-            stored.drain()
-            try:
-                await catalog.drop_unused_packages(uses)
-            except (StorageError, OSError) as error:
-                # They stay until the next model is stored.
-                log.warning("unused_packages_not_removed", error=str(error))
+        async def drop(_named: set[str] | None) -> None:
+            await catalog.drop_unused_packages(uses)
+
+        dropping = asyncio.create_task(
+            watch(work.database, MODELS_CHANNEL, drop, gather_seconds=DROPPING_SECONDS),
+            name="unused packages",
+        )
+        try:
+            yield
+        finally:
+            dropping.cancel()
+            await asyncio.gather(dropping, return_exceptions=True)
 
     def revision() -> Hashable:
         written = work.database.revision()

@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert, select
 from vetro.http import Principal
 from vetro.identity.passwords import digest, new_secret
 from vetro.identity.tables import domains, projects, tokens, users
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Transaction, watch
 
 CACHE_SECONDS = 5.0
 CACHE_ENTRIES = 2000
@@ -203,11 +203,12 @@ class TokenStore:
 
     async def watch(self) -> None:
         """Clear the cache whenever a process has revoked tokens; runs until cancelled."""
-        async with self.database.listen(CHANNEL) as subscription:
-            while True:
-                await subscription.wait()
-                self._generation += 1
-                self._cache.clear()
+
+        async def forget(_named: set[str] | None) -> None:
+            self._generation += 1
+            self._cache.clear()
+
+        await watch(self.database, CHANNEL, forget)
 
     async def authenticate(self, token: str) -> Principal | None:
         """The ``Authenticator`` of the other faces, for tokens scoped to a project."""

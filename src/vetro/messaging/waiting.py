@@ -18,6 +18,7 @@ from litestar.types import Receive, Scope, Send
 
 from vetro.messaging.credentials import Guest
 from vetro.messaging.mailboxes import PLANS_CHANNEL, Mailboxes
+from vetro.storage import watch
 
 PATH = "/v1/plans"
 Header = tuple[bytes, bytes]
@@ -36,14 +37,14 @@ class WaitingRoom:
 
     async def watch(self) -> None:
         """Wake the polls of queues with notifications, until cancelled."""
-        async with self._mailboxes.db.listen(PLANS_CHANNEL) as subscription:
-            while True:
-                queue = await subscription.wait()
-                # An empty payload means that notifications may be lost: wake all polls.
-                for name in [queue] if queue else list(self._places):
-                    place = self._places.get(name)
-                    if place is not None:
-                        place.wake()
+
+        async def wake(queues: set[str] | None) -> None:
+            for name in list(self._places) if queues is None else queues:
+                place = self._places.get(name)
+                if place is not None:
+                    place.wake()
+
+        await watch(self._mailboxes.db, PLANS_CHANNEL, wake)
 
     def close(self) -> None:
         """End all present and future polls."""

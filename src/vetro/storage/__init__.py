@@ -39,7 +39,7 @@ from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_col
 from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.statements import insert_if_new
 from vetro.storage.types import Json, UtcDateTime
-from vetro.storage.waiting import LookAgain, await_until
+from vetro.storage.waiting import LookAgain, await_until, watch
 from vetro.storage.worker import Worker
 
 __all__ = [
@@ -87,4 +87,5 @@ __all__ = [
     "prepare_sealing",
     "rotate_key",
     "sealed_columns",
+    "watch",
 ]

@@ -56,11 +56,15 @@ class Subscription:
     def __init__(self, switchboard: Switchboard, channel: str) -> None:
         self.channel = channel
         self._switchboard = switchboard
-        self._waiting: deque[str] = deque(maxlen=MAX_WAITING)
+        self._waiting: deque[str] = deque()
         self._event = asyncio.Event()
 
     def deliver(self, payload: str) -> None:
-        """Queue a payload and wake the waiter."""
+        """Queue a payload and wake the waiter. Of more than 10,000 only an empty one is left: re-read
+        everything."""
+        if len(self._waiting) >= MAX_WAITING:
+            self._waiting.clear()
+            payload = ""
         self._waiting.append(payload)
         self._event.set()
 

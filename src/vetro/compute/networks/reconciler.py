@@ -29,7 +29,7 @@ from vetro.compute.tables import (
 )
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks
 from vetro.http import Fault
-from vetro.storage import Database, StoredRow, Transaction
+from vetro.storage import Database, StoredRow, Transaction, watch
 
 log = structlog.get_logger(__name__)
 
@@ -187,11 +187,12 @@ class NetworkReconciler:
 
     async def watch(self) -> None:
         """Send its state to each node that registers (again), until cancelled."""
-        async with self.database.listen("compute/registered") as subscription:
-            while True:
-                uuid = await subscription.wait()
-                if uuid:
-                    await self._told(uuid, renew=True)
+
+        async def send(named: set[str] | None) -> None:
+            for uuid in named or ():
+                await self._update(uuid, renew=True)
+
+        await watch(self.database, "compute/registered", send)
 
     async def spread(self) -> None:
         """Update nodes when their networks change on other nodes, until cancelled."""
@@ -200,9 +201,9 @@ class NetworkReconciler:
                 await self._news.wait()
                 self._news.clear()
                 while self._due:
-                    group.create_task(self._told(self._due.pop(0)))
+                    group.create_task(self._update(self._due.pop(0)))
 
-    async def _told(self, server_uuid: str, *, renew: bool = False) -> None:
+    async def _update(self, server_uuid: str, *, renew: bool = False) -> None:
         try:
             await self.apply(server_uuid, renew=renew)
         except (NodeTaskError, Fault, OSError, TimeoutError) as error:

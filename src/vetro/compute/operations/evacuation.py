@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
+from functools import partial
 
 import structlog
 from sqlalchemy import delete, select, update
@@ -29,7 +30,7 @@ from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import NodeTaskError
 from vetro.http import Fault
-from vetro.storage import StoredRow, Transaction
+from vetro.storage import StoredRow, Transaction, watch
 
 log = structlog.get_logger(__name__)
 
@@ -221,12 +222,12 @@ async def destroy_moved(run: Run) -> Json:
     return f"{len(left) - len(own)} destroyed; {await find_again(run)}"
 
 
-async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> None:
-    """Begin to clean up servers (one, or all) that run again after an evacuation."""
+async def clean_up(service: ServiceParts, server_uuids: set[str] | None = None) -> None:
+    """Begin to clean up servers (those named, or all) that run again after an evacuation."""
     async with service.database.read() as tx:
         query = select(servers.c.uuid, servers.c.extra).where(servers.c.status == "running")
-        if server_uuid is not None:
-            query = query.where(servers.c.uuid == server_uuid)
+        if server_uuids is not None:
+            query = query.where(servers.c.uuid.in_(server_uuids))
         returned = [
             row.uuid
             for row in await tx.execute(query)
@@ -242,16 +243,7 @@ async def clean_up(service: ServiceParts, server_uuid: str | None = None) -> Non
 
 async def watch_returning(service: ServiceParts) -> None:
     """Clean up returning servers, until cancelled."""
-    async with service.database.listen(CHANNEL) as changed:
-        wanted: str | None = None
-        while True:
-            try:
-                await clean_up(service, wanted)
-                wanted = await changed.wait() or None
-            except (OSError, TimeoutError) as error:
-                log.warning("evacuated_servers_wait_for_database", error=str(error))
-                await asyncio.sleep(1.0)
-                wanted = None
+    await watch(service.database, CHANNEL, partial(clean_up, service))
 
 
 WORKFLOWS: tuple[Workflow[ServiceParts], ...] = (

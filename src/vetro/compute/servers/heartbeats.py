@@ -33,7 +33,7 @@ from sqlalchemy import ColumnElement, insert, or_, select, update
 from vetro.compute.tables import instances, servers, status
 from vetro.compute.wire import HEARTBEAT_LIFETIME_SECONDS, RECONCILE_SECONDS
 from vetro.http import counter, gauge
-from vetro.storage import Database, StorageError, Transaction
+from vetro.storage import Database, StorageError, Transaction, watch
 
 log = structlog.get_logger(__name__)
 
@@ -292,7 +292,7 @@ class Heartbeats:
         return gone
 
     def _newer(self, entry: datetime, beat: Beat) -> bool:
-        """Whether an entry tells of a later heartbeat than ours."""
+        """Whether an entry has a later heartbeat than ours."""
         if entry > self.database.clock.now() + LIFETIME:
             return False  # of the future: a clock was set back since it was written
         return entry > self._moment(beat) + SLACK
@@ -398,14 +398,15 @@ class Heartbeats:
 
     async def _answer(self) -> None:
         """Queue servers another instance asks about: the next check writes their entries."""
-        async with self.database.listen(ASK_CHANNEL) as questions:
-            while True:
-                self.answer(await questions.wait())
 
-    def answer(self, question: str | None) -> None:
+        async def answer(questions: set[str] | None) -> None:
+            for question in questions or ():
+                self.answer(question)
+
+        await watch(self.database, ASK_CHANNEL, answer)
+
+    def answer(self, question: str) -> None:
         """Take a question; servers that are heard here are written at the next look."""
-        if not question:
-            return
         try:
             asker, uuids = msgspec.json.decode(question, type=tuple[str, list[str]])
         except msgspec.DecodeError:

@@ -25,7 +25,15 @@ from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
 from vetro.http import Fault
-from vetro.storage import Database, StoredRow, Subscription, Transaction, await_until, insert_if_new
+from vetro.storage import (
+    Database,
+    LookAgain,
+    StoredRow,
+    Transaction,
+    await_until,
+    insert_if_new,
+    watch,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -66,15 +74,11 @@ class ImageCopies:
         """Fetch missing images, until cancelled."""
         if self.policy == "none":
             return
-        async with self.database.listen(CHANNEL) as told:
-            while True:
-                waits = False
-                try:
-                    waits = await self.look()
-                except (OSError, TimeoutError) as error:
-                    log.warning("images_wait_for_database", error=str(error))
-                    waits = True
-                await _next(told, _LOOK_SECONDS if waits else None)
+
+        async def look(_named: set[str] | None) -> LookAgain | None:
+            return LookAgain(_LOOK_SECONDS) if await self.look() else None
+
+        await watch(self.database, CHANNEL, look)
 
     async def look(self) -> bool:
         """Start missing fetches; returns whether something must be tried again later."""
@@ -175,7 +179,7 @@ class ImageCopies:
         }
         here = (image_copies.c.server_uuid == server) & (image_copies.c.image_uuid == image)
         row = {"server_uuid": server, "image_uuid": image, **values}
-        # A prefetch and a report of the node may be the first to tell of a copy at one time.
+        # A prefetch and a report of the node may be the first to record a copy at one time.
         if not await insert_if_new(tx, image_copies, row):
             await tx.execute(update(image_copies).where(here).values(**values))
         tx.notify(NEWS, image)
@@ -328,8 +332,3 @@ def summary(copies: Sequence[ImageCopy]) -> ImageNodes:
 def _version(copies: Sequence[ImageCopy]) -> str:
     parts = (f"{one.server_uuid}:{one.state}:{one.percent}" for one in copies)
     return f"{zlib.crc32(' '.join(parts).encode()):08x}"
-
-
-async def _next(told: Subscription, seconds: float | None) -> None:
-    await told.wait(seconds)
-    told.drain()

@@ -9,7 +9,6 @@ unknown for the grace time is destroyed on its node (docs/decisions/0130).
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta
 
 import structlog
@@ -19,7 +18,7 @@ from vetro.compute.servers.store import STRAYS, STRAYS_CHANNEL, ServerStore, kno
 from vetro.compute.tables import servers, tasks
 from vetro.compute.values.records import mapping
 from vetro.compute.vms.lifecycle import Machines
-from vetro.storage import Database, StoredRow, Subscription
+from vetro.storage import Database, LookAgain, StoredRow, watch
 
 log = structlog.get_logger(__name__)
 
@@ -42,27 +41,15 @@ class Strays:
         """Remove machines when their grace time ends, until cancelled."""
         if not self.grace:
             return
-        async with self.database.listen(STRAYS_CHANNEL) as told:
-            named: set[str] | None = None
-            while True:
-                try:
-                    named = await self.look(named)
-                except (OSError, TimeoutError) as error:
-                    log.warning("unknown_vms_wait_for_database", error=str(error))
-                named = await self._news(told, named)
+        left: set[str] = set()
 
-    async def _news(self, told: Subscription, named: set[str] | None) -> set[str] | None:
-        """The servers to look at next: those that have strays, and those that tell of new ones."""
-        if named is None:
-            await asyncio.sleep(1.0)
-            return None
-        wait = min(LOOK_SECONDS, self.grace.total_seconds()) if named else None
-        first = await told.wait(wait)
-        if first is None:
-            return named
-        news = [first, *told.drain()]
-        # An empty notification: some were lost, so all servers are checked.
-        return {*named, *news} if all(news) else None
+        async def look(named: set[str] | None) -> LookAgain | None:
+            nonlocal left
+            left = await self.look(None if named is None else {*left, *named})
+            wait = min(LOOK_SECONDS, self.grace.total_seconds())
+            return LookAgain(wait) if left else None
+
+        await watch(self.database, STRAYS_CHANNEL, look)
 
     async def look(self, named: set[str] | None = None) -> set[str]:
         """Remove what is due on servers (all: ``None``); those that still have unknown machines."""
