@@ -1,8 +1,8 @@
 """Where guests without an IPv4 address find their door: at its IPv4 address, embedded in an IPv6 one.
 
-Guests are told one address of the door, the first of the external network. Every node that has an IPv6
+Guests get one address of the door, the first of the external network. Every node that has an IPv6
 network has it in IPv6 as well, as RFC 6052 embeds it, below the prefix that RFC 8215 keeps for such local
-use: `198.18.0.1` is `64:ff9b:1::c612:1`. It follows from the IPv4 address, so that nobody has to be told,
+use: `198.18.0.1` is `64:ff9b:1::c612:1`. It follows from the IPv4 address, so that nobody has to store it,
 and no subnet can have it (`::/8` is refused).
 """
 

@@ -209,7 +209,7 @@ class RemoteBlobs(BlobStore):
         return self.directory / (name if known else f"{sha256[:16]}-{name}")
 
     async def fetch(self, name: str, *, sha256: str = "", tx: Transaction | None = None) -> Path:
-        """See `BlobStore.fetch`. Without a digest nothing tells whether a copy is old: it is not used."""
+        """See `BlobStore.fetch`. Without a digest it is unknown whether a copy is old: it is not used."""
         copy = self._copy(name, sha256)
         lock = self._fetching.setdefault(copy.name, asyncio.Lock())
         async with lock:
@@ -250,7 +250,7 @@ class RemoteBlobs(BlobStore):
         """See `BlobStore.adopt`."""
         await self._remote.put(self._prefix + name, file, tx)
         if not sha256:
-            file.unlink()  # nothing tells later that a copy of it is the right one
+            file.unlink()  # later it would be unknown whether a copy of it is the right one
             return
         file.replace(self._copy(name, sha256))
         await asyncio.to_thread(self._trim)

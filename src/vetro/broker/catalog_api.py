@@ -62,7 +62,7 @@ def domain(given: str) -> dict[str, str]:
     """A domain by its id if the text can be one, else by its name.
 
     The first domain of a Keystone is called Default, with the id default: as a name that is another
-    one wherever the database tells capitals apart.
+    one wherever the database distinguishes capitals.
     """
     return {"id" if given == "default" or _ID.fullmatch(given) else "name": given}
 

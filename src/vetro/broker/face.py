@@ -154,7 +154,7 @@ async def bind(call: Call) -> Json:
 
 
 async def unbind(call: Call) -> Json:
-    """Forget a binding; the application is not told."""
+    """Forget a binding; the application is not notified."""
     instance, binding = call.identifier("instance_id"), call.identifier("binding_id")
     service, plan = call.service_and_plan
     try:

@@ -24,7 +24,7 @@ def described(text: str) -> str:
 
 def offer(packages: list[Json]) -> Json:
     """The body of the broker's catalog. Platforms refuse two services of one name: packages that share
-    theirs are told apart by their full names, and versions of one package by the version."""
+    theirs are distinguished by their full names, and versions of one package by the version."""
     names = Counter(one["name"] for one in packages)
     full_names = Counter(one["fully_qualified_name"] for one in packages)
     services: list[Json] = []

@@ -70,7 +70,7 @@ def _parents(path: Path, name: str) -> tuple[str, ...]:
 async def ancestors_of(
     tx: Transaction, blobs: BlobStore, name: str, project_id: str
 ) -> tuple[str, ...]:
-    """The classes that a class inherits, as far as packages that a project may use can tell."""
+    """The classes that a class inherits, as far as packages that a project may use define them."""
     found: dict[str, None] = {}
     generation = [name]
     for _ in range(GENERATIONS):

@@ -608,7 +608,7 @@ class Catalog:
         return await making_packages(self.database, self.blobs, principal, names)
 
     async def ancestors(self, tx: Transaction, principal: Principal, name: str) -> tuple[str, ...]:
-        """The classes that a class inherits, as far as the project's packages can tell."""
+        """The classes that a class inherits, as far as the project's packages define them."""
         return await ancestors_of(tx, self.blobs, name, principal.project_id)
 
     # Packages, for the engine

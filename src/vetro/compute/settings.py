@@ -122,7 +122,7 @@ class PlacementSettings:
 
 @dataclass(frozen=True)
 class ComputeSettings:
-    """What a compute service is told: sections of the settings file, and what its process knows.
+    """What a compute service is given: sections of the settings file, and what its process knows.
 
     ``node_key`` is the installation's secret for nodes; images, or copies of them, are in ``image_dir``,
     backups of volumes in ``volume-backups`` beside it.

@@ -386,7 +386,7 @@ fabric_numbers = Table(
     Column("vni", Integer, nullable=False, unique=True),
 )
 
-# What each node was last told of a subnet's instances on other nodes (overlays.py).
+# What each node was last sent of a subnet's instances on other nodes (overlays.py).
 spans_told = Table(
     "compute_spans_told",
     metadata,

@@ -1,6 +1,6 @@
 """The engine: takes deployments from the queue and runs each; the system classes behind programs.
 
-``EnginePool`` runs tasks in worker processes; ``EngineSettings`` tells it how; ``library_path()`` is
+``EnginePool`` runs tasks in worker processes; ``EngineSettings`` configures it; ``library_path()`` is
 where the packages are that ship with Vetro.
 
 Names are loaded when they are used: a program that runs on a cloud in memory needs no database.

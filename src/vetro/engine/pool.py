@@ -262,7 +262,7 @@ class EnginePool:
             return await begun(rooms.tasks.database, task.id)
 
         async def pass_on(channel: socket.socket) -> None:
-            """Tell the worker to end; kill it when it does not."""
+            """Ask the worker to end; kill it when it does not."""
             seconds = self.settings.engine.task_seconds
             try:
                 # The worker stops itself at the time limit, unless it hangs.

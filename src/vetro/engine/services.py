@@ -109,7 +109,7 @@ class MetadataDefinitions(Protocol):
 class Waiting:
     """What a task waits on now; it may wait on several things at once.
 
-    ``tell`` is called at every change.
+    ``tell`` is called at each change.
     """
 
     def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:

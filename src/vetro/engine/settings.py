@@ -97,7 +97,7 @@ class NetworkSection:
     max_hosts: int = 250
     """How many instances a network has room for."""
     default_dns: list[str] = field(default_factory=list[str])
-    """Name servers that instances are told; empty: this machine's own."""
+    """Name servers that instances are given; empty: this machine's own."""
     router_name: str = "murano-default-router"
     """Name of the router between the environments' networks and the external one."""
     create_router: bool = True
@@ -227,7 +227,7 @@ class EngineSettings:
                 # Without a broker: the host name under which guests find this service.
                 "host": broker.host or urlsplit(self.mailbox_url).hostname,
                 "port": broker.port,
-                # Regions tell packages what guests log in with: never this, where guests have users.
+                # Regions give packages what guests log in with: never this, where guests have users.
                 "login": None if broker.management_url else broker.login,
                 "password": None if broker.management_url else broker.password,
                 "virtual_host": broker.virtual_host,

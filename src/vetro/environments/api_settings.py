@@ -51,6 +51,6 @@ class StatsSection:
     period: float = 5.0
     """Minutes between two times that a process stores what it counted."""
     env_audit_enabled: bool = True
-    """Whether `notifications.broker` is also told which deployed environments exist."""
+    """Whether `notifications.broker` is also notified which deployed environments exist."""
     env_audit_period: float = 60.0
-    """Minutes between two times that it is told."""
+    """Minutes between two of these notifications."""

@@ -1,6 +1,6 @@
-"""Which deployed environments exist, told every period (catalog-api.md §11).
+"""Periodic notifications of the deployed environments that exist (catalog-api.md §11).
 
-Who bills or audits counts on it: an environment that has at least one successful deployment is told of
+Who bills or audits counts on it: an environment that has at least one successful deployment is reported
 until it is removed, whether or not anything happens to it.
 """
 
@@ -36,7 +36,7 @@ class Existing:
 
 
 class ExistingEnvironments:
-    """Tells of all environments of one database. ``minutes``: between two times."""
+    """Notifies of all environments of one database, every ``minutes``."""
 
     def __init__(
         self, database: Database, tell: Callable[[Existing], None], minutes: float
@@ -47,11 +47,11 @@ class ExistingEnvironments:
         self.rounds = Rounds(database, queue, KEY, minutes * 60, self.tell_all)
 
     async def worker(self, owner: str) -> Worker:
-        """Tells now and every period, unless another service does."""
+        """Notifies now and every period, unless another service does."""
         return await self.rounds.worker(owner)
 
     async def tell_all(self) -> None:
-        """Tell of each environment once."""
+        """Notify of each environment once."""
         async for one in self._found():
             self.tell(one)
 

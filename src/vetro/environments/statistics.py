@@ -1,4 +1,4 @@
-"""What the database tells of an environment's applications and instances (catalog-api.md §5.7)."""
+"""What the database holds about an environment's applications and instances (catalog-api.md §5.7)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Assembly:
         self.trust_proxy = trust_proxy
         self.readings = readings
         self.stopping = False
-        """Whether ``/readyz`` tells load balancers to send requests elsewhere."""
+        """Whether ``/readyz`` asks load balancers to send requests elsewhere."""
         self.max_header_line = ConnectionLimits.max_header_line
         """Bytes of a header, name and value together, and of the target of a request."""
         self._operations: dict[str, Operation] = {

@@ -2,7 +2,7 @@
 
 Only whole answers of kinds that become smaller, from a size on; event streams, downloads and parts of
 files are sent as they are. A face says itself whether it compresses: one that answers with tokens
-does not, because the length of a compressed answer tells something about a secret in it to an attacker who
+does not, because the length of a compressed answer reveals something about a secret in it to an attacker who
 can place text beside that secret and see the length (BREACH). For the same reason a browser's request
 that another site caused is answered uncompressed.
 

@@ -158,7 +158,7 @@ class Admission:
 def admission(limits: ConnectionLimits, *, each_address: bool) -> Admission:
     """Admission within ``limits`` and the process's descriptors.
 
-    ``each_address``: whether addresses tell clients apart (behind a proxy all have the proxy's).
+    ``each_address``: whether clients have different addresses (behind a proxy all have the proxy's).
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     available = MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft

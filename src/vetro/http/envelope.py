@@ -298,7 +298,7 @@ class Envelope:
             (b"content-length", str(len(body)).encode()),
             *((name.lower().encode(), value.encode()) for name, value in fault.headers.items()),
         ]
-        # A client that disconnected meanwhile cannot be told.
+        # A client that disconnected meanwhile gets no answer.
         with contextlib.suppress(ConnectionError):
             await exchange.send(
                 cast(

@@ -20,7 +20,7 @@ from vetro.http.budget import RequestBudget
 from vetro.http.faults import TooManyRequests
 from vetro.http.metrics import counter
 
-#: What a refused client is told to wait. Handling a whole queue takes about as long.
+#: How long a refused client is asked to wait. Handling a whole queue takes about as long.
 RETRY_SECONDS = "1"
 #: Projects whose rate is remembered before those that are idle are forgotten.
 REMEMBERED_PROJECTS = 1000

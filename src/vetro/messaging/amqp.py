@@ -149,7 +149,7 @@ class BrokerDoor:
         return await self.mailboxes.wait_result(message_id, timeout)
 
     async def discard(self, message_id: str) -> bool:
-        """Stop waiting. ``False`` for a published plan: the guest may get it and must be told."""
+        """Stop waiting. ``False`` for a published plan: the guest may get it and must be notified."""
         return await self.mailboxes.discard(message_id)
 
     async def progress(self, message_id: str) -> Progress:

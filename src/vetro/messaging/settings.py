@@ -67,7 +67,7 @@ class RabbitmqSection:
 
 @dataclass(frozen=True)
 class NotificationsSection:
-    """What others are told of at the broker of `[rabbitmq]` ([operating.md](operating.md#audit))."""
+    """What others are notified of at the broker of `[rabbitmq]` ([operating.md](operating.md#audit))."""
 
     audit: bool = True
     """Write an audit event (CADF) to the log for each call of the catalog API that may change

@@ -36,7 +36,7 @@ STATUSES = ("SUCCESS", "FAILURE")
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What a guest has reported. ``id`` tells several guests of one handle apart."""
+    """What a guest has reported. ``id`` distinguishes several guests of one handle."""
 
     id: str
     status: str
@@ -145,7 +145,7 @@ class Signals:
         return await self.received(handle) if found is None else found
 
     async def forget_failures(self, handle: str) -> None:
-        """Drop the failures that a handle was told of: they were answered for."""
+        """Drop the failures that were reported to a handle: they have been handled."""
         table = tables.signals
         async with self._db.transaction() as tx:
             await tx.execute(

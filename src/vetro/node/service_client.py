@@ -99,7 +99,7 @@ class ServiceClient:
     async def image_from_node(self, url: str, uuid: str, sha256: str, target: Path) -> None:
         """Download an image's file from another node's agent.
 
-        Knowing the digest is sufficient: the service told it to both nodes.
+        Knowing the digest is sufficient: the service sent it to both nodes.
         """
         url = url.replace("http:", self._agents, 1)
         try:

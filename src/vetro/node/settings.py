@@ -1,4 +1,4 @@
-"""What a node agent is told when it starts (compute-node-agent.md §1)."""
+"""The settings of a node agent at its start (compute-node-agent.md §1)."""
 
 from __future__ import annotations
 

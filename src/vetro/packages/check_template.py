@@ -58,7 +58,7 @@ def check_template(members: Members) -> Findings:
         for problem in problems:
             findings.add_error("E091", problem)
     except PackageError as error:
-        if was_good:  # else the nodes have told it, with more places
+        if was_good:  # else the nodes have reported it, with more places
             findings.add_error("E091", error)
     for name in names:
         if name.startswith(ENVIRONMENTS):

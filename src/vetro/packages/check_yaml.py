@@ -1,4 +1,4 @@
-"""YAML for the lint: nodes with places, repeated keys kept, expressions told from text."""
+"""YAML for the lint: nodes with places, repeated keys kept, expressions distinguished from text."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from vetro.packages.members import ArchiveLimits, ArchiveMembers
 from vetro.packages.package import open_package
 from vetro.packages.uploads import check_bounds
 
-#: What only the packages that a package requires can tell.
+#: What is known only with the packages that a package requires.
 OF_OTHERS = frozenset(("E301", "E307", "E311", "E312", "E313", "W206", "W208", "W209", "W210"))
 MAX_FINDINGS = 200
 AROUND = 2

@@ -231,7 +231,7 @@ class Package:
 
     @property
     def readme(self) -> tuple[str, str] | None:
-        """The file and the text of what its author tells about it; ``None`` without `READMES`.
+        """The file and the text of what its author says about it; ``None`` without `READMES`.
 
         Longer ones are cut at `README_BYTES`; what is not UTF-8 is replaced.
         """

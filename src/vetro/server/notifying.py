@@ -72,7 +72,7 @@ class Notifying:
             self.notifications.notify(_EVENTS[kind], ending_payload(ending, datetime.now(UTC)))
 
     def works(self, database: Database, owner: str) -> dict[str, Coroutine[Any, Any, None]]:
-        """What runs beside the service, by name: sending, and telling which environments exist."""
+        """What runs beside the service, by name: sending, and notifying which environments exist."""
         if self.notifications is None:
             return {}
         running: dict[str, Coroutine[Any, Any, None]] = {"notifications": self.notifications.run()}

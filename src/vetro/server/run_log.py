@@ -1,4 +1,4 @@
-"""The log lines of a process at its start and its end, which its supervisor is told of."""
+"""The log lines of a process at its start and its end, of which its supervisor is notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor that waits for it is told: that this process is ready, and that it stops.
+"""Notifications to a supervisor that waits for them: this process is ready, or stops.
 
 The protocol of systemd (`Type=notify`, sd_notify(3)): one datagram to the socket that `NOTIFY_SOCKET`
 names. Without the variable nothing is sent.

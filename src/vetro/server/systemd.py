@@ -143,7 +143,7 @@ def install(parts: Sequence[str], places: Places) -> list[str]:
         ) from error
     if Path("/run/systemd/system").is_dir() and places.units == Places().units:
         subprocess.run(["systemctl", "daemon-reload"], check=False)
-        done.append("told systemd to read its units")
+        done.append("reloaded the units of systemd")
     return done
 
 

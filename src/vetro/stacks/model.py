@@ -93,7 +93,7 @@ class Stack:
     unmade: list[str] = field(default_factory=list[str])
     """After a failure: resources of the template of which nothing was made."""
     failure: StackFailure | None = None
-    """Only in what the operation that failed returns; later only `reason` tells."""
+    """Only in what the operation that failed returns; later only `reason` has it."""
 
 
 class ChangeKind(StrEnum):

@@ -55,7 +55,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: it moves when told."""
+    """A clock for tests: it moves when asked to."""
 
     def __init__(self, start: datetime | None = None) -> None:
         self._now = start or datetime(2026, 1, 1, tzinfo=UTC)

@@ -360,7 +360,7 @@ class Database:
             self._end_unit()
 
     async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
-        """Commit, and notify: PostgreSQL tells every process, this one too."""
+        """Commit, and notify: PostgreSQL notifies each process, this one too."""
         try:
             # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
             for channel, payload in dict.fromkeys(tx.notifications):

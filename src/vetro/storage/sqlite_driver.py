@@ -216,7 +216,7 @@ class SqliteConnection:
 
 
 class SqliteFile:
-    """The connections to one file: one writes, some read, one tells whether anything was written."""
+    """The connections to one file: one writes, some read, one reads whether anything was written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -127,7 +127,7 @@ class Port(Protocol):
 
 @dataclass(frozen=True)
 class Broker:
-    """What guests are told about the message broker (§10.5)."""
+    """What guests get to know about the message broker (§10.5)."""
 
     host: str = "localhost"
     port: int = 5672

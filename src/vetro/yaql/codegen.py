@@ -37,7 +37,7 @@ may). `kinds` are the possible kinds of its value at compile time (`values.ANY` 
 `values` describes; an expression of the language never changes one.
 
 **Lambdas.** An argument whose parameter is lazy becomes a Python lambda with positional
-parameters, `$`/`$1` first. `Lazy.arity` in the library tells how many. A method call whose
+parameters, `$`/`$1` first. `Lazy.arity` in the library says how many. A method call whose
 receiver is a host object applies such lambdas to the outer `$` to get plain values
 (`inline_caches.method_site`).
 

@@ -49,7 +49,7 @@ def read_openrc(path: Path) -> dict[str, str]:
 
 
 def data_directory() -> Path:
-    """The data directory the command was told of, or the default one."""
+    """The data directory that the command was given, or the default one."""
     context = click.get_current_context(silent=True)
     given = context.find_root().meta.get("vetro.data_dir") if context else None
     if given:

@@ -54,7 +54,7 @@ class NameOf(click.ParamType[str]):
 
 
 class NameOfVm(NameOf):
-    """The alias or uuid of a VM: the service tells of them by their compute nodes."""
+    """The alias or uuid of a VM: the service lists them by compute node."""
 
     def rows(self, answer: Any) -> list[dict[str, Any]]:
         """The VMs of all nodes."""

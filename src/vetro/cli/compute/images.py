@@ -236,7 +236,9 @@ def build(
 @image.command("create", short_help="Make an image of a stopped VM.")
 @click.argument("name")
 @click.option("--from-vm", "vm_name", required=True, type=VM, help="The VM, by alias or uuid.")
-@click.option("--version", default="1", show_default=True, help="What tells it from older ones.")
+@click.option(
+    "--version", default="1", show_default=True, help="What distinguishes it from older ones."
+)
 @click.option("--public", is_flag=True, help="For every project [the VM's only].")
 @json_option
 def create(name: str, vm_name: str, version: str, public: bool) -> None:

@@ -63,7 +63,7 @@ class Kind(Generic[Shown, New, Change]):
         return NameOf(f"/compute{self.calls.path}", label=self.names[0])
 
     def label(self, one: Shown) -> str:
-        """What tells an object from others of its name."""
+        """What distinguishes an object from others of its name."""
         row = row_of(one)
         more = [str(row[name]) for name in ("cidr", "address", "mac") if row.get(name)]
         more += [counted(len(row["subnets"]), "subnet")] if "subnets" in row else []
@@ -76,7 +76,7 @@ class Kind(Generic[Shown, New, Change]):
 
 
 def row_of(one: Known, **more: object) -> Row:
-    """An object as it is printed, with more that a command tells of it."""
+    """An object as it is printed, with what a command adds to it."""
     return {**msgspec.to_builtins(one), **more}
 
 
@@ -209,7 +209,7 @@ def common_verbs(
 ) -> None:
     """Give a group of commands ``list``, ``show``, ``rename`` and ``delete``.
 
-    ``look`` makes of objects what the list and ``show`` tell of them. ``deleting``: the help text of
+    ``look`` makes of objects what the list and ``show`` print. ``deleting``: the help text of
     ``delete``, '' for the usual one; ``None`` leaves that command to the group.
     """
 

@@ -337,7 +337,7 @@ def subnet_update(name_or_uuid: str, name: str | None, dns: tuple[str, ...], no_
 
 
 def refuse_nothing(change: msgspec.Struct, options: str) -> None:
-    """End a command that was told to change nothing."""
+    """End a command that was given nothing to change."""
     if not msgspec.to_builtins(change):
         fail("There is nothing to change", f"Give {options}.", 2)
 

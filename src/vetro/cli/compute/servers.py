@@ -87,7 +87,7 @@ def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractCont
 
 
 def finish(connection: Connection, job: JobStarted, wait: bool, done: str) -> None:
-    """Tell of a job: its uuid at once, or how it ended; under ``--json`` the job itself."""
+    """Print a job: its uuid at once, or how it ended; under ``--json`` the job itself."""
     if wait:
         told = wait_job(connection, job.job_uuid)
         if wants_json():

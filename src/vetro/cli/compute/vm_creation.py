@@ -224,7 +224,7 @@ def _told(connection: Connection, server: str, new: NewVm, made: bool) -> None:
 
 
 def _undo(connection: Connection, uid: str, ports: list[Port], placed: bool) -> None:
-    """Give room and ports back after a failure, which is what the user is told."""
+    """Release capacity and ports after a failure; the failure is what the user sees."""
     if placed:
         # 404: it had no room yet.
         connection.answer_to(vm_calls.destroy_vm(uid))

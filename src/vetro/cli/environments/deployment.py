@@ -68,7 +68,7 @@ def list_(environment: str | None, named: str | None) -> None:
     """List the deployments of ENVIRONMENT, or of the whole project.
 
     The newest come first. Those of environments that were destroyed are among them, as long as the
-    service keeps them (history.days); ENVIRONMENT may be one of these. OUTCOME tells those that failed
+    service keeps them (history.days); ENVIRONMENT may be one of these. OUTCOME separates those that failed
     from those that somebody cancelled, that were interrupted because their engine ended, and that were
     abandoned with their environment.
     """

@@ -192,7 +192,7 @@ class Checker:
                         yield f"{where}name: {application_name(other)} has a machine {taken} already"
 
     def _known(self, path: str, key: str) -> dict[str, str] | None:
-        """Names to ids below a path; ``None``, said, when the service does not tell."""
+        """Names to ids below a path; ``None``, with a warning, when the service does not list them."""
         if path not in self._names:
             answer = self._connection.answer("GET", path)
             if answer.status >= 400:

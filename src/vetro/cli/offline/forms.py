@@ -18,7 +18,7 @@ HINT = "A case is a JSON object with 'ui', 'fqn' and 'data': see docs/forms.md."
 def form_case(case_file: TextIO) -> None:
     """Fill in a form as a case on standard input says; print the object, or what is refused, as JSON.
 
-    The exit code is 0 also when values are refused or the form is wrong, which the document tells; 1
+    The exit code is 0 also when values are refused or the form is wrong, which the document says; 1
     when the case cannot be read.
     """
     from vetro.packages.forms import run_case

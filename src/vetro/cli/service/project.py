@@ -28,7 +28,7 @@ def _all(connection: Connection) -> list[Project]:
 
 
 def _find(rows: list[Project], wanted: str) -> Project:
-    """The project with this id or name. Names are told apart by domains: two may be the same."""
+    """The project with this id or name. Two projects of different domains may have the same name."""
     found = [row for row in rows if row["id"] == wanted]
     found = found or [row for row in rows if row["name"] == wanted]
     if len(found) == 1:

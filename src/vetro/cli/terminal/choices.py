@@ -21,7 +21,7 @@ def is_watched() -> bool:
 def choose(rows: Sequence[One], called: str, label: Callable[[One], str], hint: str) -> One:
     """The only row, or the one that the user names when there are several.
 
-    ``label`` says what tells one from the others. A command without a terminal ends with the list and
+    ``label`` says what distinguishes one from the others. A command without a terminal ends with the list and
     ``hint``: what cannot be taken back is never done to one that happened to come first.
     """
     if len(rows) == 1:

@@ -141,7 +141,7 @@ END_OF_TERMINAL = ("stdin", b"\x04")
 class Manner:
     """How a stream and the terminal here are bound to each other.
 
-    ``terminal``: the other side has one, so ours is set raw (if it is one) and its size is told.
+    ``terminal``: the other side has one, so ours is set raw (if it is one) and its size is sent.
     ``watching``: the keyboard is looked at; ``typing``: and what is typed is sent.
     ``leave``: the key that ends it from here. ``at_end``: said when the keyboard has no more.
     """

@@ -18,7 +18,7 @@ HINT = "A case is a JSON object with 'model', 'files' and 'replies': see docs/wo
 def workflow_case(case_file: TextIO) -> None:
     """Run a case of XML workflows from standard input and print what it did, as one JSON document.
 
-    The exit code is 0 also when the task ends in an error, which the document tells.
+    The exit code is 0 also when the task ends in an error, which the document says.
     """
     from vetro.workflows import CaseError, run_case
 

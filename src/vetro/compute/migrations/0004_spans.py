@@ -1,4 +1,4 @@
-"""Fabric numbers of subnets, and what nodes were last told about their fabrics."""
+"""Fabric numbers of subnets, and what nodes were last sent about their fabrics."""
 
 import sqlalchemy as sa
 from alembic import op

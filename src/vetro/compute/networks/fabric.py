@@ -153,7 +153,7 @@ class Fabric:
                 if not overlap(other.cidr, new.cidr):
                     continue
                 if other.uuid not in leaving or other.owner_uuid != owner:
-                    # Everyone is told which range conflicts; only its owner is told whose it is.
+                    # Everyone is shown which range conflicts; only its owner is shown whose it is.
                     mine = other.owner_uuid == owner
                     whose = f"network {other.network_uuid}" if mine else "another project"
                     raise conflict(

@@ -2,7 +2,7 @@
 
 For a subnet's other nodes, a node needs their addresses, for the tunnels of the fabric, and the
 addresses of a security group's members there. Both change when an instance is created or destroyed
-elsewhere. The service stores a fingerprint of what it last told each node about each subnet. So
+elsewhere. The service stores a fingerprint of what it last sent each node about each subnet. So
 after a change on one node, it updates exactly the affected nodes, whichever service process makes
 the change.
 """
@@ -150,7 +150,7 @@ async def _number(tx: Transaction, subnet: str) -> int:
 async def tell(
     tx: Transaction, server_uuid: str, used: Iterable[str], found: dict[str, Span]
 ) -> set[str]:
-    """Record that a server is told ``found`` of its subnets; returns the servers to update now.
+    """Record that a server is sent ``found`` of its subnets; returns the servers to update now.
 
     ``found`` also contains the subnets it was told of before (``told``).
     """
@@ -177,7 +177,7 @@ async def tell(
 
 
 async def told(tx: Transaction, server_uuid: str) -> set[str]:
-    """The subnets that a server was last told of."""
+    """The subnets that a server was last sent."""
     rows = await tx.execute(
         select(spans_told.c.subnet_uuid).where(spans_told.c.server_uuid == server_uuid)
     )
@@ -185,7 +185,7 @@ async def told(tx: Transaction, server_uuid: str) -> set[str]:
 
 
 async def untold(tx: Transaction, server_uuid: str) -> None:
-    """Record that telling a server failed: its next state counts as changed."""
+    """Record that sending to a server failed: its next state counts as changed."""
     await tx.execute(
         update(spans_told).where(spans_told.c.server_uuid == server_uuid).values(fingerprint="")
     )

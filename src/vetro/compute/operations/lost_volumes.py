@@ -1,7 +1,7 @@
 """Volumes of a dead server whose VMs were recreated elsewhere: they are lost until it comes back.
 
 A volume is a file on its server's disk (decision 0235). Once its VM runs on another server, the volume
-is *lost*: its owner is told so and may restore a backup. If the machine comes back, what is
+is *lost*: its owner sees that and may restore a backup. If the machine comes back, what is
 still wanted of it is available again, and what was replaced or removed meanwhile is deleted there.
 """
 

@@ -86,7 +86,7 @@ async def registry_updated(_run: Run) -> Json:
 async def send_nics(run: Run) -> Json:
     """Start the agent's task; without NICs there is nothing to send."""
     if not run.state.get("send"):
-        return "nothing to tell the node"
+        return "nothing to send to the node"
     run.state["task"] = await run.service.work.start(
         await agent_of(run), "server_update_nics", {"nics": run.state["send"]}, job_uuid=run.uuid
     )

@@ -138,7 +138,7 @@ class Reservations:
             if one.tries >= FREE_TRIES:
                 try:
                     one.tell(await self._reserve_alone(one))
-                except Exception as error:  # noqa: BLE001 - whoever asked is told
+                except Exception as error:  # noqa: BLE001 - the caller gets it
                     one.fail(error)
         asked = [one for one in asked if not one.answer.done()]
         if not asked:
@@ -174,7 +174,7 @@ class Reservations:
             elif not one.answer.done():
                 try:
                     choice = one.context.run(self._choice, one)
-                except Exception as error:  # noqa: BLE001 - whoever asked is told
+                except Exception as error:  # noqa: BLE001 - the caller gets it
                     one.fail(error)
                     continue
                 if isinstance(choice, _Choice):
@@ -373,7 +373,7 @@ def _asks(body: Record) -> tuple[str, dict[str, int]]:
 
 
 def _admitted(gate: Gate, one: _Asked) -> bool:
-    """Whether a request that still waits is within its project's quotas; else its caller is told."""
+    """Whether a request that still waits is within its project's quotas; else its caller gets the refusal."""
     if one.answer.done():
         return False
     try:

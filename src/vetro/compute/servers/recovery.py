@@ -1,4 +1,4 @@
-"""Recovery configurations of encrypted pools: what must hold before the agent is told (§4.2)."""
+"""Recovery configurations of encrypted pools: what must hold before the agent is sent one (§4.2)."""
 
 from __future__ import annotations
 

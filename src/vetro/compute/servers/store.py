@@ -46,7 +46,7 @@ LOST = "lost_volumes"
 #: In ``extra``: machines the node reports that no record knows, with when it did first (strays.py).
 STRAYS = "unknown_vms"
 STRAYS_CHANNEL = "compute/unknown-vms"
-#: In ``extra``: the node's time of its newest sample, and of the newest that told of all.
+#: In ``extra``: the node's time of its newest sample, and of the newest that listed all VMs.
 _SAMPLE_TIMES = ("sample_time", "whole_sample_time")
 #: The state of a VM that its server had and no longer has.
 MISSING = "missing"

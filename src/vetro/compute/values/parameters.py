@@ -76,7 +76,7 @@ def check_declared(
 
 
 def validate(params: Params, declared: Sequence[Param]) -> None:
-    """Check every declared parameter; all failures are told, in declared order. Errors: 500.
+    """Check every declared parameter; all failures are reported, in declared order. Errors: 500.
 
     Values given under an alias are moved to the name.
     """

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from vetro.compute.tables import servers
 from vetro.storage import Transaction
 
-#: How many nodes a node is told that may have an image, and of how many images that is remembered.
+#: How many nodes that may have an image are named to a node, and of how many images that is remembered.
 PEERS = 3
 REMEMBERED_IMAGES = 1000
 

@@ -54,7 +54,7 @@ HVM_BRANDS = ("kvm", "bhyve")
 
 
 class Machines:
-    """VMs: where they are placed, what their nodes are told, what is remembered of them."""
+    """VMs: where they are placed, what their nodes are asked for, what is stored of them."""
 
     def __init__(
         self,
@@ -427,7 +427,7 @@ class Machines:
         return {**record, **told}
 
     async def listing(self, server_uuid: str) -> list[Record]:
-        """The VMs of a server: those its node reports and those it was told to make."""
+        """The VMs of a server: those its node reports and those it was asked to create."""
         async with self.database.read() as tx:
             record = (await self.servers.views(tx, [server_uuid]))[0]
         fields = (

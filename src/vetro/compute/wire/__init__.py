@@ -1,7 +1,7 @@
 """The one description of what the compute service exchanges with nodes, other services and users.
 
 Each room that reads or writes such an object uses these structs: the service for its answers and their
-schemas, `vetro.compute.client` for other processes, the node for what it reports and is told. Unknown
+schemas, `vetro.compute.client` for other processes, the node for what it reports and is sent. Unknown
 fields are ignored in both directions, so that processes may differ by a version. The node room may
 import this package only.
 """

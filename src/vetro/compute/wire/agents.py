@@ -99,7 +99,7 @@ class AgentEntry(msgspec.Struct, omit_defaults=True):
 
 
 class Agents(msgspec.Struct):
-    """The body with which a node tells its agents."""
+    """The body with which a node reports its agents."""
 
     agents: list[AgentEntry]
 

@@ -1,6 +1,6 @@
 """VMs and what leads to one: its body, the room for it, the ticket of its turn, its node's task.
 
-Nodes and their VMs may tell more than these structs name: code that shows a VM unchanged reads it as JSON.
+Nodes and their VMs may report more than these structs name: code that shows a VM unchanged reads it as JSON.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class AllocationStep(msgspec.Struct, kw_only=True):
 
 
 class NoAllocation(msgspec.Struct, kw_only=True):
-    """What a refused allocation tells beside its message."""
+    """What a refused allocation has beside its message."""
 
     steps: list[AllocationStep] | None = None
     not_considered: dict[str, str] | None = None
@@ -287,7 +287,7 @@ class Task(msgspec.Struct, kw_only=True):
         return told.vm.state if told.vm is not None else told.state
 
     def _told(self) -> _Result:
-        """What is known of any task's result; nodes may tell anything else."""
+        """What is known of any task's result; nodes may report anything else."""
         try:
             return msgspec.convert(self.result, _Result, strict=False)
         except msgspec.ValidationError:

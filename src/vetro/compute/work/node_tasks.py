@@ -325,7 +325,7 @@ class NodeTasks:
                                "event": end.result})  # fmt: skip
 
     async def keep_end(self, tx: Transaction, id_: str, good: bool, result: Record) -> None:
-        """Write how an active task ended, and tell those who wait."""
+        """Write how an active task ended, and notify those who wait."""
         now = self.database.clock.now()
         stamp = api_time(now)
         if good:
@@ -353,7 +353,7 @@ class NodeTasks:
         tx.notify(channel(id_))
 
     async def _note(self, row: StoredRow, entry: Record) -> None:
-        """Tell the job the request named; that it is unknown never fails the task."""
+        """Notify the job that the request named; an unknown job never fails the task."""
         if row.job_uuid and self.note is not None:
             try:
                 await self.note(row.job_uuid, {**entry, "task_id": row.id})

@@ -11,7 +11,7 @@ from vetro.muranopl import MuranoError, wait
 def reading(
     secrets: FormSecrets, project_id: str, learn: Callable[[str], None]
 ) -> Callable[[object], str]:
-    """The function for ``Runtime.session(secrets=…)``; ``learn`` is told each secret that is read.
+    """The function for ``Runtime.session(secrets=…)``; ``learn`` is called with each secret that is read.
 
     A read is not recorded as an effect: the journal would keep the secret, and a replay can read it again.
     """

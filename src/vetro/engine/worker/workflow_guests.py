@@ -25,7 +25,7 @@ def door_of(services: EngineServices) -> RegionDoor | None:
 
 
 def broker_of(settings: EngineSettings) -> Broker:
-    """What agent configurations are told about the broker. Raises: OSError when its CA file is missing."""
+    """What agent configurations contain about the broker. Raises: OSError when its CA file is missing."""
     known = settings.rabbitmq
     return Broker(
         host=str(settings.config("rabbitmq", "host") or Broker.host),

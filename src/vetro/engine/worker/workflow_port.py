@@ -208,7 +208,7 @@ class WorkflowPort:
     # The stack
 
     def lacks_balancers(self) -> str | None:
-        """Why a stack of this back end can have no load balancer; ``None`` when it can, or cannot tell."""
+        """Why a stack of this back end can have no load balancer; ``None``: it can, or that is unknown."""
         stacks = self._services.stacks
         if not isinstance(stacks, KnowsBalancers):
             return None

@@ -254,7 +254,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
     except OverLimit as error:
         send_message(channel, {"over": str(error)})
         return
-    except Exception as error:  # noqa: BLE001 - whatever it was, the service must be told
+    except Exception as error:  # noqa: BLE001 - whatever it was, the service must learn of it
         import traceback
 
         if _is_memory(error):

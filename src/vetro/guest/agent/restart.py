@@ -1,7 +1,7 @@
 """Restarting the machine before a result is sent (guest-agent.md §4: `RebootOnCompletion`).
 
-The result waits in the plan's folder as `after-restart.json`, with what tells this start of the machine
-from the next one. An agent that finds it on a machine that was started since sends it; one that finds
+The result waits in the plan's folder as `after-restart.json`, with what distinguishes this start of the
+machine from the next one. An agent that finds it on a machine that was started since sends it; one that finds
 it on the same start restarts the machine, once.
 """
 

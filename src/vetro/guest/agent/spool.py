@@ -217,7 +217,7 @@ class Spool:
         """Forget a plan whose result was sent.
 
         A cancelled plan stays until its turn: its stamp may be stored only after those of the plans
-        before it, and until then the folder tells it from a replay.
+        before it, and until then the folder distinguishes it from a replay.
         """
         if not self.was_cancelled(name) or self.was_running(name):
             self.remove(name)

@@ -19,5 +19,5 @@ Parts = Callable[[], Awaitable[Sequence[ServicePart]]]
 
 
 async def no_parts() -> Sequence[ServicePart]:
-    """Of a service that does not tell."""
+    """Of a service that does not report it."""
     return ()

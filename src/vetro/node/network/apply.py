@@ -42,7 +42,7 @@ class NetworkApplier:
         gateway: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """``underlay``: this node's address for tunnels to others; ``uplink(tag)``: the interface
-        that carries a NIC tag; ``gateway(address)`` is told the external gateway's address, '' when
+        that carries a NIC tag; ``gateway(address)`` is called with the external gateway's address, '' when
         there is none."""
         self._gateway = gateway
         self._prefix = prefix

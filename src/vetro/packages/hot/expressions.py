@@ -20,7 +20,7 @@ def literal(value: object) -> str:
 
 
 def condition(parameter: Parameter, constraint: Constraint) -> str | None:
-    """The condition of a constraint; ``None`` where only the stack's back end can tell."""
+    """The condition of a constraint; ``None`` where only the stack's back end can check it."""
     # The text of a list or of JSON is not what the constraint measures.
     is_list = parameter.type == "comma_delimited_list"
     if parameter.type == "json" or parameter.is_fractional:

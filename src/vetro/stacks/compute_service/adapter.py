@@ -237,7 +237,7 @@ class ServicePort:
             await asyncio.gather(following, return_exceptions=True)
 
     async def _follow(self, host: str, image: str, say: Callable[[int], None]) -> None:
-        """Tell how far an image is on a host, until cancelled."""
+        """Report how far an image is on a host, until cancelled."""
         await asyncio.sleep(_SLOW_IMAGE_SECONDS)
         version, told = "", -_IMAGE_STEP
         while True:

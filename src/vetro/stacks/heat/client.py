@@ -18,8 +18,8 @@ EVENTS = 200
 class HeatClient:
     """Heat, for the project of a session. A stack is named by `place`: its name and id.
 
-    What reads asks again as ``patience`` says, and tells ``say`` what it waits for; what changes is for the
-    caller to repeat.
+    What reads asks again as ``patience`` says, and calls ``say`` with what it waits for; what changes
+    is for the caller to repeat.
     """
 
     def __init__(

@@ -3,5 +3,5 @@
 An `operation` compares the wanted template with the stored resources (`changes`), and makes, changes
 and removes them in parallel as far as dependencies allow. `hold` lets one process work on a stack at
 a time, and its progress survives the process. `planning` predicts an operation without doing it.
-`attached_volumes` tells the placement of servers where their volumes are.
+`attached_volumes` gives the placement of servers the hosts of their volumes.
 """

@@ -115,7 +115,7 @@ class Work:
             said = self.operation.waiting_on
             try:
                 await self._store.change(self._hold, {"waiting_on": said})
-            except Exception as error:  # noqa: BLE001 what cannot be told does not end the work
+            except Exception as error:  # noqa: BLE001 what cannot be reported does not end the work
                 # The renewal ends the work when the hold is lost, or the database away for long.
                 _log.warning("waiting_not_stored", stack=self._hold.name, error=describe(error))
 

@@ -1,6 +1,6 @@
 """Custom constraints of parameters: what a value has to be beyond its type.
 
-Some can be told from the value alone. Others name something that the cloud has to have; a template keeps
+Some can be checked with the value alone. Others name something that the cloud has to have; a template keeps
 those for whoever knows the cloud (`vetro.stacks.operations.constraints`).
 """
 
@@ -44,7 +44,7 @@ class CustomConstraint:
 def custom_constraints(
     declared: Mapping[str, Mapping[str, Json]], values: Mapping[str, Json]
 ) -> Iterator[CustomConstraint]:
-    """Those that only the cloud can tell. Raises `TemplateError` for a value that violates another.
+    """Those that only the cloud can check. Raises `TemplateError` for a value that violates another.
 
     An empty text is not a value: templates give it for what may be left out.
     """

@@ -41,7 +41,7 @@ def parameter_values(
         elif "default" in definition:
             value = definition["default"]
         else:
-            # Heat tells no difference between this and a parameter that is not declared.
+            # Heat does not distinguish this from a parameter that is not declared.
             raise UnresolvedReference(f"The parameter {name!r} is not given and has no default")
         kind = _KINDS.get(str(definition.get("type", "string")).lower(), "string")
         values[name] = _convert(name, kind, value)

@@ -37,7 +37,7 @@ class ResourceDefinition:
 
     @property
     def needs_attributes(self) -> bool:
-        """Whether properties are evaluated with what the compute service tells of resources."""
+        """Whether properties are evaluated with what the compute service reports of resources."""
         return any(one.kind == "attribute" for one in self.references)
 
 

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 async def _asked_of(call: Call, uuid: str) -> Record:
-    """The manifest of the task that told the caller, a node, to make an image. Errors: 403."""
+    """The manifest of the task with which the caller, a node, makes an image. Errors: 403."""
     node = call.principal.user_id.partition("/")[2]
     for params in await call.service.work.active("machine_create_image", node):
         manifest = mapping(params.get("manifest"))

@@ -28,7 +28,7 @@ async def update_nics(call: Call) -> Json:
 
 
 async def nic_task(call: Call) -> Json:
-    """Tell the agent its NICs' tags (the job's own step)."""
+    """Send the agent its NICs' tags (the job's own step)."""
     return await start_task(call, "server_update_nics", {"nics": call.get("nics")})
 
 

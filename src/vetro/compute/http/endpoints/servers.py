@@ -121,7 +121,7 @@ async def get_server(call: Call) -> Json:
 
 
 async def update_server(call: Call) -> Json:
-    """Change a server; a node tells its agents here."""
+    """Change a server; a node reports its agents here."""
     values = {name: value for name, value in call.body().items() if name != "etag_retries"}
     if not call.is_operator and set(values) != {"agents"}:
         raise not_allowed("A node may report only its agents")
@@ -214,7 +214,7 @@ async def setup_server(call: Call) -> Json:
 
 
 async def register_sysinfo(call: Call) -> Json:
-    """A node registers, or tells that it changed."""
+    """A node registers, or reports that it changed."""
     sysinfo = mapping(call.get("sysinfo"))
     given = sysinfo.get("UUID")
     if not isinstance(given, str) or given.lower() != call.server_uuid:

@@ -371,7 +371,7 @@ class QemuHypervisor(BasicHypervisor):
             await self._plugs.unplug(vm, entry)
 
     async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
-        """Grow the disk; a running guest is told."""
+        """Grow the disk; a running guest is notified."""
         if self.running(vm["uuid"]):
             await self._plugs.grow(vm, entry, size)
         else:

@@ -30,7 +30,7 @@ class Node(Protocol):
         ...
 
     def arrive(self, vm: Vm) -> None:
-        """Tell the networks that a VM now runs here."""
+        """Announce in the networks that a VM now runs here."""
         ...
 
 

@@ -60,7 +60,7 @@ class VolumePlugs:
         await (await self._connect()).unplug(vm["uuid"], str(entry["uuid"]))
 
     async def grow(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
-        """Grow a volume to ``size`` GiB and tell the guest."""
+        """Grow a volume to ``size`` GiB and notify the guest."""
         path = self._daemon.seen(self._volumes.data(entry["uuid"]))
         connection = await self._connect()
         await connection.with_domain(
