@@ -174,9 +174,9 @@ class Field:
     @cached_property
     def is_required(self) -> bool:
         """Whether an empty value is refused, as the definition says."""
-        if self.kind in BOOLEANS or self.type == "domain":
+        if self.kind in BOOLEANS:
             return False
-        return is_true(self.get("required", True))
+        return is_true(self.get("required", self.type != "domain"))
 
     def needs_value(self, offers: Offers) -> bool:
         """Whether an empty value is refused here.
@@ -287,15 +287,17 @@ class Field:
             is_null = self.kind == "object" or any(one.value is None for one in own)
             return None if is_null else ""
         found = self.choices(offers)
-        if isinstance(raw, (dict, list)):
-            raise Refused("Choose one of the values")
-        if found is None:
-            return str(raw)
-        for one in found:
+        if found is None and self.kind == "image" and isinstance(raw, dict):
+            return cast("object", raw)  # version 1: name, title and type
+        for one in found or []:
             if one.value == raw or is_same_text(one.value, raw):
                 if not one.enabled:
                     raise Refused(f"{one.label} cannot be chosen now")
                 return one.value
+        if isinstance(raw, (dict, list)):
+            raise Refused("Choose one of the values")
+        if found is None:
+            return str(raw)
         # People know what the platform has by its name.
         named = [one for one in found if one.label == raw or one.details.get("name") == raw]
         if self.kind != "choice" and raw != "" and named and named[0].enabled:

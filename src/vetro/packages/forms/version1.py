@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
+from vetro.documents import DocumentError, DocumentLimits, read_json
 from vetro.packages.forms.definition import Definition
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import FieldSource
@@ -54,33 +55,58 @@ def _exported(
         rows = cast("list[Any]", value) if isinstance(value, list) else []
         return [{**_unit(definition, number, scope), **row} for number, row in enumerate(rows, 1)]
     if field.type == "image" and value:
-        found = next((one for one in offers.choices("images") or [] if one.value == value), None)
-        if found is not None:
-            details = found.details
-            return {
-                "name": details.get("name", value),
-                "title": details.get("title", found.label),
-                "type": details.get("type"),
-            }
-        return {"name": value, "title": value, "type": None}
+        return _image(value, offers)
     return value
 
 
+def _image(value: object, offers: Offers) -> Json:
+    """``name``, ``title`` and ``type``: of the platform's image, or those that the value itself has."""
+    found = next((one for one in offers.choices("images") or [] if one.value == value), None)
+    own: object = value
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            own = read_json(value, DocumentLimits(bytes=10_000, depth=4))
+        except DocumentError:
+            own = value
+    if isinstance(own, dict):
+        details = cast("Mapping[str, Any]", own)
+        name, title = details.get("name"), details.get("name")
+    else:
+        details = found.details if found is not None else cast("Mapping[str, Any]", {})
+        name, title = value, value
+    title = title if found is None else found.label
+    return {
+        "name": details.get("name", name),
+        "title": details.get("title", title),
+        "type": details.get("type"),
+    }
+
+
 def _unit(definition: Definition, number: int, scope: Scope) -> Json:
-    """Unit ``number``, from 1: its own template, or the last one; ``#`` in texts is the number."""
+    """Unit ``number``, from 1: its own template, or the last one; ``#`` in texts is the number.
+
+    A password that has a ``#`` stays as it is.
+    """
     templates = definition.unit_templates
     if not templates:
         return {}
     template = templates[min(number, len(templates)) - 1]
     made = scope.value(template)
-    return cast("Json", _numbered(made, str(number)))
+    passwords = {
+        scope.data.get(one.page, {}).get(one.name)
+        for page in definition.pages
+        for one in page.fields
+        if one.type == "password"
+    }
+    return cast("Json", _numbered(made, str(number), passwords))
 
 
-def _numbered(value: object, number: str) -> Any:
+def _numbered(value: object, number: str, passwords: Collection[object]) -> Any:
     if isinstance(value, str):
-        return value.replace("#", number)
+        return value if value in passwords else value.replace("#", number)
     if isinstance(value, dict):
-        return {key: _numbered(one, number) for key, one in cast("Json", value).items()}
+        pairs = cast("Json", value).items()
+        return {key: _numbered(one, number, passwords) for key, one in pairs}
     if isinstance(value, list):
-        return [_numbered(one, number) for one in cast("list[object]", value)]
+        return [_numbered(one, number, passwords) for one in cast("list[object]", value)]
     return value
