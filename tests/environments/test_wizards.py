@@ -152,8 +152,9 @@ async def test_a_check_stores_nothing(api: Api, package_zip: Any) -> None:
     assert field((await api.call("GET", path)).json(), "size")["value"] == 2
 
 
-async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
-    """Another project finds none of them, by no call."""
+@pytest.mark.parametrize("other", ["bob", "eve"])
+async def test_wizards_belong_to_a_user(api: Api, package_zip: Any, other: str) -> None:
+    """Another user of the project, or one of another project, finds none of them, by no call."""
     made = await wizard(api, package_zip)
     path = f"/wizards/{made['id']}"
     calls: list[tuple[str, str, Any]] = [
@@ -166,9 +167,9 @@ async def test_wizards_belong_to_a_project(api: Api, package_zip: Any) -> None:
         ("POST", f"{path}/finish", {}),
     ]
     for verb, where, body in calls:
-        answer = await api.call(verb, where, body, user="eve")
+        answer = await api.call(verb, where, body, user=other)
         assert answer.status == 404, (verb, where)
-    assert (await api.call("GET", "/wizards", user="eve")).json() == {"wizards": []}
+    assert (await api.call("GET", "/wizards", user=other)).json() == {"wizards": []}
     assert [one["id"] for one in (await api.call("GET", "/wizards")).json()["wizards"]] == [
         made["id"]
     ]
@@ -225,27 +226,57 @@ async def test_a_package_without_a_form_gets_one_of_its_class(api: Api, package_
 
 
 async def test_parameters_come_from_a_static_action(api: Api, package_zip: Any) -> None:
-    """ParametersSource is called once, when the wizard starts; its failure is a warning."""
+    """ParametersSource is called once, when the wizard starts."""
     form = (
         "Application: {'?': {type: org.acme.App}}\nParametersSource: read\n"
         "Forms: [{p: {fields: [{name: x, type: string, initial: $start}]}}]\n"
     )
     uploaded = (await api.upload(package_zip(form=form))).json()
-    for answer in (CallAnswer({"start": "here"}), CallAnswer(failure="failed", message="no luck")):
-        asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
-        try:
-            while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
-                await api.rooms.calls.queue.wait_for_work(5)
-            lease, call = claimed
-            assert (call.class_name, call.methods) == ("org.acme.App", ["read"])
-            await api.rooms.calls.answer(lease, answer)
-            made = (await asked).json()
-        finally:
-            asked.cancel()
-        assert field(made["form"]["pages"][0], "x")["value"] == (answer.value or {}).get(
-            "start", ""
-        )
-        assert ("no luck" in str(made["form"]["warnings"])) == bool(answer.failure)
+    body = {"package": uploaded["id"]}
+    made = await answered(api, api.call("POST", "/wizards", body), CallAnswer({"start": "here"}))
+    page = made["form"]["pages"][0]
+    assert (field(page, "x")["value"], page["problem"]) == ("here", None)
+    path = f"/wizards/{made['id']}/pages/p"
+    assert (await api.call("POST", path, {"values": {}})).json()["valid"]
+
+
+async def test_parameters_that_fail_are_an_error_of_the_page(api: Api, package_zip: Any) -> None:
+    """It names the method; nothing is accepted until it answers to a refresh, and what was typed stays."""
+    form = (
+        "Application: {'?': {type: org.acme.App}}\nParametersSource: org.acme.Own.read\n"
+        "Forms: [{p: {fields: [{name: x, type: string, label: $start, required: false}]}}]\n"
+    )
+    uploaded = (await api.upload(package_zip(form=form))).json()
+    failed = CallAnswer(failure="failed", message="no luck")
+    body = {"package": uploaded["id"]}
+    made = await answered(api, api.call("POST", "/wizards", body), failed)
+    text = made["form"]["pages"][0]["problem"]
+    assert "org.acme.Own.read" in text
+    assert "no luck" in text
+    path = f"/wizards/{made['id']}"
+    refused = (await api.call("POST", f"{path}/pages/p", {"values": {"x": "typed"}})).json()
+    assert (refused["valid"], refused["errors"]) == (False, {"page": [text]})
+    again = api.call("GET", f"{path}?refresh=true")
+    shown = (await answered(api, again, CallAnswer({"start": "here"})))["form"]["pages"][0]
+    one = field(shown, "x")
+    assert (shown["problem"], one["label"], one["value"]) == (None, "here", "typed")
+    accepted = (await api.call("POST", f"{path}/pages/p", {"values": {"x": "typed"}})).json()
+    assert accepted["valid"], accepted
+
+
+async def answered(api: Api, request: Any, answer: CallAnswer) -> dict[str, Any]:
+    """What a request returns whose static action an engine answers."""
+    asked = asyncio.create_task(request)
+    try:
+        while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+            await api.rooms.calls.queue.wait_for_work(5)
+        lease, call = claimed
+        assert call.methods == ["read"]
+        assert call.class_name in ("org.acme.App", "org.acme.Own")
+        await api.rooms.calls.answer(lease, answer)
+        return (await asked).json()
+    finally:
+        asked.cancel()
 
 
 async def test_a_component_is_changed_by_its_form_again(api: Api, package_zip: Any) -> None:

@@ -267,7 +267,7 @@ FORM_FIELD = shape(
         "packages": listed(FORM_PACKAGE),
         "empty_label": _TEXT,
         "requirements": _OBJECT,
-        "columns": _ANYTHING,
+        "columns": listed(shape("FormColumn", {"name": _TEXT, "type": _TEXT, "title": _TEXT})),
     },
     optional=[
         *("filled", "problem", "confirmation", "classes", "packages", "empty_label"),
@@ -282,6 +282,7 @@ FORM_PAGE = shape(
         "number": _NUMBER,
         "region": maybe(_TEXT),
         "submitted": _FLAG,
+        "problem": maybe(_TEXT),
         "notes": listed(shape("FormNote", {"title": _TEXT, "text": _TEXT})),
         "fields": listed(FORM_FIELD),
     },

@@ -69,7 +69,9 @@ class Wizards:
         self, tx: Transaction, principal: Principal, id_: str, *, lock: bool = False
     ) -> StoredRow:
         query = select(wizards).where(
-            wizards.c.id == id_, wizards.c.project_id == principal.project_id
+            wizards.c.id == id_,
+            wizards.c.project_id == principal.project_id,
+            wizards.c.user_id == principal.user_id,
         )
         row = (await tx.execute(query.with_for_update() if lock else query)).first()
         if row is None:
@@ -104,11 +106,9 @@ class Wizards:
             "updated": now,
         }
         form = await asyncio.to_thread(form_of, values)
-        state, problem = await self._begin(principal, form, package)
+        state = await self._begin(principal, form)
         values["state"] = state.as_json()
         values["offers"] = await self.offers.gather(principal, form, values["environment_id"])
-        if problem:
-            values["offers"]["warnings"].append(problem)
         async with self.database.transaction() as tx:
             if values["environment_id"] is not None:
                 await self.store.environment(
@@ -187,16 +187,14 @@ class Wizards:
             found.get("") or {}, class_name=class_name, version=package["version"]
         )
 
-    async def _begin(
-        self, principal: Principal, form: Form, package: Json
-    ) -> tuple[State, str | None]:
-        """The first state, and why the parameters of a static action are missing, if they are."""
+    async def _begin(self, principal: Principal, form: Form) -> State:
+        """The first state; ``problem``: why the parameters of a static action are missing."""
         call, found, problem = form.parameters_call, None, None
         if call is not None:
             try:
                 found = await self.calls.act(
                     principal, call.class_name or form.package_name, call.method, {},
-                    package_name=form.package_name, class_version=package["version"] or "*",
+                    package_name=form.package_name, class_version=form.version or "*",
                 )  # fmt: skip
             except Fault as error:
                 name = f"{call.class_name or form.package_name}.{call.method}"
@@ -204,9 +202,11 @@ class Wizards:
                     f"The parameters of the form could not be read from {name}: {error.message}"
                 )
         try:
-            return await asyncio.to_thread(form.begin, found), problem
+            state = await asyncio.to_thread(form.begin, found)
         except FormError as error:
             raise wrong_form(form.package_name, error) from error
+        state.problem = problem
+        return state
 
     # Reading
 
@@ -219,7 +219,11 @@ class Wizards:
         language: str = "",
         refresh: bool = False,
     ) -> Json:
-        """A wizard with its described form. ``refresh``: the platform is asked for its choices again."""
+        """A wizard with its described form.
+
+        ``refresh``: the platform is asked for its choices again, and the static action for parameters
+        that it has failed to give.
+        """
         if refresh:
             await self._refresh(principal, id_)
         async with self.database.read() as tx:
@@ -233,9 +237,14 @@ class Wizards:
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_)
         form = await asyncio.to_thread(form_of, row)
-        gathered = await self.offers.gather(principal, form, row.environment_id)
+        changes: Json = {"offers": await self.offers.gather(principal, form, row.environment_id)}
+        state = State.of_json(row.state)
+        if state.problem is not None:
+            begun = await self._begin(principal, form)
+            state.parameters, state.problem = begun.parameters, begun.problem
+            changes["state"] = state.as_json()
         async with self.database.transaction() as tx:
-            await tx.execute(update(wizards).where(wizards.c.id == id_).values(offers=gathered))
+            await tx.execute(update(wizards).where(wizards.c.id == id_).values(**changes))
 
     async def show_page(
         self, principal: Principal, id_: str, page: str, session_id: str | None, language: str

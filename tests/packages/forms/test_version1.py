@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vetro.packages.forms import run_case
+from vetro.packages.forms import load_form, run_case
 
 Json = dict[str, Any]
 REQUIRED = ["This field is required"]
@@ -140,3 +140,17 @@ def test_tables(raw: Any, outcome: Any) -> None:
     """B9: rows of units."""
     found = run(TABLE, {"p": {"nodes": raw}})
     assert (found["model"]["nodes"] if "model" in found else found["errors"]["nodes"]) == outcome
+
+
+def test_columns_of_a_table_are_described() -> None:
+    """A front end gets name, type and title of each column, and the rows to begin with."""
+    form = load_form(
+        TABLE.replace("type: table", "type: table\n      initial: 2"), package_name="a", title=""
+    )
+    shown = form.describe()["pages"][0]["fields"][0]
+    assert shown["columns"] == [
+        {"name": "name", "type": "label", "title": "Name"},
+        {"name": "isSync", "type": "checkbox", "title": "Sync"},
+        {"name": "isMaster", "type": "radio", "title": "Primary"},
+    ]
+    assert [(one["name"], one["isMaster"]) for one in shown["value"]] == [("", True), ("", False)]

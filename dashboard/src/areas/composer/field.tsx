@@ -1,9 +1,10 @@
-import { Button, Checkbox, Group, JsonInput, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
+import { Button, Checkbox, Group, NumberInput, PasswordInput, Select, Stack, Textarea, TextInput } from '@mantine/core';
 import { IconPlus } from '@tabler/icons-react';
-import { memo } from 'react';
+import { memo, type ReactNode } from 'react';
 import type { Catalog } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { messages } from './messages';
+import { Rows } from './rows';
 
 type FormField = Catalog['FormField'];
 
@@ -28,7 +29,7 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
   const onCreate = (made: Catalog['FormPackage']) => onCreating(field, made);
   const shared = {
     label: field.label,
-    description: field.help_text ?? field.description ?? undefined,
+    description: explanation(field),
     required: field.required,
     disabled: !field.enabled,
     error: errors?.join(' ') ?? field.problem,
@@ -66,32 +67,26 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
       return <Choice field={field} shared={shared} value={value} onChange={onChange} onCreate={onCreate} />;
     case 'table':
       return (
-        <JsonInput
-          {...shared}
-          description={shared.description ?? t('json')}
-          autosize
-          minRows={3}
-          defaultValue={JSON.stringify(value ?? [], null, 1)}
-          onChange={(given) => {
-            try {
-              onChange(JSON.parse(given));
-            } catch {
-              // Half typed: the last whole value stays.
-            }
-          }}
-        />
+        <Rows label={field.label} description={shared.description} error={shared.error} enabled={field.enabled} columns={field.columns ?? []} least={field.constraints['min_value']} most={field.constraints['max_value']} value={value} onChange={onChange} />
       );
     default:
       return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
   }
 });
 
+/** What the author says about a field: the help, then the description, under its own title if it has one. */
+function explanation({ label, help_text: help, description, description_title: title }: FormField): ReactNode {
+  if (!description) return help ?? undefined;
+  const titled = title && title !== label ? `${title}: ${description}` : description;
+  return <span style={{ whiteSpace: 'pre-line' }}>{help ? `${help}\n${titled}` : titled}</span>;
+}
+
 /** Packages that have a button each; further ones are in a list. */
 const FEW = 3;
 
 interface ChoiceProps {
   field: FormField;
-  shared: { label: string; description: string | undefined; required: boolean; disabled: boolean; error: string | undefined; name: string };
+  shared: { label: string; description: ReactNode; required: boolean; disabled: boolean; error: string | undefined; name: string };
   value: unknown;
   onChange: (value: unknown) => void;
   onCreate: (made: Catalog['FormPackage']) => void;

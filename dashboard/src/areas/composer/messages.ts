@@ -35,7 +35,9 @@ export const messages = catalogue({
     environments: 'Environments',
     warnings: 'About this form',
     addRow: 'Add row',
-    json: 'A list, as JSON',
+    removeRow: 'Remove',
+    removeRowOf: 'Remove row {number}',
+    again: 'Try again',
     empty: 'This application needs no settings.',
   },
   de: {
@@ -72,7 +74,9 @@ export const messages = catalogue({
     environments: 'Umgebungen',
     warnings: 'Zu diesem Formular',
     addRow: 'Zeile hinzufügen',
-    json: 'Eine Liste, als JSON',
+    removeRow: 'Entfernen',
+    removeRowOf: 'Zeile {number} entfernen',
+    again: 'Noch einmal versuchen',
     empty: 'Diese Anwendung braucht keine Einstellungen.',
   },
 });

@@ -181,7 +181,22 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     setPage(fresh);
     change(field.name, component['?'].id);
   };
+  const again = async () => {
+    setBusy(true);
+    try {
+      const fresh = await data(catalogApi.GET('/v1/wizards/{wizard_id}', { params: { path: { wizard_id: wizard.id }, header: headerOf(session), query: { language, refresh: 'true' } } }));
+      const same = fresh.form.pages.find((one) => one.name === name);
+      if (same) show(same);
+    } catch (error) {
+      setProblem(explained(error).text);
+    } finally {
+      setBusy(false);
+    }
+  };
   const shown = page?.fields.filter((one) => one.visible && !one.hidden) ?? [];
+  // What is wrong with fields that nobody sees is said above the others.
+  const unseen = (page?.fields ?? []).filter((one) => !shown.includes(one)).flatMap((one) => (errors[one.name] ?? []).map((text) => `${one.label}: ${text}`));
+  const said = page?.problem ?? (problem || [...(errors['page'] ?? []), ...unseen].join(' '));
   const last = !page || page.number >= count;
   return (
     <>
@@ -214,9 +229,16 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
               <Progress value={(100 * page.number) / count} size="sm" aria-label={t('step', { number: page.number, count })} />
             </div>
           )}
-          {(problem || errors['page']) && (
+          {said && (
             <Alert color="red" variant="light" role="alert">
-              {problem || errors['page']?.join(' ')}
+              <Stack gap="xs" align="flex-start">
+                {said}
+                {page?.problem && (
+                  <Button size="xs" variant="default" loading={busy} onClick={() => void again()}>
+                    {t('again')}
+                  </Button>
+                )}
+              </Stack>
             </Alert>
           )}
           {page?.notes.map((note) => (

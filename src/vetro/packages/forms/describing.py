@@ -11,6 +11,7 @@ from typing import Any, cast
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import Field, clone_of
 from vetro.packages.forms.offers import Offers
+from vetro.packages.forms.readers import table_columns
 from vetro.packages.forms.vocabulary import BOOLEANS
 
 Json = dict[str, Any]
@@ -81,7 +82,10 @@ def described_field(
     elif kind == "flavor" and isinstance(field.get("requirements"), dict):
         shown["requirements"] = field.get("requirements")
     elif kind == "table":
-        shown["columns"] = field.get("columns", [])
+        shown["columns"] = [
+            {"name": name, "type": kind, "title": title}
+            for name, kind, title in table_columns(field.get("columns", []))
+        ]
     return shown
 
 
@@ -125,8 +129,12 @@ def described_page(
     *,
     region: str | None,
     submitted: bool,
+    problem: str | None,
 ) -> Json:
-    """A page. ``notes``: the descriptions of its hidden fields, shown above the others (B3)."""
+    """A page. ``notes``: the descriptions of its hidden fields, shown above the others (B3).
+
+    ``problem``: why no values of it are accepted.
+    """
     notes: list[Json] = []
     for one in settled.values():
         text = one.text("description", language)
@@ -143,6 +151,7 @@ def described_page(
         "number": number,
         "region": region,
         "submitted": submitted,
+        "problem": problem,
         "notes": notes,
         "fields": fields,
     }

@@ -317,7 +317,7 @@ class Field:
 
     def columns(self) -> list[tuple[str, str]]:
         """Name and type of each column of a table (B9)."""
-        return table_columns(self.get("columns", []))
+        return [(name, kind) for name, kind, _ in table_columns(self.get("columns", []))]
 
     def _wrong_rows(self, rows: list[dict[str, Any]]) -> Iterator[str]:
         least, most, sync = (self.number(name) for name in ("min_value", "max_value", "max_sync"))

@@ -119,14 +119,14 @@ READERS: dict[str, Callable[[object], object]] = {
 # -- tables --------------------------------------------------------------------------------------
 
 
-def table_columns(given: object) -> list[tuple[str, str]]:
-    """Name and type (``label``, ``checkbox``, ``radio``) of each column of a table (B9)."""
-    found: list[tuple[str, str]] = []
+def table_columns(given: object) -> list[tuple[str, str, str]]:
+    """Name, type (``label``, ``checkbox``, ``radio``) and title of each column of a table (B9)."""
+    found: list[tuple[str, str, str]] = []
     for one in cast("list[object]", given) if isinstance(given, list) else []:
         if isinstance(one, dict):
             column = {snake(str(k)): v for k, v in cast("dict[object, object]", one).items()}
             name, kind = column.get("column_name"), column.get("column_type", "label")
-            found.append((str(name), str(kind)))
+            found.append((str(name), str(kind), str(column.get("title") or name)))
     return found
 
 

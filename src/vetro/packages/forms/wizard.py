@@ -252,6 +252,7 @@ class Form:
         return described_page(
             page.name, number, fields, checked.fields, language,
             region=region_of(page, scope), submitted=page.name in state.pages,
+            problem=state.problem,
         )  # fmt: skip
 
     # -- submitting
@@ -280,7 +281,10 @@ class Form:
             if one is wanted:
                 break
             data[one.name] = self._tentative(one, state, offers, scope)
-        return self._check(wanted, raw, offers, scope, defaults=defaults, only=field)
+        checked = self._check(wanted, raw, offers, scope, defaults=defaults, only=field)
+        if state.problem is not None and field is None:
+            checked.errors[PAGE] = [state.problem, *checked.errors.get(PAGE, [])]
+        return checked
 
     def submit(
         self,
