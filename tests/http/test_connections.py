@@ -161,7 +161,7 @@ class Wire:
         self.unsent = 0
         self.timers: list[Any] = []
         self._loop = asyncio.get_running_loop()
-        self.create_task = self._loop.create_task
+        self.create_task, self.call_soon = self._loop.create_task, self._loop.call_soon
         values = ConnectionLimits(**limits)
         kind = guarded(admission(values, each_address=True), values)
         config = uvicorn.Config(app, log_config=None, h11_max_incomplete_event_size=65_536)

@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import structlog
+
+from vetro.http.logs import as_line
 
 PROGRAM = """
 import structlog
@@ -104,3 +107,28 @@ def test_what_libraries_log_is_json_as_well() -> None:
     assert (theirs["event"], theirs["level"]) == ("it said why", "error")
     assert theirs["logger"] == "some.library"
     assert "ValueError: two\nlines" in theirs["exception"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"event": "started"},
+        {"event": "started", "port": 8082, "ready": True, "reason": None, "path": "/a/b"},
+        {"event": "a longer event than its column is wide, by some words", "b": "x = 1", "a": ""},
+        {
+            "event": "quoted",
+            "quote": "it's",
+            "tab": "a\tb",
+            "lines": "a\nb",
+            "map": {"a": [1, "b"]},
+        },
+        {"event": "", "level": "critical", "spaces": "a b ", "last": ""},
+        {"event": "of a library", "logger": "some.library", "number": 1},
+        {"event": "failed", "exception": "Traceback: it broke", "where": "here"},
+    ],
+)
+def test_a_line_without_colours_is_the_one_that_structlog_writes(said: dict[str, object]) -> None:
+    """The quick form of a line has the same characters."""
+    event = {"timestamp": "2026-01-02T03:04:05.000006Z", "level": "info", **said}
+    expected = structlog.dev.ConsoleRenderer(colors=False)(None, "info", dict(event))
+    assert as_line(None, "info", dict(event)) == expected

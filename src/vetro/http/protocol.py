@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -27,6 +28,64 @@ class Phase(Enum):
     HEADERS = "headers"
     BODY = "body"
     COMPLETE = "complete"
+
+
+GATHERED_BYTES = 2**16
+"""Larger pieces are not copied to be sent with what is before them."""
+
+
+class Gathering:
+    """A transport that sends the head of an answer together with the beginning of its body.
+
+    uvicorn writes them separately: two system calls, and two times that the client is woken. A head that
+    nothing follows at once (an event stream's) is sent when the loop has its next turn.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep a head for a moment."""
+        if self._head:
+            head, self._head = self._head, b""
+            if len(data) > GATHERED_BYTES:
+                self.transport.write(head)
+            else:
+                data = head + data
+        elif data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            self._loop.call_soon(self.flush)
+            return
+        self.transport.write(data)
+
+    def flush(self) -> None:
+        """Send the head that is kept."""
+        if self._head:
+            head, self._head = self._head, b""
+            self.transport.write(head)
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that were not sent yet."""
+        return self.transport.get_write_buffer_size() + len(self._head)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed."""
+        return self.transport.is_closing()
+
+    def close(self) -> None:
+        """Close it once everything is sent."""
+        self.flush()
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close it without sending the rest."""
+        self._head = b""
+        self.transport.abort()
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -55,6 +114,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Admit the connection and wait a limited time for a request."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", Gathering(transport, self.loop))
         self.address = self.client[0] if self.client else ""
         why = self.admission.enter(self)
         if why:
@@ -126,6 +186,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.ws_protocol_class = functools.partial(  # pyright: ignore[reportAttributeAccessIssue]
             SocketProtocol, on_end=lambda: self.admission.leave(self)
         )
+        self.transport = cast("Gathering", self.transport).transport
         super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:
