@@ -2,16 +2,28 @@
 
 import asyncio
 import io
+import shutil
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from sqlalchemy import text
+from tests.catalog.conftest import Shelf as AShelf
 
-from vetro.catalog import PackageQuery, PackageUser, delete_of_project, packages_of_project
+from vetro.catalog import (
+    MIGRATIONS,
+    Catalog,
+    PackageQuery,
+    PackageUser,
+    delete_of_project,
+    packages_of_project,
+)
 from vetro.http import BadRequest, Conflict, Fault, Forbidden, NotFound
 from vetro.packages import Signers, sign_archive
+from vetro.storage import Database, MigrationSet, migrate
 
 Shelf = Any  # the fixture of conftest.py
 NAME = "org.acme.App"
@@ -403,3 +415,38 @@ async def test_a_signature_is_shown_with_its_signer(shelf: Shelf, user: Any) -> 
     (view,), _ = await shelf.catalog.search(user("p"), ALL)
     assert view["signature"]["signer"] == "acme"
     assert await patched({"op": "remove"}) is None
+
+
+async def test_packages_from_before_their_texts_had_numbers_are_found_and_removed(
+    tmp_path: Path, user: Any
+) -> None:
+    """An older SQLite database keeps what its packages are found by; a deleted one leaves nothing."""
+    before = MigrationSet(MIGRATIONS.room, tmp_path / "older")
+    before.directory.mkdir()
+    for file in sorted(MIGRATIONS.directory.glob("[0-9]*.py"))[:5]:
+        shutil.copy(file, before.directory)
+    database = await Database.open(f"sqlite:///{tmp_path}/catalog.db")
+    try:
+        await migrate(database, [before])
+        shelf = AShelf(Catalog(database, tmp_path / "packages"), tmp_path)
+        rows = [await shelf.add("p", file=shelf.archive(f"org.acme.P{n}")) for n in range(3)]
+        async with database.transaction() as tx:
+            # As versions before this one did: the database chooses the numbers.
+            await tx.execute(text("CREATE TEMP TABLE old AS SELECT * FROM catalog_index_text"))
+            await tx.execute(text("DELETE FROM catalog_index_text"))
+            await tx.execute(
+                text(
+                    "INSERT INTO catalog_index_text (package_id, body) SELECT package_id, body FROM old"
+                )
+            )
+            await tx.execute(text("DROP TABLE old"))
+        await migrate(database, [MIGRATIONS])
+        found = PackageQuery(catalog=True, limit=100, search=["acme.p1"])
+        assert await names(shelf, user("p"), found) == ["org.acme.P1"]
+        for row in rows:
+            await shelf.catalog.delete(user("p"), row["id"], shelf.uses)
+        async with database.read() as tx:
+            left = await tx.execute(text("SELECT count(*) FROM catalog_index_text"))
+            assert left.scalar_one() == 0
+    finally:
+        await database.close()

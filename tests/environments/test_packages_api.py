@@ -163,7 +163,7 @@ async def test_packages_are_checked_beside_the_event_loop(
     """Archives are opened and checked in threads without an event loop."""
     from vetro.catalog import store
 
-    for name in ("open_package", "check_upload", "digest_of"):
+    for name in ("open_package", "check_upload", "sha256"):
         real = getattr(store, name)
 
         def beside(*given: Any, real: Any = real) -> Any:

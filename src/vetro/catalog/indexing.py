@@ -8,6 +8,7 @@ candidates; the texts themselves decide, and say which field matched best.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, select, text
@@ -24,10 +25,18 @@ _INDEXED = Prepared(insert(index))
 _UNINDEXED = Prepared(
     delete(index).where(index.c.package_id == bindparam("id")).execution_options(short=True)
 )
-_TEXT = Prepared(text("INSERT INTO catalog_index_text (package_id, body) VALUES (:id, :body)"))
-_WITHOUT_TEXT = Prepared(
-    text("DELETE FROM catalog_index_text WHERE package_id = :id").execution_options(short=True)
+# FTS5 finds a row by its number only; by anything else it reads the whole table.
+_TEXT = Prepared(
+    text("INSERT INTO catalog_index_text (rowid, package_id, body) VALUES (:number, :id, :body)")
 )
+_WITHOUT_TEXT = Prepared(
+    text("DELETE FROM catalog_index_text WHERE rowid = :number").execution_options(short=True)
+)
+
+
+def text_number(id_: str) -> int:
+    """The number of a package's text in the index of words, 56 bits of a digest of its id."""
+    return int.from_bytes(blake2b(id_.encode(), digest_size=7).digest())
 
 
 async def index_package(tx: Transaction, view: Mapping[str, Any], *, is_new: bool = False) -> None:
@@ -58,7 +67,7 @@ async def _index_words(tx: Transaction, id_: str, values: Mapping[str, str]) -> 
     # A line break is in no word, so nothing is found across two fields.
     body = "\n".join(values[name] for name in FIELDS)
     if tx.is_sqlite:
-        await tx.execute(_TEXT, {"id": id_, "body": body})
+        await tx.execute(_TEXT, {"number": text_number(id_), "id": id_, "body": body})
         return
     await tx.execute(
         text(
@@ -72,8 +81,13 @@ async def _index_words(tx: Transaction, id_: str, values: Mapping[str, str]) -> 
 async def unindex_package(tx: Transaction, id_: str) -> None:
     """Make a package not to be found any more."""
     await tx.execute(_UNINDEXED, {"id": id_})
+    await unindex_removed(tx, id_)
+
+
+async def unindex_removed(tx: Transaction, id_: str) -> None:
+    """Remove what the row of a package, which was removed, did not take with it."""
     if tx.is_sqlite:
-        await tx.execute(_WITHOUT_TEXT, {"id": id_})
+        await tx.execute(_WITHOUT_TEXT, {"number": text_number(id_)})
 
 
 def _trigrams(body: str) -> set[str]:

@@ -19,7 +19,9 @@ from vetro.storage import Database, Prepared, Transaction, following
 EXTRAS = Extras(("signature",))
 
 
-def _object(row: Row[Any], names: Mapping[str, list[str]], signers: Signers) -> dict[str, Any]:
+def package_object(
+    row: Row[Any], names: Mapping[str, list[str]], signers: Signers
+) -> dict[str, Any]:
     """The package object (§6.2); ``names``: its classes, tags and categories."""
     return {
         "id": row.id,
@@ -72,7 +74,7 @@ async def package_views(
     for key, query in _PARTS.items():
         for row in await tx.execute(query, {"ids": ids}):
             names[row.package_id][key].append(row.name)
-    return [_object(row, names[row.id], signers) for row in rows]
+    return [package_object(row, names[row.id], signers) for row in rows]
 
 
 async def search_packages(
@@ -98,7 +100,7 @@ async def search_packages(
         rows = list(await tx.execute(chosen.limit(query.limit + 1)))
     page = rows[: query.limit]
     more = len(rows) > query.limit
-    return [_object(row, row.names, signers) for row in page], (
+    return [package_object(row, row.names, signers) for row in page], (
         page[-1].id if page and more else None
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ import msgspec
 import structlog
 from sqlalchemy import Row, and_, bindparam, delete, insert, or_, select, update
 
-from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs, digest_of
+from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs
 from vetro.catalog.archives import archive_name, fetch_archive
 from vetro.catalog.categories import CategoryStore, category_id
 from vetro.catalog.ids import new_id
-from vetro.catalog.indexing import index_package, unindex_package
+from vetro.catalog.indexing import index_package, unindex_package, unindex_removed
 from vetro.catalog.inheritance import index_parents, making_packages, parents_in
-from vetro.catalog.listing import EXTRAS, package_views, search_packages
+from vetro.catalog.listing import EXTRAS, package_object, package_views, search_packages
 from vetro.catalog.resolving import (
     NO_PINS,
     Pins,
@@ -75,23 +76,18 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
 _PACKAGE = Prepared(
     select(packages).where(packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None))
 )
-_IS_DELETED = select(packages).where(packages.c.deleted.is_not(None))
-_DELETED_ONES = Prepared(_IS_DELETED)
-_DELETED_NAMESAKE = Prepared(
-    _IS_DELETED.where(
-        packages.c.fully_qualified_name == bindparam("name"),
-        packages.c.version == bindparam("of_version"),
-        packages.c.owner_id == bindparam("owner"),
-    )
-)
-_NEW_PACKAGE = Prepared(insert(packages))
+_DELETED_ONES = Prepared(select(packages).where(packages.c.deleted.is_not(None)))
+_NEW_PACKAGE = Prepared(insert(packages).returning(packages))
 _DELETED = Prepared(
     update(packages)
     .where(packages.c.id == bindparam("wanted"))
     .values(deleted=bindparam("now", type_=packages.c.deleted.type), enabled=False)
 )
 _GONE = Prepared(
-    delete(packages).where(packages.c.id == bindparam("wanted")).execution_options(short=True)
+    delete(packages)
+    .where(packages.c.id == bindparam("wanted"))
+    .returning(packages.c.id)
+    .execution_options(short=True)
 )
 _WITHOUT = {
     table: Prepared(
@@ -100,10 +96,10 @@ _WITHOUT = {
     for table in (tags, package_categories)
 }
 _OF_ARCHIVE = Prepared(select(packages.c.id).where(packages.c.archive == bindparam("digest")))
+#: With those that are deleted: one of a new package's version is replaced by it.
 _NAMED = Prepared(
     select(packages).where(
         packages.c.id != bindparam("except_id"),
-        packages.c.deleted.is_(None),
         packages.c.fully_qualified_name == bindparam("name"),
     )
 )
@@ -122,6 +118,10 @@ _TAKEN = Prepared(
         classes.c.name.in_(bindparam("classes", expanding=True)),
     )
 )
+
+
+def _unknown(id_: str) -> NotFound:
+    return NotFound(f"Package id:{id_} does not exist", type_="PackageNotFound")
 
 
 class Catalog:
@@ -156,7 +156,7 @@ class Catalog:
         may_publish: bool = False,
     ) -> dict[str, Any]:
         """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409."""
-        digest = ""
+        digest, moved = "", False
         try:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
@@ -167,15 +167,14 @@ class Catalog:
                 # Without the lock, a deletion of the same content could remove the file between
                 # both steps.
                 await tx.exclude(f"catalog/archive/{digest}")
-                replaced = await self._replace_deleted(tx, principal, package)
-                id_ = await self._insert(tx, principal, package, metadata, digest)
+                view, replaced = await self._insert(tx, principal, package, metadata, digest)
+                id_: str = view["id"]
                 await index_parents(tx, id_, extended)
-                row = await self._row(tx, id_)
-                view = (await package_views(tx, [row], self.signers))[0]
                 await index_package(tx, view, is_new=True)
                 await self.blobs.adopt(file, archive_name(digest), sha256=digest, tx=tx)
-            if replaced:
-                await self.drop_unused(replaced)
+                moved = True
+            for archive in replaced:
+                await self.drop_unused(archive)
             log.info(
                 "package_uploaded",
                 package=package.full_name,
@@ -191,35 +190,18 @@ class Catalog:
                 await self.drop_unused(digest)
             raise
         finally:
-            file.unlink(missing_ok=True)
-
-    async def _replace_deleted(
-        self, tx: Transaction, principal: Principal, package: Package
-    ) -> str | None:
-        """Remove a deleted package of this name and version, and let its environments use this one.
-
-        Returns its archive's digest.
-        """
-        same = {
-            "name": package.full_name,
-            "of_version": package.version,
-            "owner": principal.project_id,
-        }
-        row = (await tx.execute(_DELETED_NAMESAKE, same)).first()
-        if row is None:
-            return None
-        await unindex_package(tx, row.id)
-        await tx.execute(_GONE, {"wanted": row.id})
-        return str(row.archive)
+            if not moved:
+                file.unlink(missing_ok=True)
 
     def _read(self, file: Path) -> tuple[Package, list[tuple[str, str]], str]:
         """A checked package, its classes with what they extend, and the digest of the file."""
-        package = self._checked(file)
-        return package, parents_in(package), digest_of(file)
+        content = file.read_bytes()
+        package = self._checked(file, content)
+        return package, parents_in(package), sha256(content).hexdigest()
 
-    def _checked(self, file: Path) -> Package:
+    def _checked(self, file: Path, content: bytes) -> Package:
         try:
-            package = open_package(file)
+            package = open_package(content)
             check_upload(package)
         except PackageError as error:
             # All mistakes are reported at once, so that the author corrects the package once.
@@ -249,9 +231,13 @@ class Catalog:
         package: Package,
         metadata: UploadMetadata,
         digest: str,
-    ) -> str:
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Store a package; what it shows, and the archives of deleted ones that it replaces.
+
+        A deleted package of this name and version is removed, and its environments use this one.
+        """
         manifest = package.manifest
-        await self._refuse_conflicts(
+        deleted = await self._refuse_conflicts(
             tx,
             fqn=manifest.full_name,
             version=manifest.version,
@@ -259,7 +245,16 @@ class Catalog:
             class_names=list(manifest.classes),
             public=metadata.is_public,
         )
-        category_ids = [await category_id(tx, name) for name in metadata.categories]
+        replaced = [
+            row
+            for row in deleted
+            if row.owner_id == principal.project_id and row.version == manifest.version
+        ]
+        for row in replaced:
+            await unindex_package(tx, row.id)
+            await tx.execute(_GONE, {"wanted": row.id})
+        category_names = list(dict.fromkeys(metadata.categories))
+        category_ids = [await category_id(tx, name) for name in category_names]
         id_, now = new_id(), self.database.clock.now()
         values = {
             "id": id_,
@@ -277,12 +272,17 @@ class Catalog:
             "created": now,
             "updated": now,
         }
-        await tx.execute(_NEW_PACKAGE, values)
+        row = (await tx.execute(_NEW_PACKAGE, values)).one()
         await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
-        await self._set_tags(tx, id_, [*manifest.tags, *metadata.tags])
-        filed = [{"package_id": id_, "category_id": one} for one in dict.fromkeys(category_ids)]
+        tag_names = await self._add_tags(tx, id_, [*manifest.tags, *metadata.tags])
+        filed = [{"package_id": id_, "category_id": one} for one in category_ids]
         await add_rows(tx, package_categories, filed)
-        return id_
+        names = {
+            "class_definitions": sorted(manifest.classes),
+            "tags": tag_names,
+            "categories": sorted(category_names),
+        }
+        return package_object(row, names, self.signers), [str(one.archive) for one in replaced]
 
     async def _refuse_conflicts(
         self,
@@ -294,14 +294,19 @@ class Catalog:
         class_names: Sequence[str],
         public: bool,
         except_id: str = "",
-    ) -> None:
+    ) -> list[Row[Any]]:
         """Refuse a name or class that is taken in this project (or in public). Errors: 409.
 
-        The catalog of the project (and the public one) is locked until the end of ``tx``.
+        The catalog of the project (and the public one) is locked until the end of ``tx``. Returns the
+        deleted packages of that name.
         """
         held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
         await tx.exclude(*held)
+        deleted: list[Row[Any]] = []
         for row in await tx.execute(_NAMED, {"except_id": except_id, "name": fqn}):
+            if row.deleted is not None:
+                deleted.append(row)
+                continue
             if row.owner_id == owner and row.version == version:
                 raise Conflict(
                     f"Package {fqn} {version} is in this project's catalog already;"
@@ -310,7 +315,7 @@ class Catalog:
             if public and row.is_public and row.version == version:
                 raise Conflict(f"A public package {fqn} {version} exists already")
         if not class_names:
-            return
+            return deleted
         given = {
             "except_id": except_id,
             "name": fqn,
@@ -323,22 +328,28 @@ class Catalog:
             raise Conflict(
                 f"Class {taken.name} is declared by package {taken.fully_qualified_name} already"
             )
+        return deleted
 
     async def _set_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> None:
+        await tx.execute(_WITHOUT[tags], {"wanted": id_})
+        await self._add_tags(tx, id_, names)
+
+    async def _add_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> list[str]:
+        """Store the tags of a package without any; each once. Errors: 400."""
         wanted = list(dict.fromkeys(names))
         if len(wanted) > MAX_TAGS:
             raise BadRequest(f"A package has at most {MAX_TAGS} tags, not {len(wanted)}")
-        await tx.execute(_WITHOUT[tags], {"wanted": id_})
         rows = [
             {"package_id": id_, "name": name, "position": position}
             for position, name in enumerate(wanted)
         ]
         await add_rows(tx, tags, rows)
+        return wanted
 
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
         row = (await tx.execute(_PACKAGE, {"wanted": id_})).first()
         if row is None:
-            raise NotFound(f"Package id:{id_} does not exist", type_="PackageNotFound")
+            raise _unknown(id_)
         return row
 
     def _readable(self, principal: Principal, row: Row[Any]) -> None:
@@ -393,19 +404,22 @@ class Catalog:
             raise in_use(package, users, principal)
         async with self.database.transaction() as tx:
             await tx.exclude(f"catalog/package/{id_}")
-            row = await self._row(tx, id_)  # another request may have deleted it
             if condition:
+                row = await self._row(tx, id_)
                 condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
             if tx.is_sqlite:
                 users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
                 if users and not force:
                     raise in_use(package, users, principal)
             at_once = tx.is_sqlite and not users
-            await unindex_package(tx, id_)
             if at_once:
-                await tx.execute(_GONE, {"wanted": id_})
+                if (await tx.execute(_GONE, {"wanted": id_})).first() is None:
+                    raise _unknown(id_)  # another request deleted it meanwhile
+                await unindex_removed(tx, id_)
                 await self._drop_archive(tx, row.archive)
             else:
+                await self._row(tx, id_)
+                await unindex_package(tx, id_)
                 await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
                 # A deleted package does not keep its tags and categories in use.
                 for statement in _WITHOUT.values():

@@ -34,6 +34,7 @@ UPLOAD_PREFIX = ".upload-"
 TEXT_LIMIT = MEBIBYTE
 LARGE_JSON = 2**16
 SMALL_UPLOAD = 2**16
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def content_type(request: Request[Any, Any, Any]) -> str:
@@ -138,13 +139,16 @@ class SpooledWriter:
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
         self.limit = limit_bytes
         self.size = 0
         self._waiting = bytearray()
         # An uploaded file is later renamed, not copied: create it for this user only.
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(self.path, _NEW_FILE, 0o600)
+        except FileNotFoundError:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.path, _NEW_FILE, 0o600)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
 
     async def write(self, chunk: bytes | bytearray) -> None:
