@@ -6,7 +6,7 @@ import resource
 import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import uvicorn
@@ -401,8 +401,15 @@ async def test_a_target_is_limited_as_a_line_is() -> None:
 def test_limits_follow_the_descriptors_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The soft limit is raised; connections leave enough descriptors for everything else."""
     set_to: list[tuple[int, int]] = []
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, values: set_to.append(values))
+
+    def known(_what: int) -> tuple[int, int]:
+        return 1024, 4096
+
+    def given(_what: int, values: tuple[int, int]) -> None:
+        set_to.append(values)
+
+    monkeypatch.setattr(resource, "getrlimit", known)
+    monkeypatch.setattr(resource, "setrlimit", given)
     assert raise_descriptor_limit() == 4096
     assert set_to == [(4096, 4096)]
     small: Admission = admission(ConnectionLimits(), each_address=True)
@@ -428,8 +435,8 @@ async def test_silent_clients_are_asked_whether_they_are_there(
     async with listening(tcp_keepidle=seconds) as (listener, entrance):
         peer = await Peer.of(listener.getsockname()[1], asking("/c/quick"))
         assert (await peer.answer())[0] == 200
-        (client,) = entrance._all
-        connection: Any = cast("Any", client).transport.get_extra_info("socket")
+        (client,) = vars(entrance)["_all"]
+        connection: Any = client.transport.get_extra_info("socket")
         alive = connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         idle = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
         assert (alive, idle if alive else None) == asks

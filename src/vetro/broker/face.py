@@ -154,14 +154,14 @@ async def bind(call: Call) -> Json:
 
 
 async def unbind(call: Call) -> Json:
-    """Forget a binding; the application is not notified."""
+    """Forget a binding, whether it was known or not; the application is not notified."""
     instance, binding = call.identifier("instance_id"), call.identifier("binding_id")
     service, plan = call.service_and_plan
     try:
-        known = await call.service.unbind(call.account, instance, binding, service, plan)
+        await call.service.unbind(call.account, instance, binding, service, plan)
     except NotFound:
         return GONE
-    return EMPTY if known else GONE
+    return EMPTY
 
 
 def _texts(names: Sequence[str], *, required: bool = True) -> tuple[Param, ...]:

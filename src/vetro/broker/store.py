@@ -250,15 +250,15 @@ class Broker:
 
     async def unbind(
         self, account: Account, instance_id: str, binding_id: str, service_id: str, plan_id: str
-    ) -> bool:
-        """Forget a binding; whether it was there. Errors: 400, 404 unknown instance."""
+    ) -> None:
+        """Forget a binding, if there is one. Errors: 400, 404 unknown instance."""
         row = await self._own(account, instance_id)
         _check_ids(row, service_id, plan_id)
         gone = delete(bindings).where(
             bindings.c.instance_id == instance_id, bindings.c.id == binding_id
         )
         async with self.database.transaction() as tx:
-            return (await tx.execute(gone)).rowcount > 0
+            await tx.execute(gone)
 
     # Rows
 

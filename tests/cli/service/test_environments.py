@@ -460,3 +460,83 @@ def test_classes_answer_without_an_environment(shop: Service) -> None:
     assert "not a version spec" in shop.refused(
         "package", "schema", "test.Shop", "--class-version", "x"
     )
+
+
+STALL = {
+    "manifest.yaml": (
+        "Format: '1.4'\nType: Application\nFullName: test.Stall\nVersion: 1.0.0\nName: Stall\n"
+        "Description: A stall\nAuthor: ann\nTags: []\nRequire: {test.Goods: '>=1.0'}\n"
+        "Classes: {test.Stall: Stall.yaml}\n"
+    ),
+    "Classes/Stall.yaml": (
+        "Namespaces: {=: test, std: io.murano}\nName: Stall\nExtends: std:Application\nProperties:\n"
+        "  name: {Contract: $.string()}\n"
+        "  costs: {Contract: $.int(), Usage: Out}\n"
+        "Methods:\n  deploy:\n    Body:\n      - $.costs: new(Goods, kind => tea).price()\n"
+    ),
+}
+
+
+def goods(version: str, price: int) -> dict[str, str]:
+    """The files of the library that the stall requires."""
+    return {
+        "manifest.yaml": (
+            f"Format: '1.4'\nType: Library\nFullName: test.Goods\nVersion: {version}\nName: Goods\n"
+            "Description: What is sold\nAuthor: ann\nTags: []\nClasses: {test.Goods: Goods.yaml}\n"
+        ),
+        "Classes/Goods.yaml": (
+            "Namespaces: {=: test}\nName: Goods\nProperties:\n"
+            "  kind: {Contract: $.string().notNull()}\n"
+            f"Methods:\n  price:\n    Body:\n      - Return: {price}\n"
+        ),
+    }
+
+
+def test_an_environment_is_taken_elsewhere_with_the_versions_of_required_packages(
+    service: Service, tmp_path: Path
+) -> None:
+    """What the required library was is in the file; where it is missing, the import names it."""
+
+    def add(files: dict[str, str], name: str) -> None:
+        for file, content in files.items():
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text(content)
+        service.ok("package", "import", tmp_path / name)
+
+    def remove() -> None:
+        for row in service.json("package", "list"):
+            service.ok("package", "delete", "--yes", row["id"])
+
+    def costs(environment: str) -> int:
+        return service.json("env", "show", environment)["services"][0]["costs"]
+
+    add(goods("1.0.0", 5), "goods-1.0")
+    add(STALL, "stall")
+    service.ok("env", "create", "market")
+    wanted = {"?": {"type": "test.Stall/1.0.0"}, "name": "tea"}
+    (tmp_path / "apps.json").write_text(json.dumps([wanted]))
+    service.ok("env", "add", "market", "--file", tmp_path / "apps.json")
+    assert "done" in service.ok("env", "deploy", "market")
+    assert costs("market") == 5
+    assert "CREATED" in service.ok("env", "list")
+    exported = tmp_path / "market.json"
+    service.ok("env", "export", "market", "-o", exported)
+    document = json.loads(exported.read_text())
+    assert document["packages"]["test.Goods"] == ["1.0.0"]
+    assert document["packages"]["test.Stall"] == ["1.0.0"]
+    assert "costs" not in document["services"][0]
+    service.ok("env", "destroy", "--yes", "market")
+    remove()
+
+    # Another place: without the packages, with the application alone, with a newer library alone.
+    assert "test.Stall" in service.refused("env", "import", exported)
+    add(goods("2.0.0", 7), "goods-2.0")
+    add(STALL, "stall")
+    assert "test.Goods 1.0.0" in service.refused("env", "import", exported)
+    assert service.json("env", "list") == []
+    add(goods("1.0.0", 5), "goods-1.0")
+    service.ok("env", "import", exported, "--name", "fair")
+    assert "done" in service.ok("env", "deploy", "fair")
+    assert costs("fair") == 5
+    service.ok("env", "destroy", "--yes", "fair")
+    remove()

@@ -63,6 +63,7 @@ COLUMNS = [
     ("STATUS", "status"),
     ("KIND", "model_kind"),
     ("VERSION", "version"),
+    ("CREATED", "created"),
     ("UPDATED", "updated"),
 ]
 KEEP_KEYS = ["id", "name", "model_kind", "status", "version", "created", "updated", "acquired_by"]
