@@ -78,8 +78,9 @@ def test_requests_for_instances_are_checked(either: Platform, instance: str) -> 
     for name in ("service_id", "plan_id"):
         status, body = platform.send("PUT", instance + ASYNC, {**good, name: "../no such"})
         assert (status, list(body)) == (400, ["description"])
-    for parameters in ([], "text", 1):
-        wrong = {**good, "parameters": parameters or [1]}
+    several: list[object] = [[1], "text", 1]
+    for parameters in several:
+        wrong = {**good, "parameters": parameters}
         assert platform.send("PUT", instance + ASYNC, wrong)[0] == 400
     for raw in (b"", b"{", b"[]", b"null", b'{"service_id": ' + b"[" * 5000):
         assert platform.send("PUT", instance + ASYNC, raw)[0] == 400
@@ -96,7 +97,7 @@ def test_requests_for_instances_are_checked(either: Platform, instance: str) -> 
 def test_an_instance_lives(either: Platform, instance: str) -> None:
     """Provision, repeat, poll, bind, unbind, deprovision, with the statuses of each repetition."""
     platform = either
-    parameters = {"password": "secret-of-ann", "?": {"id": "dropped"}}
+    parameters: dict[str, Any] = {"password": "secret-of-ann", "?": {"id": "dropped"}}
     wanted = platform.wanted(**parameters)
     assert platform.send("PUT", instance + ASYNC, wanted) == (202, {})
     assert platform.settled(instance) == (200, {"state": "succeeded",
