@@ -320,12 +320,40 @@ def _is_hidden(key: str, value: Json) -> bool:
 
 
 def to_engine(objects: Json) -> Json:
-    """A root object in the engine's spelling: ``services`` becomes ``applications``."""
+    """A root object in the engine's spelling: ``services`` becomes ``applications``.
+
+    Regions follow the environment to another default network.
+    """
     if isinstance(objects, dict) and "services" in objects:
         node = dict(cast("dict[str, Json]", objects))
         node["applications"] = node.pop("services")
-        return node
+        return _with_networks(node)
     return cast("Json", objects)
+
+
+def _with_networks(root: dict[str, Json]) -> dict[str, Json]:
+    """The root object whose own region has the default networks that the environment has now.
+
+    Programs write these references, and users cannot: who replaces or removes the network of a deployed
+    environment does not know of them. Further regions have copies of their own.
+    """
+    regions = root.get("regions")
+    if not isinstance(regions, dict):
+        return root
+    known = cast("dict[str, Json]", regions)
+    region = known.get("")
+    place = next((one for one, its in known.items() if object_id(its) == region), "")
+    region = known.get(place)
+    own: dict[str, Json] = root.get("defaultNetworks") or {}
+    networks = cast("Json", region).get("defaultNetworks") if header(region) else None
+    if not isinstance(networks, dict):
+        return root
+    followed = dict(cast("dict[str, Json]", networks))
+    for key in ("environment", "flat"):
+        if not isinstance(followed.get(key), dict):
+            followed[key] = object_id(own.get(key)) if header(own.get(key)) else own.get(key)
+    changed = {**cast("dict[str, Json]", region), "defaultNetworks": followed}
+    return {**root, "regions": {**known, place: changed}}
 
 
 def from_engine(objects: Json) -> Json:

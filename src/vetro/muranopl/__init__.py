@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .host.requests import SessionInfo, TaskReply
     from .host.session import Session
     from .host.stepping import Steps
+    from .runtime.traces import calling_objects
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .syntax.text_package import loose_package, parents_of
     from .syntax.yamltree import yaml_hint
@@ -91,6 +92,7 @@ __getattr__ = import_when_used(
             "ArgumentDescription ClassDescription MethodDescription PropertyDescription Texts"
             " describe_class"
         ),
+        "vetro.muranopl.runtime.traces": "calling_objects",
         "vetro.muranopl.syntax.documents": "MappingNode ScalarNode SequenceNode read_documents",
         "vetro.muranopl.syntax.text_package": "loose_package parents_of",
         "vetro.muranopl.syntax.yamltree": "yaml_hint",
@@ -157,6 +159,7 @@ __all__ = [
     "Version",
     "VersionSpec",
     "YamlLimits",
+    "calling_objects",
     "check_package",
     "current_thread",
     "describe_class",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.leaving import Leaving
+from vetro.engine.system.rules import AskedRules, without_rules
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_parts import without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
@@ -74,6 +75,7 @@ class HeatStack:
         self._unmade: set[str] = set()
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._leaving = Leaving(name)
+        self._asked = AskedRules(name)
         self._finishes = self._explained = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
@@ -230,14 +232,22 @@ class HeatStack:
         self._ask_for(given)
         self._becomes(before, merged)
 
+    def note_rules(self, ctx: CallContext, group: str, key: str, rules: list[Json]) -> None:
+        """The calling application asks for rules of a security group."""
+        self._asked.note(ctx, self._current(ctx), group, key, rules)
+
+    def forget_rules(self, ctx: CallContext) -> bool:
+        """Take out the rules that only removed applications have asked for; whether there were any."""
+        gone = self._asked.forsaken(ctx)
+        if not gone:
+            return False
+        before = self._current(ctx)
+        return self._becomes(before, without_rules(before, gone))
+
     def in_hot(self, ctx: CallContext) -> Json:
         """Resources and outputs of the template in today's spelling, whatever its own is."""
         template = respell(self._current(ctx), {"heat_template_version": VERSION})
-        found = {
-            "resources": section(template, "resources"),
-            "outputs": section(template, "outputs"),
-        }
-        return copy.deepcopy(found)
+        return copy.deepcopy({one: section(template, one) for one in ("resources", "outputs")})
 
     def has_resource(self, ctx: CallContext, name: str) -> bool:
         """Whether the template has a resource of this name."""

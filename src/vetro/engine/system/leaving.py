@@ -38,7 +38,7 @@ class Leaving:
     def found(self, ctx: CallContext, template: dict[str, Json]) -> dict[str, Json]:
         """The template of the back end without what earlier sessions have removed."""
         self._has = section(template, "resources")
-        owner = _region(ctx)
+        owner = region_of(ctx)
         names: list[str] = []
         if owner is not None:
             names = ctx.get_attribute(self._attribute, [], of=owner)
@@ -71,7 +71,7 @@ class Leaving:
 
     def remember(self, ctx: CallContext) -> None:
         """Keep in the model what has to leave."""
-        owner = _region(ctx)
+        owner = region_of(ctx)
         if owner is not None:
             ctx.set_attribute(self._attribute, sorted(self._names) or None, of=owner)
 
@@ -89,5 +89,6 @@ class Leaving:
                 yield f"{name} was removed; it stays until {', '.join(users)} no longer uses it"
 
 
-def _region(ctx: CallContext) -> MuranoObject | None:
+def region_of(ctx: CallContext) -> MuranoObject | None:
+    """The region of the stack that is called."""
     return None if ctx.this is None else ctx.this.find_owner("io.murano.CloudRegion")

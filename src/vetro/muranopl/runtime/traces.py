@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, cast
 
+from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.values.errors import Position, StackFrame
 
 if TYPE_CHECKING:
@@ -89,6 +90,19 @@ def calling_type(depth: int = 1) -> MuranoType | None:
                 return unit.owner
         frame = frame.f_back
     return None
+
+
+def calling_objects() -> Iterator[MuranoObject]:
+    """The objects whose methods run on the running green thread's Python stack, innermost first."""
+    frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    last: object = None
+    while frame is not None:
+        if unit_of(frame) is not None:
+            this = frame.f_locals.get("this")
+            if isinstance(this, MuranoObject) and this is not last:
+                last = this
+                yield this
+        frame = frame.f_back
 
 
 def _frame(unit: CodeUnit, lineno: int) -> StackFrame | None:
