@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import secrets
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import aio_pika
 import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelClosed
 from tests.messaging.guests import running_agent
+from tests.own_broker import OwnBroker
 from tests.waiting import eventually
 
 from vetro.messaging import BrokerDoor, BrokerSettings, BrokerUnreachable
@@ -27,7 +26,6 @@ pytestmark = [
     pytest.mark.rabbitmq,
     pytest.mark.parametrize("database_url", ["sqlite"], indirect=True),  # the broker is the same
 ]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def settings_of(environ: Mapping[str, str], **other: Any) -> BrokerSettings:
@@ -164,37 +162,6 @@ async def test_both_sides_over_tls(
         await distrusting.declare(names[1])
 
 
-class OwnBroker:
-    """A broker that only this test uses, so that it may be killed."""
-
-    def __init__(self) -> None:
-        show = "env | grep ^VETRO_TEST_RABBITMQ; echo; cat"
-        self.script = subprocess.Popen(
-            [ROOT / "tools/with-rabbitmq.sh", "sh", "-c", show],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.script.stdout is not None
-        lines = iter(self.script.stdout.readline, "\n")
-        self.environ = dict(line.strip().split("=", 1) for line in lines)
-        self.home = Path(self.environ["VETRO_TEST_RABBITMQ_HOME"])
-        self.again: list[subprocess.Popen[bytes]] = []
-
-    def kill(self) -> None:
-        """End it as a power cut does."""
-        os.kill(int((self.home / "pid").read_text()), signal.SIGKILL)
-
-    def start(self) -> None:
-        """Start it again; who uses it waits for it."""
-        (self.home / "pid").unlink(missing_ok=True)
-        self.again.append(subprocess.Popen([self.home / "start"], stdout=subprocess.DEVNULL))
-
-    def close(self) -> None:
-        """End it for good."""
-        self.script.communicate("", 60)
-        for one in self.again:
-            one.wait(60)
-
-
 @pytest.mark.timeout(240)
 async def test_a_broker_that_is_killed_loses_nothing(
     mailboxes: Mailboxes, names: list[str], tmp_path: Path
@@ -228,9 +195,7 @@ async def test_a_broker_that_is_killed_loses_nothing(
             await answered("before")
             await answered("during")
             broker.kill()
-            await asyncio.to_thread(
-                subprocess.run, ["rm", "-rf", broker.home / "mnesia"], check=True
-            )
+            await asyncio.to_thread(broker.forget)
             broker.start()
             await send("after")
             await answered("after")

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import aio_pika
 import pytest
 from aio_pika.exceptions import ChannelNotFoundEntity
+from tests.own_broker import OwnBroker
+from tests.waiting import until
 
 Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,3 +59,68 @@ async def test_a_script_runs_in_a_guest_behind_a_broker(
     assert [await exists(queue) for queue in queues] == [True, True]
     vetro.run("env", "destroy", "--yes", "told")
     assert [await exists(queue) for queue in queues] == [False, False]
+
+
+def test_a_broker_that_is_killed_costs_no_deployment(
+    install: Callable[..., Installation], tmp_path: Path
+) -> None:
+    """A script that ends, and a deployment that begins, while the broker is away are finished when it is
+    back; each script runs once. So is a deployment whose broker lost all that it knew.
+    """
+    if URL is None:
+        pytest.skip("VETRO_TEST_RABBITMQ_URL is not set; tools/with-rabbitmq.sh sets it")
+    broker = OwnBroker()
+    try:
+        address = urlsplit(broker.environ["VETRO_TEST_RABBITMQ_URL"])
+        vetro = install(
+            "broker",
+            driver="process",
+            VETRO_RABBITMQ_HOST=str(address.hostname),
+            VETRO_RABBITMQ_PORT=str(address.port),
+            VETRO_RABBITMQ_MANAGEMENT_URL=broker.environ["VETRO_TEST_RABBITMQ_MANAGEMENT"],
+        )
+        with tarfile.open(tmp_path / "empty.tar", "w"):
+            pass
+        vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+        vetro.run("package", "import", str(ROOT / "library/HelloScript"))
+        trace = tmp_path / "trace"
+
+        def begin(name: str) -> None:
+            wait = f"until [ -e {tmp_path}/open-{name} ]; do sleep 0.1; done"
+            script = f"echo {name} >> {trace}; {wait}; echo all of {name}"
+            arguments = ("--name", name, "--set", "image=empty", "--set", f"script={script}")
+            vetro.run("env", "create", name)
+            vetro.run("env", "add", name, "HelloScript", *arguments)
+            vetro.run("env", "deploy", name, "--no-wait")
+
+        def runs(name: str) -> None:
+            until(
+                lambda: trace.exists() and name in trace.read_text(), f"the script of {name} runs"
+            )
+
+        def finished(name: str) -> None:
+            until(lambda: vetro.status(name) not in ("deploying", "pending"), f"{name} has ended")
+            assert vetro.status(name) == "ready", vetro.reports(name)
+            assert f"all of {name}" in vetro.reports(name)
+
+        begin("before")
+        runs("before")
+        broker.kill()
+        (tmp_path / "open-before").touch()
+        begin("during")
+        until(lambda: "Creating the machine" in vetro.reports("during"), "it has begun")
+        assert vetro.status("before") == vetro.status("during") == "deploying"
+        broker.start()
+        finished("before")
+        runs("during")
+        broker.kill()
+        broker.forget()
+        broker.start()
+        (tmp_path / "open-during").touch()
+        finished("during")
+        assert trace.read_text().split() == ["before", "during"]
+        for name in ("before", "during"):
+            vetro.run("env", "destroy", "--yes", name)
+        assert vetro.leftovers() == []
+    finally:
+        broker.close()

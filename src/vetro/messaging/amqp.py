@@ -8,7 +8,8 @@ its stamp), a result waits in its queue for the next engine that consumes it, an
 result is woken in whichever process it is.
 
 A door has one connection, which is opened at the first use and opened again when it is lost. Queues,
-exchanges and users are then made again at their next use: the broker may have been replaced.
+exchanges and users are then made again, those of guests that work on a plan at once and others at their
+next use: the broker may have been replaced.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class BrokerDoor:
         self._tls = settings.tls()  # an error here is permanent: raise it at once
         self._accounts = GuestAccounts(settings) if settings.management_url else None
         self._granted: set[str] = set()
+        self._awaited: dict[str, str] = {}  # messages whose results may still come, and their guests
         self._serving: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self._up = asyncio.Event()
@@ -137,6 +139,7 @@ class BrokerDoor:
             order=order,
             stamp=stamp,
         )
+        self._awaited[message_id] = queue
         if not await self.mailboxes.is_unsent(message_id):
             return  # a repeated effect: the broker or the guest has the plan
         plan = PlanMessage(message_id, body, signature)
@@ -146,10 +149,14 @@ class BrokerDoor:
     async def wait_result(self, message_id: str, timeout: float) -> bytes | None:
         """The result of a sent plan; None when it has not come after ``timeout`` seconds."""
         self._serve()
-        return await self.mailboxes.wait_result(message_id, timeout)
+        try:
+            return await self.mailboxes.wait_result(message_id, timeout)
+        finally:
+            self._awaited.pop(message_id, None)
 
     async def discard(self, message_id: str) -> bool:
         """Stop waiting. ``False`` for a published plan: the guest may get it and must be notified."""
+        self._awaited.pop(message_id, None)
         return await self.mailboxes.discard(message_id)
 
     async def progress(self, message_id: str) -> Progress:
@@ -201,6 +208,7 @@ class BrokerDoor:
                 async with await self._connect() as connection:
                     self._granted.clear()
                     await self._declare(connection, self.results)
+                    await self._provide_awaited(connection)
                     self._connection = connection
                     self._up.set()
                     pause = _FIRST_PAUSE
@@ -301,6 +309,14 @@ class BrokerDoor:
             await results.bind(exchange)
         await self._accounts.grant(queue, password)
         self._granted.add(queue)
+
+    async def _provide_awaited(self, connection: AbstractConnection) -> None:
+        """Make again what guests need that work on a plan: nothing is sent to them until they answer."""
+        for queue in set(self._awaited.values()):
+            try:
+                await self._provide(connection, queue)
+            except BrokerUnreachable as error:
+                _log.warning("guest_not_provided_for", queue=queue, error=str(error))
 
     async def _remove(self, connection: AbstractConnection, queue: str) -> None:
         if self._accounts is not None:
