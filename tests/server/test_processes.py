@@ -45,15 +45,18 @@ class Parts:
         }
         self.api.environ.update(self.environ)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        #: Where processes have Vetro's own modules from, instead of this tree.
+        self.source: Path | None = None
 
     def start(self, name: str, *command: str) -> None:
         """Start a process."""
         place = self.directory / name
         place.mkdir(exist_ok=True)
+        source = {"PYTHONPATH": str(self.source)} if self.source else {}
         with (place / "up.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [VETRO, *command, "--data-dir", str(place)],
-                env={**self.environ, "VETRO_DATA_DIR": str(place)},
+                env={**self.environ, **source, "VETRO_DATA_DIR": str(place)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
