@@ -59,7 +59,8 @@ class BrokerDoor:
         self._tls = settings.tls()  # an error here is permanent: raise it at once
         self._accounts = GuestAccounts(settings) if settings.management_url else None
         self._granted: set[str] = set()
-        self._awaited: dict[str, str] = {}  # messages whose results may still come, and their guests
+        # Messages whose results may still come, and their guests.
+        self._awaited: dict[str, str] = {}
         self._serving: asyncio.Task[None] | None = None
         self._connection: AbstractConnection | None = None
         self._up = asyncio.Event()
