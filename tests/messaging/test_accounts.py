@@ -154,7 +154,12 @@ async def test_both_sides_over_tls(
     port, authority = (os.environ.get(f"VETRO_TEST_RABBITMQ_{one}") for one in ("TLS_PORT", "CA"))
     door = make(port=int(port or 0), ssl=True, ca_certs=authority or "", quorum_queues=True)
     async with running_agent(tmp_path, names[0], door):
-        plan = {"FormatVersion": "2.0.0", "ID": "t", "Body": "return 'over TLS'", "Scripts": {}}
+        plan: dict[str, Any] = {
+            "FormatVersion": "2.0.0",
+            "ID": "t",
+            "Body": "return 'over TLS'",
+            "Scripts": {},
+        }
         await door.send(names[0], "t", json.dumps(plan).encode())
         assert json.loads(await door.wait_result("t", 120) or b"{}")["Body"] == "over TLS"
     distrusting = make(port=int(port or 0), ssl=True, patience=1.0)
@@ -177,7 +182,7 @@ async def test_a_broker_that_is_killed_loses_nothing(
 
     async def send(name: str) -> None:
         text = f"open({str(trace)!r}, 'a').write('{name} ')\nreturn '{name}'"
-        plan = {"FormatVersion": "2.0.0", "ID": name, "Body": text, "Scripts": {}}
+        plan: dict[str, Any] = {"FormatVersion": "2.0.0", "ID": name, "Body": text, "Scripts": {}}
         await door.send(names[0], name, json.dumps(plan).encode())
 
     async def answered(name: str) -> None:

@@ -4,6 +4,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+from vetro.cli import PROCESSES
+
 # A node agent has no database, no language and no HTTP framework: each costs memory on every machine.
 FOREIGN = (
     *("sqlalchemy", "psycopg", "sqlite3", "alembic", "cryptography", "litestar"),
@@ -32,6 +36,18 @@ def test_a_node_agent_loads_no_database_and_no_service() -> None:
     loaded = loaded_by("from vetro.server.node import run_node", "from vetro.node import NodeAgent")
     assert "vetro.node.agent" in loaded
     assert [name for name in FOREIGN if name in loaded] == []
+
+
+@pytest.mark.parametrize("command", sorted(PROCESSES))
+def test_a_process_loads_nothing_that_draws_in_colours(command: str) -> None:
+    """The log library takes `rich` where it finds it; processes that run for long do without."""
+    loaded = loaded_by(
+        "from vetro.cli import cli",
+        f"cli.get_command(None, {command!r})",
+        "import vetro.server.up, vetro.server.node, structlog.dev, structlog.tracebacks",
+    )
+    assert "structlog.dev" in loaded
+    assert {name.partition(".")[0] for name in loaded} & {"rich", "pygments"} == set()
 
 
 def test_a_service_on_sqlite_loads_no_driver_of_postgresql() -> None:

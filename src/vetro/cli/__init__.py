@@ -84,6 +84,10 @@ COMMANDS = {
 INTERRUPTED = 130
 
 
+PROCESSES = {"up", "api", "engine", "compute", "node", "broker", "repository"}
+"""Commands that run until they are stopped."""
+
+
 @contextlib.contextmanager
 def plain_errors() -> Generator[None]:
     """Wrong usage, files that cannot be used and Ctrl-C end in a line and a hint, as all else does."""
@@ -126,6 +130,11 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute, _ = COMMANDS[cmd_name]
+        if cmd_name in PROCESSES:
+            from vetro.cli.service.lean import import_without
+
+            # It would take it for tracebacks in colours, which our logs do not have: 9 MiB of each process.
+            import_without("structlog", "rich")
         command: click.Command = getattr(importlib.import_module(f"vetro.cli.{module}"), attribute)
         return command
 
