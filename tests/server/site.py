@@ -204,7 +204,7 @@ class Site(Parts):
 
 
 class Load:
-    """Reads, and deployments one after the other, until it is told to end."""
+    """Reads, and deployments one after the other, until `end`."""
 
     def __init__(self, site: Site) -> None:
         self.rounds = 0
