@@ -32,14 +32,15 @@ Name: Stored
 Extends: std:Application
 Properties:
   snapshot: {Contract: $.string().notNull()}
+  volume: {Contract: $.class(res:CinderVolume), Usage: Out}
   made: {Contract: $.string(), Usage: Out}
 Methods:
   deploy:
     Body:
       - $source: new(res:CinderVolumeSnapshot, openstackId => $.snapshot)
-      - $volume: new(res:CinderVolume, $this, name => copy, size => 2, sourceSnapshot => $source)
-      - $volume.deploy()
-      - $.made: $volume.openstackId
+      - $.volume: new(res:CinderVolume, $this, name => copy, size => 2, sourceSnapshot => $source)
+      - $.volume.deploy()
+      - $.made: $.volume.openstackId
 """
 
 
