@@ -11,6 +11,7 @@ from vetro.environments import (
     NetworkTemplateError,
     read_network_template,
 )
+from vetro.http import Principal
 from vetro.server.settings import load_settings
 
 Api = Any  # the fixture of conftest.py
@@ -114,7 +115,10 @@ async def test_services_are_added_read_changed_and_removed(api: Api) -> None:
     assert (await api.call("GET", base)).json() == []
     listed = (await api.call("GET", base + "/", session=session)).json()
     assert listed[0]["?"]["status"] == "pending"
-    get = lambda path: api.call("GET", f"{base}/{path}", session=session)  # noqa: E731
+
+    async def get(path: str) -> Any:
+        return await api.call("GET", f"{base}/{path}", session=session)
+
     assert (await get(f"{id_}/ports/0")).json() == 80
     assert (await get(f"{id_}/none")).status == 404
     assert (await get(f"{id_}/name/deeper")).status == 404
@@ -305,7 +309,8 @@ def test_a_template_of_networks_is_checked_at_the_start(tmp_path: Path, text: st
     with pytest.raises(NetworkTemplateError, match=r"netconfig\.yaml"):
         read_network_template(file)
     file.write_text("environment: {'?': {type: a.B}, name: n-%ENV%}\nflat: null\n")
-    assert read_network_template(file)["environment"]["name"] == "n-%ENV%"
+    read: dict[str, Any] = read_network_template(file)
+    assert read["environment"]["name"] == "n-%ENV%"
 
 
 async def test_networks_are_those_of_the_template(
@@ -347,3 +352,25 @@ async def test_networks_are_of_the_driver(
     made = (await api.call("GET", path)).json()
     assert made["environment"]["?"]["type"] == f"io.murano.resources.{type_}"
     assert (made["environment"]["name"], made["flat"]) == ("e-network", None)
+
+
+async def test_networks_are_of_the_driver_that_the_region_has(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the driver is looked up, it is for the caller and the region of the new environment."""
+    asked: list[tuple[str, str | None]] = []
+
+    async def driver(principal: Principal, region: str | None) -> str:
+        asked.append((principal.user_name, region))
+        return "nova" if region == "old" else "neutron"
+
+    chosen = EnvironmentSettings(network_driver_of=driver)
+    monkeypatch.setattr(api.rooms.store, "settings", chosen)
+    types: list[str] = []
+    for name, region in (("one", None), ("two", "old")):
+        body = {"name": name, "region": region}
+        made = (await api.call("POST", "/environments", body)).json()["id"]
+        path = f"/environments/{made}/model/defaultNetworks/environment/?/type"
+        types.append((await api.call("GET", path.replace("?", "%3F"))).json().rpartition(".")[2])
+    assert types == ["NeutronNetwork", "NovaNetwork"]
+    assert asked == [("ann", None), ("ann", "old")]

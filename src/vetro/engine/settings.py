@@ -85,9 +85,9 @@ class NetworkSection:
     topology: str = "routed"
     """Networks of v0.3 environments: `routed` (one of its own behind the router), `flat` (the default
     network) or `nova` (none: the cloud's own)."""
-    driver: str = "neutron"
+    driver: str = ""
     """Networks of environments that name none: `neutron` (one of its own) or `nova` (the flat network of a
-    cloud without Neutron)."""
+    cloud without Neutron); empty: what the service catalog of the region's OpenStack says, else `neutron`."""
     external_network: str = "ext-net"
     """Name of the network that carries them."""
     env_ip_template: str = "10.0.0.0"

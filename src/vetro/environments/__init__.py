@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vetro.environments.network_template import NetworkTemplateError, read_network_template
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
-    from vetro.environments.store import EnvironmentSettings
+    from vetro.environments.store import EnvironmentSettings, NetworkDriver
     from vetro.environments.stores import Environments
     from vetro.environments.tables import MIGRATIONS
     from vetro.environments.task_values import (
@@ -57,7 +57,7 @@ __getattr__ = import_when_used(
         "vetro.environments.network_template": "NetworkTemplateError read_network_template",
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
-        "vetro.environments.store": "EnvironmentSettings",
+        "vetro.environments.store": "EnvironmentSettings NetworkDriver",
         "vetro.environments.stores": "Environments",
         "vetro.environments.tables": "MIGRATIONS",
         "vetro.environments.task_values": (
@@ -91,6 +91,7 @@ __all__ = [
     "HistoryPruning",
     "HistorySection",
     "LeakedObject",
+    "NetworkDriver",
     "NetworkTemplateError",
     "Platform",
     "StatsSection",

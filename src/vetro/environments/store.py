@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -109,14 +109,21 @@ _SESSION_STATES = Prepared(
 )
 
 
+NetworkDriver = Callable[[Principal, str | None], Awaitable[str]]
+"""The driver for a new environment of a caller in a region."""
+
+
 @dataclass(frozen=True)
 class EnvironmentSettings:
     """``network_driver`` chooses the default network's class, ``networks`` is in its place (§5.1).
+
+    ``network_driver_of``: chooses in place of the driver.
 
     ``model_limit``: bytes of JSON that the objects of one environment may have.
     """
 
     network_driver: str = "neutron"
+    network_driver_of: NetworkDriver | None = None
     networks: dict[str, Any] | None = None
     model_limit: int = 16 * 2**20
     quotas: QuotasSection = field(default_factory=QuotasSection)
@@ -281,7 +288,7 @@ class EnvironmentStore:
         if networks is None:
             template = self.settings.networks
             if template is None:
-                networks = default_networks(name, self.settings.network_driver)
+                networks = default_networks(name, await self._network_driver(principal, region))
             else:
                 networks = networks_of_template(template, name)
         elif not isinstance(networks, dict):
@@ -304,6 +311,10 @@ class EnvironmentStore:
         await self.refuse_large(model["Objects"])
         echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
         return PreparedEnvironment(id_, name, text, model, echo)
+
+    async def _network_driver(self, principal: Principal, region: str | None) -> str:
+        chosen = self.settings.network_driver_of
+        return self.settings.network_driver if chosen is None else await chosen(principal, region)
 
     async def insert(
         self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment

@@ -8,7 +8,7 @@ from vetro import identity
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
-    from vetro.environments import CloudQuotas, Delegations, Platform
+    from vetro.environments import CloudQuotas, Delegations, NetworkDriver, Platform
 
 
 def delegations_of(settings: Settings) -> Delegations | None:
@@ -37,3 +37,12 @@ def cloud_quotas_of(settings: Settings) -> CloudQuotas | None:
     from vetro.stacks.heat import QuotasByRegion
 
     return QuotasByRegion(settings.openstack, identity.place_of(settings.identity))
+
+
+def network_driver_of(settings: Settings) -> NetworkDriver | None:
+    """Chooses the networks of new environments; ``None``: the driver of the settings."""
+    if settings.network.driver or not settings.openstack.has_heat:
+        return None
+    from vetro.stacks.heat import NetworkDrivers
+
+    return NetworkDrivers(settings.openstack, identity.place_of(settings.identity))

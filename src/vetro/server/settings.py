@@ -220,7 +220,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "compute.profile": ("seed", "upstream"),
     "api.v03_put_status": (200, 201),
     "network.topology": ("routed", "flat", "nova"),
-    "network.driver": ("neutron", "nova"),
+    "network.driver": ("", "neutron", "nova"),
     "compute.validation_status": (400, 422, 500),
     "compute.expired_wait_status": (204, 500),
     "openstack.stacks": ("native", "heat"),

@@ -35,7 +35,12 @@ from vetro.server.node import (
     mutual_tls,
 )
 from vetro.server.notifying import Notifying
-from vetro.server.openstack import cloud_quotas_of, delegations_of, platform_of
+from vetro.server.openstack import (
+    cloud_quotas_of,
+    delegations_of,
+    network_driver_of,
+    platform_of,
+)
 from vetro.server.policies import networks_of, policy_of
 from vetro.server.readings import stored_readings
 from vetro.server.registration import services
@@ -320,7 +325,8 @@ class _Up:
                 database,
                 environments.EnvironmentSettings(
                     model_limit=settings.engine.model_limit,
-                    network_driver=settings.network.driver,
+                    network_driver=settings.network.driver or "neutron",
+                    network_driver_of=network_driver_of(settings),
                     networks=networks_of(settings),
                     quotas=settings.quotas,
                 ),

@@ -3,11 +3,12 @@
 `back_end` implements the protocol `Stacks` with the calls of `client`; `answers` puts what Heat says
 in the words of `vetro.stacks`, so that the engine cannot tell the back ends apart. `patience` asks
 again while a service of the cloud is away. `directory` and `offers` read networks, flavors and
-images for programs and forms.
+images for programs and forms, `network_drivers` the network service of new environments.
 """
 
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory
+from vetro.stacks.heat.network_drivers import NetworkDrivers
 from vetro.stacks.heat.offers import OffersByRegion
 from vetro.stacks.heat.patience import Patience
 from vetro.stacks.heat.quotas import CloudQuota, QuotasByRegion
@@ -18,6 +19,7 @@ __all__ = [
     "CloudQuota",
     "HeatSettings",
     "HeatStacks",
+    "NetworkDrivers",
     "NeutronDirectory",
     "OffersByRegion",
     "Patience",
