@@ -9,7 +9,7 @@ import socket
 import uuid as uuids
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -155,7 +155,9 @@ class ComputeService:
         """Records with ``unreserved_*``, ``score`` and the ratios that were used (§3)."""
         return await self.placement.with_capacity(records)
 
-    async def until_closing(self, request: AnyRequest, waiting: Coroutine[Any, Any, T]) -> T | None:
+    async def until_closing(
+        self, request: AnyRequest, waiting: Coroutine[object, object, T]
+    ) -> T | None:
         """The result of a long wait; ``None`` when the process is closing."""
         return await unless_closing(request, waiting)
 

@@ -23,8 +23,8 @@ def safe_loader(constructors: Mapping[str, Constructor] | None = None) -> Any:
     thousands of digits) raises ``ConstructorError`` with its place, whatever PyYAML's own
     constructor raises.
     """
-    base: Any = yaml.CSafeLoader
-    found: Any = type("SafeValues", (base,), {})
+    base: object = yaml.CSafeLoader
+    found: object = type("SafeValues", (base,), {})
     found.yaml_implicit_resolvers = {
         first: [pair for pair in resolvers if pair[0] != TAG + "timestamp"]
         for first, resolvers in base.yaml_implicit_resolvers.items()
@@ -55,7 +55,7 @@ _Loader = safe_loader()
 
 
 def read_yaml(
-    content: bytes | str, limits: DocumentLimits | None = None, loader: Any = _Loader
+    content: bytes | str, limits: DocumentLimits | None = None, loader: object = _Loader
 ) -> Any:
     """The value of a text's only document; ``None`` for an empty text.
 
@@ -182,7 +182,7 @@ def _measure(loader: Any, limits: DocumentLimits) -> int:
     return documents
 
 
-def _beyond(message: str, event: Any) -> DocumentError:
+def _beyond(message: str, event: object) -> DocumentError:
     return _at(DocumentTooLarge, message, event)
 
 

@@ -154,7 +154,7 @@ def ids_below(value: Json) -> set[str]:
     return {str(object_id(node)) for node in walk(value)}
 
 
-def with_status(services: Any, status: str) -> Any:
+def with_status(services: object, status: str) -> Any:
     """Services with the computed ``?.status``; the stored ones are not changed."""
     if not isinstance(services, list):
         return services

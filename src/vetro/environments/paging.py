@@ -64,7 +64,7 @@ class Order:
         """Whether a row follows ``row``."""
         return following([(one, getattr(row, one.name), self.descending) for one in self.columns])
 
-    def of(self, query: Select[Any]) -> Select[Any]:
+    def of(self, query: Select[object]) -> Select[Any]:
         """The query in this order."""
         columns = (one.desc() if self.descending else one for one in self.columns)
         return query.order_by(*columns)
@@ -72,7 +72,7 @@ class Order:
 
 async def page(
     tx: Transaction,
-    query: Select[Any],
+    query: Select[object],
     order: Order,
     listing: Listing,
     views: Callable[[Sequence[StoredRow]], Awaitable[list[View]]],

@@ -137,7 +137,7 @@ class CallStore:
         principal: Principal,
         project_id: str,
         model: Mapping[str, Any],
-        plans: Sequence[Mapping[str, Any]],
+        plans: Sequence[Mapping[str, object]],
     ) -> dict[str, object]:
         """What moves would change in the objects of a model, and whether the model could be loaded.
 

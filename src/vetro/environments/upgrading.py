@@ -78,7 +78,7 @@ class Upgrades:
             for row in rows:
                 self._remember(row)
         usable = await self.catalog.usable(principal.project_id)
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, object]]] = {}
         for key in known:
             if key not in self._headers:
                 continue
@@ -289,12 +289,14 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
     both optional; empty for every application that can move up. Errors: 400."""
     if body is None:
         return {}
-    given: Any = cast("dict[str, Any]", body).get("applications") if isinstance(body, dict) else 0
+    given: object = (
+        cast("dict[str, Any]", body).get("applications") if isinstance(body, dict) else 0
+    )
     if given is None:
         return {}
     if not isinstance(given, list):
         raise BadRequest("An upgrade must be an object, with or without a list of applications")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for item in cast("list[object]", given):
         one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         id_, version, values = one.get("id"), one.get("version"), one.get("properties")
@@ -353,7 +355,7 @@ def refuse_changed(
             )
 
 
-def move_view(move: Mapping[str, Any]) -> dict[str, Any]:
+def move_view(move: Mapping[str, object]) -> dict[str, Any]:
     """A move for the API and for the engine."""
     return {
         "id": move["id"],

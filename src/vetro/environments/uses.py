@@ -259,7 +259,7 @@ def _state_queries(condition: ColumnElement[bool]) -> tuple[Prepared, Prepared]:
     """What the rows of environments, and of their live sessions, say of their last writes, as text."""
     e, s = environments.c, sessions.c
 
-    def text_of(*columns: ColumnElement[Any]) -> ColumnElement[str]:
+    def text_of(*columns: ColumnElement[object]) -> ColumnElement[str]:
         parts = [as_type(one, String) for one in columns]
         whole: ColumnElement[str] = parts[0]
         for one in parts[1:]:

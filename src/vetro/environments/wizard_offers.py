@@ -105,7 +105,7 @@ class WizardOffers:
         packages = cast("list[dict[str, Any]]", gathered["packages"])
         components: list[Component] | None = None  # without a target any id is taken
         names: list[str] = []
-        services: list[Any] | None = None
+        services: list[object] | None = None
         template_id = row.options.get("template_id")
         if template_id is not None:
             services = await services_of_template(tx, principal, template_id)

@@ -81,7 +81,7 @@ def _host(headers: Headers) -> bytes:
     return b""
 
 
-def _is_plain(response: Response[Any]) -> bool:
+def _is_plain(response: Response[object]) -> bool:
     """Whether an answer is bytes and headers, and nothing else."""
     return (
         type(response) is Response

@@ -179,10 +179,10 @@ def _route(
     )(handle)
 
 
-def _operation_id(endpoint: Endpoint[Any]) -> Callable[[object, object, object], str]:
+def _operation_id(endpoint: Endpoint[object]) -> Callable[[object, object, object], str]:
     first = endpoint.verbs.split()[0]
 
-    def name(_handler: Any, method: Any, _path: Any) -> str:
+    def name(_handler: object, method: object, _path: object) -> str:
         verb = str(getattr(method, "value", method))
         return endpoint.name if verb == first else f"{endpoint.name}By{verb.title()}"
 
@@ -220,7 +220,7 @@ def _described(endpoint: Endpoint[Any]) -> type[Operation]:
     return Described
 
 
-def _request_body(endpoint: Endpoint[Any]) -> RequestBody | None:
+def _request_body(endpoint: Endpoint[object]) -> RequestBody | None:
     if endpoint.takes is not None:
         media = OpenAPIMediaType(schema=schema_of(endpoint.takes.schema))
         return RequestBody({endpoint.takes.content_type: media}, required=endpoint.takes.required)

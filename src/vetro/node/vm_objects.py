@@ -339,7 +339,7 @@ def later(stamp: str) -> str:
 
 
 def _update_nics(result: dict[str, Any], changes: Mapping[str, object]) -> None:
-    nics: dict[str, dict[str, Any]] = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
+    nics: dict[str, dict[str, object]] = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
     for mac in cast("list[object]", changes.get("remove_nics") or []):
         if str(mac).lower() not in nics:
             raise invalid("remove_nics", f"names {mac}, which the VM does not have")

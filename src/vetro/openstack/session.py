@@ -160,7 +160,7 @@ class Session:
         path: str,
         *,
         json: object = None,
-        params: Mapping[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
         absent: tuple[int, ...] = (),
     ) -> Response | None:

@@ -349,7 +349,7 @@ class _Reader:
         if not self.map("Supplier", "E077"):
             return {}
         unknown_keys(self.nodes["Supplier"], _SUPPLIER, "Supplier", self.findings)
-        found: dict[object, Any] = self.values["Supplier"]
+        found: dict[object, object] = self.values["Supplier"]
         return {str(key): value for key, value in found.items()}
 
     def supplier_logo(self) -> str:

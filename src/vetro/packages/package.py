@@ -75,7 +75,7 @@ class Package:
         self.plugin: PluginContent | None = None
         """What the plug-in of the package's format says of it, instead of files."""
         if self.manifest.plugin is not None:
-            content: dict[str, Any] = read_yaml(members.read(FILE), FILE)
+            content: dict[str, object] = read_yaml(members.read(FILE), FILE)
             self.plugin = PluginContent(*self.manifest.plugin, members, content)
             self.manifest = _described(self.manifest, self.plugin)
         for name, file in self.class_files.items():

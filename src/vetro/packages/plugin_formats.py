@@ -84,7 +84,7 @@ def _makers() -> Mapping[tuple[str, str], Any]:
     """Entry points by type and version; a format that two distributions add is refused."""
     from importlib.metadata import entry_points
 
-    found: dict[tuple[str, str], Any] = {}
+    found: dict[tuple[str, str], object] = {}
     doubled: set[tuple[str, str]] = set()
     for entry in entry_points(group=GROUP):
         if not is_enabled(entry.dist.name if entry.dist is not None else None):
@@ -159,15 +159,15 @@ class PluginContent:
     @property
     def requirements(self) -> dict[str, str | None]:
         """Required packages and their version specs."""
-        given: Mapping[Any, Any] = self.described.get("requirements", {})
+        given: Mapping[object, object] = self.described.get("requirements", {})
         return {str(name): None if spec is None else str(spec) for name, spec in given.items()}
 
     def class_text(self, name: str) -> str:
         """The text of a class."""
-        given: Any = self._ask(lambda: self._handler.get_class(name), f"give its class {name}")
+        given: object = self._ask(lambda: self._handler.get_class(name), f"give its class {name}")
         # The second of a pair is the name of the file, which is not needed here.
         pair = isinstance(given, tuple | list)
-        text: Any = next(iter(cast("Sequence[Any]", given)), None) if pair else given
+        text: object = next(iter(cast("Sequence[Any]", given)), None) if pair else given
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
         if not isinstance(text, str):

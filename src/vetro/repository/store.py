@@ -160,7 +160,7 @@ class Repository:
 
         return await asyncio.to_thread(read)
 
-    async def _once(self, key: Any, make: Callable[[], Awaitable[T]]) -> T:
+    async def _once(self, key: object, make: Callable[[], Awaitable[T]]) -> T:
         """The result of ``make``; callers that ask for the same meanwhile wait for that result."""
         running = self._building.get(key)
         if running is None:

@@ -75,7 +75,9 @@ class Notifying:
         """What runs beside the service, by name: sending, and notifying which environments exist."""
         if self.notifications is None:
             return {}
-        running: dict[str, Coroutine[Any, Any, None]] = {"notifications": self.notifications.run()}
+        running: dict[str, Coroutine[object, object, None]] = {
+            "notifications": self.notifications.run()
+        }
         if self.settings.stats.env_audit_enabled:
             running["environments that exist"] = self._tell_existing(database, owner)
         return running

@@ -133,7 +133,7 @@ async def _remove(session: Session, wanted: CatalogEndpoint, region: str) -> Asy
 async def _service(session: Session, wanted: CatalogEndpoint) -> str | None:
     """The id of the service of this type and name; others of the type are somebody else's."""
     body = await _get(session, "/services", type=wanted.type)
-    found: list[dict[str, Any]] = body["services"] if body else []
+    found: list[dict[str, object]] = body["services"] if body else []
     return next((str(one["id"]) for one in found if one.get("name") == wanted.name), None)
 
 

@@ -68,7 +68,7 @@ class LeaseQueue:
         self,
         tx: Transaction,
         key: str,
-        payload: Any = None,
+        payload: object = None,
         *,
         delay_seconds: float = 0.0,
         party: str | None = None,

@@ -201,16 +201,16 @@ def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[Any]]]:
     ]
 
 
-def _raw(column: Column[Any]) -> ColumnElement[object]:
+def _raw(column: Column[object]) -> ColumnElement[object]:
     """The column without decryption, as the stored text or bytes."""
     return type_coerce(column, _seal_of(column))
 
 
-def _seal_of(column: Column[Any]) -> TypeEngine[Any]:
+def _seal_of(column: Column[object]) -> TypeEngine[Any]:
     return SealedBytes() if isinstance(column.type, SealedBytes) else SealedText()
 
 
-def _other(column: Column[Any], current: str) -> ColumnElement[bool]:
+def _other(column: Column[object], current: str) -> ColumnElement[bool]:
     """Whether a column has a value that is not sealed with the key ``current``."""
     mark = f"{PREFIX}{current}:"
     if isinstance(column.type, SealedBytes):

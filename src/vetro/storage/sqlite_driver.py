@@ -83,7 +83,7 @@ class LoopConnection(sqlite3.Connection):
     #: Pages that were written since the last checkpoint, roughly.
     written = 0
 
-    def cursor(self, *_given: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def cursor(self, *_given: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A cursor as SQLAlchemy needs it."""
         return LoopCursor(self)
 

@@ -88,7 +88,7 @@ class Task:
         settings: WorkflowSettings | None = None,
         limits: Limits | None = None,
         trace: Trace | None = None,
-        extensions: Mapping[str, Any] | None = None,
+        extensions: Mapping[str, object] | None = None,
         progress: dict[str, Json] | None = None,
     ) -> None:
         self.model: dict[str, Json] = model if progress is None else progress["model"]

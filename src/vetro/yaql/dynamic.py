@@ -22,9 +22,9 @@ from .values import kind_of
 def call_by_name(
     rt: Evaluation,
     name: str,
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
     keywords: dict[str, Any],
-    receiver: tuple[Any] | None = None,
+    receiver: tuple[object] | None = None,
 ) -> Any:
     """A call whose name is computed at run time (`call(name, args, kwargs, receiver)`).
 

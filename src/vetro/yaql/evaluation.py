@@ -204,7 +204,7 @@ class Evaluation:
         )
 
     def host_method(
-        self, receiver: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+        self, receiver: object, name: str, args: Sequence[object], kwargs: dict[str, Any]
     ) -> object:
         """`receiver.name(…)` for a receiver that is not a value of the language, if the library has
         no such method for it."""

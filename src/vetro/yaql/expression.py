@@ -59,7 +59,7 @@ class Expression:
 
     def evaluate(
         self,
-        data: Any = None,
+        data: object = None,
         variables: dict[str, Any] | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
@@ -73,7 +73,7 @@ class Expression:
         rt = Evaluation(self.library, limits, variables)
         return self.run(rt, data)
 
-    def run(self, rt: Evaluation, data: Any = None) -> Any:
+    def run(self, rt: Evaluation, data: object = None) -> Any:
         """Like `evaluate`, in an evaluation made by the caller."""
         try:
             value = self._function(rt, data)
@@ -150,6 +150,6 @@ def compile_expression(
     return _compile(text, library if library is not None else standard_library(flavour), grammar)
 
 
-def evaluate(text: str, data: Any = None, **variables: Any) -> Any:
+def evaluate(text: str, data: object = None, **variables: object) -> Any:
     """Compile and evaluate in one call: `evaluate("$.a + $b", {"a": 1}, b=2)` is 3."""
     return compile_expression(text).evaluate(data, variables or None)

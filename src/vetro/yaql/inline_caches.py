@@ -37,7 +37,7 @@ def function_site(library: Library, name: str, shape: Shape, position: int) -> S
     if not layers:
         return _unknown_function(library, name, shape, position)
 
-    def choose(arguments: tuple[Any, ...]) -> Site:
+    def choose(arguments: tuple[object, ...]) -> Site:
         return _choose(layers, name, False, shape, arguments, position)
 
     return _caching(choose, len([item for item in shape if item != "-"]))
@@ -54,7 +54,7 @@ def operator_site(
     layers = library.layers(name, False)
     standard: Site = built_in
 
-    def choose(arguments: tuple[Any, ...]) -> Site:
+    def choose(arguments: tuple[object, ...]) -> Site:
         try:
             return _choose(layers, name, False, shape, arguments, position)
         except NoMatchingFunctionException:
@@ -144,7 +144,7 @@ def method_site(
 
 
 def _unknown_function(library: Library, name: str, shape: Shape, position: int) -> Site:
-    def call(rt: Evaluation, *arguments: Any) -> Any:
+    def call(rt: Evaluation, *arguments: object) -> Any:
         positional, keywords = by_shape(shape, arguments)
         try:
             return rt.host_function(name, positional, keywords)
@@ -178,7 +178,7 @@ def _explain(error: ResolutionError, hint: str | None, position: int) -> None:
         error.position = position
 
 
-def by_shape(shape: Shape, arguments: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+def by_shape(shape: Shape, arguments: Sequence[object]) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments of a call."""
     positional: list[object] = []
     keywords: dict[str, object] = {}
@@ -348,7 +348,7 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
     plain = count - len(keyword_names)
     takes_evaluation = overload.takes_evaluation
 
-    def call(rt: Evaluation, *arguments: Any) -> Any:
+    def call(rt: Evaluation, *arguments: object) -> Any:
         values = list(arguments[:plain])
         for index, default in gaps:
             values.insert(index, default)

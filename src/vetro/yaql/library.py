@@ -40,7 +40,7 @@ class ExposedMember:
     attribute: str
     is_method: bool
 
-    def read(self, instance: Any) -> Any:
+    def read(self, instance: object) -> Any:
         return getattr(instance, self.attribute)
 
 

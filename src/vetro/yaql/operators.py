@@ -247,7 +247,7 @@ def contains(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_in", left, right)
 
 
-def has_member(rt: Evaluation, collection: Iterable[Any], value: Any) -> bool:
+def has_member(rt: Evaluation, collection: Iterable[object], value: Any) -> bool:
     """Whether a collection holds a value equal to `value`."""
     wanted = hashable(value, rt)
     if isinstance(collection, (tuple, frozenset, FrozenDict)):

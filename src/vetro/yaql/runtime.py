@@ -67,7 +67,7 @@ def define_function(
             hint=_FORMS["def"],
         )
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         rt.enter()
         try:
             return body(*args, **kwargs)

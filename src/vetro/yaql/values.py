@@ -100,7 +100,7 @@ class Memorized:
 
     __slots__ = ("_seen", "_source", "depth")
 
-    def __init__(self, source: Iterable[Any]) -> None:
+    def __init__(self, source: Iterable[object]) -> None:
         self.depth: int = getattr(source, "depth", 1) + 1
         """How many lazy sequences are nested in it (`sequences`)."""
         self._source = iter(source)
@@ -309,7 +309,7 @@ def no_value(context: object) -> NoMatchingFunctionException:
     )
 
 
-def collect(iterable: Iterable[Any], evaluation: Budget) -> list[Any]:
+def collect(iterable: Iterable[object], evaluation: Budget) -> list[Any]:
     """Everything a lazy sequence produces, as a list; at most `Limits.collection_items`."""
     limit = evaluation.max_items
     items = list(islice(iterable, limit + 1))
@@ -423,7 +423,7 @@ def equal(left: Any, right: Any, evaluation: Budget) -> bool:
     return bool(hashable(left, evaluation) == hashable(right, evaluation))
 
 
-def missing_key(mapping: Mapping[Any, Any], key: Any) -> NoSuchKey:
+def missing_key(mapping: Mapping[object, object], key: object) -> NoSuchKey:
     """The error for a key that a mapping does not have."""
     what = "the mapping has no such key" if mapping else "the mapping is empty"
     # The suggestion is not computed for programs that catch the error.

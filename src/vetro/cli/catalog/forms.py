@@ -70,7 +70,7 @@ class Wizard:
             for field in page["fields"]:
                 yield page, field
 
-    def place(self, settings: Mapping[str, Any], name: str | None) -> dict[str, JsonObject]:
+    def place(self, settings: Mapping[str, object], name: str | None) -> dict[str, JsonObject]:
         """The settings by page and field. Ends the command for a field that the form has not."""
         placed: dict[str, JsonObject] = {}
         known = {field["path"]: (page["name"], field) for page, field in self.fields()}

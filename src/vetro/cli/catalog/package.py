@@ -324,7 +324,7 @@ def update(
     An empty --tag or --category takes all of them away.
     """
     given = {"name": name, "description": description, "is_public": public, "enabled": enabled}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    changes: dict[str, object] = {key: value for key, value in given.items() if value is not None}
     for key, values in (("tags", tags), ("categories", categories)):
         if values:
             changes[key] = [value for value in values if value]

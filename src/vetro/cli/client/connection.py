@@ -399,7 +399,7 @@ class Connection:
 
 def _project_in(body: dict[str, Any]) -> str:
     """The project of a token's body; '' for a token that has none."""
-    project: dict[str, Any] = body["token"].get("project") or {}
+    project: dict[str, object] = body["token"].get("project") or {}
     return str(project.get("id") or "")
 
 

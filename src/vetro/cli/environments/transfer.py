@@ -145,7 +145,7 @@ def _read(file: TextIO) -> JsonObject:
     return document
 
 
-def _wrong(document: JsonObject, services: Any) -> Iterator[str]:
+def _wrong(document: JsonObject, services: object) -> Iterator[str]:
     if document.get("format") != FORMAT:
         yield f"not an exported environment: 'format' is not {FORMAT!r}"
     if not isinstance(document.get("name"), str):

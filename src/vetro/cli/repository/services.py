@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -45,7 +44,7 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show the service NAME, and what is wrong with it."""
     with Connection() as connection:
-        info: dict[str, Any] = connection.get(f"{_path(name)}/info")
+        info: dict[str, object] = connection.get(f"{_path(name)}/info")
         files = connection.get(_path(name))
     emit_object({**info, "files": files})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Allocator:
     """A pipeline with its defaults. Errors at construction: ``DescriptionError``."""
 
     def __init__(
-        self, defaults: Defaults | None = None, description: Sequence[Any] | None = None
+        self, defaults: Defaults | None = None, description: Sequence[object] | None = None
     ) -> None:
         self.defaults = defaults or Defaults()
         if description is None:

@@ -211,8 +211,8 @@ assert {one.name for one in fields(Defaults)} == set(KEYS), "a default without a
 
 
 def read_defaults(
-    change_defaults: Mapping[str, Any] | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    change_defaults: Mapping[str, object] | None = None,
+    metadata: Mapping[str, object] | None = None,
     *,
     profile: str = "seed",
 ) -> Defaults:

@@ -27,12 +27,12 @@ class StatusReporter:
 
         ctx.effect("report", {"id": id_, "level": level, "text": text}, send)
 
-    def report(self, ctx: CallContext, instance: Any, msg: Any) -> None:
+    def report(self, ctx: CallContext, instance: object, msg: object) -> None:
         """Report a message to the user."""
         self._send(ctx, instance, msg, "info")
 
     @native(name=["report_error", "reportError"])
-    def report_error(self, ctx: CallContext, instance: Any, msg: Any) -> None:
+    def report_error(self, ctx: CallContext, instance: object, msg: object) -> None:
         """Report an error to the user: the deployment counts as failed."""
         self._send(ctx, instance, msg, "error")
 

@@ -198,7 +198,7 @@ def _is_memory(error: BaseException) -> bool:
 async def _traced(
     run: Callable[..., Awaitable[TaskResult]],
     settings: EngineSettings,
-    runtime: Any,
+    runtime: object,
     task: EngineTask,
     fence: int,
     channel: socket.socket,

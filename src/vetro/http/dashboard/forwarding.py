@@ -115,7 +115,7 @@ async def ask(
     path: str,
     *,
     headers: Mapping[str, str] | None = None,
-    json: Any = ...,
+    json: object = ...,
 ) -> Answered:
     """A request of the dashboard itself to a face, on behalf of the client of ``scope``."""
     content = b"" if json is ... else msgspec.json.encode(json)
@@ -130,7 +130,7 @@ async def ask(
             (b"content-length", str(len(content)).encode()),
         ]
     inner = path[len(face.prefix) :] or "/"
-    asked: dict[str, Any] = {
+    asked: dict[str, object] = {
         "type": "http",
         "asgi": scope.get("asgi", {"version": "3.0"}),
         "http_version": "1.1",

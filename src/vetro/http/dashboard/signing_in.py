@@ -155,7 +155,7 @@ async def _known(call: Call, token: str) -> dict[str, Any]:
 
 async def _projects(call: Call, token: str) -> list[dict[str, Any]]:
     answer = await _ask(call, "GET", "/identity/v3/auth/projects", token=token)
-    found: list[dict[str, Any]] = answer.json()["projects"] if answer.status == 200 else []
+    found: list[dict[str, object]] = answer.json()["projects"] if answer.status == 200 else []
     return found
 
 
@@ -204,7 +204,7 @@ def _passed_on(answer: Answered) -> None:
 
 
 async def _ask(
-    call: Call, method: str, path: str, *, token: str = "", subject: str = "", json: Any = ...
+    call: Call, method: str, path: str, *, token: str = "", subject: str = "", json: object = ...
 ) -> Answered:
     given = {"X-Auth-Token": token, "X-Subject-Token": subject}
     headers = {name: value for name, value in given.items() if value}

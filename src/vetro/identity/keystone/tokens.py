@@ -100,7 +100,7 @@ class KeystoneTokens:
             ) from error
         if response is None:
             return self._keep(key, None, None)
-        body: Mapping[str, Any] = response.json()["token"]
+        body: Mapping[str, object] = response.json()["token"]
         return self._keep(
             key, principal_from(body, token, self.admin_role), str(body["expires_at"])
         )

@@ -172,7 +172,7 @@ class CallContext:
         this = of or self._this
         self.session.run.attributes.set(this.id, owner or this.type.name, name, freeze(value))
 
-    def evaluate(self, text: str, **variables: Any) -> Any:
+    def evaluate(self, text: str, **variables: object) -> Any:
         """Evaluate an expression as code of the object's class."""
         return self.session.evaluate(text, self.this, **variables)
 

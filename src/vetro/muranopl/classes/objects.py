@@ -59,10 +59,10 @@ class ObjectRun(Budget, Protocol):
 
     def invoke(
         self,
-        receiver: Any,
+        receiver: object,
         name: str,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         """Call a method by name with values; the result is a program's value."""
         ...
@@ -100,7 +100,7 @@ class MuranoObject:
         object_id: str,
         owner: MuranoObject | None,
         name: str | None = None,
-        metadata: Any = None,
+        metadata: object = None,
         header: dict[str, Any] | None = None,
     ) -> None:
         self.run = run
@@ -124,7 +124,7 @@ class MuranoObject:
         """True after its destruction."""
         return False
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """A property's value as plain data and objects; `default` when it has none."""
         found = self.type.find_property(name)
         if found is None:
@@ -157,7 +157,7 @@ class MuranoObject:
         with self.run.construction():
             getattr(self, "w_" + name)(self.run, freeze(value))
 
-    def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+    def call(self, method: str, *args: object, **kwargs: object) -> Any:
         """Call a method; only inside a green thread (hosts use `Session.call`)."""
         return self._copy(
             self.run.invoke(

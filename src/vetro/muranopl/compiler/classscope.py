@@ -48,7 +48,7 @@ class Deferred:
         self.scope = scope
         self.name = name
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return self.scope.namespace[self.name](*args)
 
 

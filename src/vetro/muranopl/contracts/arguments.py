@@ -28,7 +28,7 @@ class ArgumentFallback:
         contract: Contract,
         place: str,
         argument: Argument,
-        constant: Any,
+        constant: object,
         default: Callable[[Any, ContractRun], Any] | None,
         owned: bool,
     ) -> None:

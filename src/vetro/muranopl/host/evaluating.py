@@ -74,7 +74,7 @@ def evaluate(
     run: Run,
     text: str,
     this: MuranoObject | MuranoType | None,
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
     scope: MuranoType,
 ) -> Any:
     """The value of an expression. Raises DslSyntaxError for text that is not an expression."""

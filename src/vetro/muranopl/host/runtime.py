@@ -407,7 +407,7 @@ class Runtime:
         effects: EffectsPort | None = None,
         limits: Limits | None = None,
         info: SessionInfo | None = None,
-        services: Any = None,
+        services: object = None,
         secrets: Callable[[Any], Any] | None = None,
     ) -> Session:
         """A new session. Without `effects`, `DirectEffects()`.

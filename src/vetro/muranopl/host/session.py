@@ -57,7 +57,7 @@ class Session:
         effects: EffectsPort,
         limits: Limits,
         info: SessionInfo,
-        services: Any = None,
+        services: object = None,
         secrets: Callable[[Any], Any] | None = None,
     ) -> None:
         self.runtime = runtime
@@ -256,8 +256,8 @@ class Session:
         target: MuranoObject | CastView | MuranoType | str,
         method: str,
         /,
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> Any:
         """Call a method of an object, or a static method of a type or class name.
 
@@ -310,7 +310,7 @@ class Session:
         return self._calls.end(thread)
 
     def evaluate(
-        self, text: str, this: MuranoObject | MuranoType | None = None, /, **variables: Any
+        self, text: str, this: MuranoObject | MuranoType | None = None, /, **variables: object
     ) -> Any:
         """Evaluate an expression as code of the object's class; returns plain data.
 

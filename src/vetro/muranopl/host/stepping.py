@@ -33,8 +33,8 @@ class Steps:
         target: MuranoObject | MuranoType | str,
         method: str,
         /,
-        *args: Any,
-        **kwargs: Any,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         self._session = session
         self._threads = session.run.threads

@@ -69,11 +69,11 @@ def assign_into(
 def assign_member(
     run: AssigningRun,
     scope: MuranoType,
-    holder: Any,
-    path: Sequence[Any],
+    holder: object,
+    path: Sequence[object],
     value: Any,
     operation: str = "set",
-    position: Any = None,
+    position: object = None,
 ) -> None:
     """Write at a path that begins with a property of an object or a class."""
     name = path[0]

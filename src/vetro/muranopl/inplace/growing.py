@@ -149,7 +149,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def put(self, path: Path, key: Any, value: Any) -> bool:
+    def put(self, path: Path, key: object, value: Any) -> bool:
         """`set(key, value)`"""
         if self.stale:
             self._settle_near(path)

@@ -63,7 +63,7 @@ class _Holder:
     def __init__(self) -> None:
         self.root: Any = Map()
 
-    def may_grow_in_place(self, holder: Any, name: str) -> bool:
+    def may_grow_in_place(self, holder: object, name: str) -> bool:
         return True
 
 

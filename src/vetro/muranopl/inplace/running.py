@@ -19,19 +19,21 @@ class AssigningRun(Protocol):
         """The largest number of elements of a list."""
         ...
 
-    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> object:
+    def read_property_or_unset(self, target: object, name: str, scope: MuranoType) -> object:
         """A property's value; UNSET when it was never assigned."""
         ...
 
-    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
+    def is_unassigned_static(self, target: object, name: str, scope: MuranoType | None) -> bool:
         """True for a static property that has neither a value nor a default."""
         ...
 
-    def may_grow_in_place(self, target: Any, name: str) -> bool:
+    def may_grow_in_place(self, target: object, name: str) -> bool:
         """True when the property's contract accepts a map after any key was set in it."""
         ...
 
-    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
+    def write_property(
+        self, target: object, name: str, value: Any, scope: MuranoType | None
+    ) -> None:
         """Assign a property."""
         ...
 

@@ -46,16 +46,16 @@ class _Run:
     max_items = 1_000
     building = 0
 
-    def may_grow_in_place(self, target: Any, name: str) -> bool:
+    def may_grow_in_place(self, target: object, name: str) -> bool:
         return True
 
-    def is_unassigned_static(self, target: Any, name: str, scope: Any) -> bool:
+    def is_unassigned_static(self, target: object, name: str, scope: Any) -> bool:
         return False
 
-    def read_property_or_unset(self, target: Any, name: str, scope: Any) -> object:
+    def read_property_or_unset(self, target: object, name: str, scope: Any) -> object:
         return getattr(target, "p_" + name)
 
-    def write_property(self, target: Any, name: str, value: Any, scope: Any) -> None:
+    def write_property(self, target: object, name: str, value: Any, scope: Any) -> None:
         setattr(target, "p_" + name, value)
 
 

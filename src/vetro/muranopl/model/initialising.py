@@ -114,7 +114,7 @@ class PropertyInitialiser:
         self,
         made: MuranoObject,
         run: ModelRun,
-        given: Mapping[str, Any],
+        given: Mapping[str, object],
         transaction: Transaction,
         blocked: list[str] | None,
     ) -> list[str] | None:

@@ -51,7 +51,7 @@ def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> object:
     return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
 
 
-def _bind(rt: Evaluation, template: Any, mappings: Mapping[Any, Any]) -> Any:
+def _bind(rt: Evaluation, template: Any, mappings: Mapping[object, object]) -> Any:
     if isinstance(template, str):
         return _bind_text(rt, template, mappings)
     if isinstance(template, Mapping):
@@ -87,7 +87,7 @@ def _bind_text(rt: Evaluation, text: str, mappings: Mapping[object, object]) -> 
         position = end + 1
 
 
-def patch(rt: Evaluation, obj: Any, patch: Any) -> Any:
+def patch(rt: Evaluation, obj: object, patch: object) -> Any:
     return freeze(apply_patch(finalize(obj, rt), finalize(patch, rt), rt))
 
 

@@ -36,7 +36,7 @@ class Extension:
         return native is None or _native_accepts(native.extends or "any", receiver)
 
     def call(
-        self, run: Run, receiver: Any, positional: Sequence[Any], named: dict[str, Any]
+        self, run: Run, receiver: object, positional: Sequence[object], named: dict[str, Any]
     ) -> Any:
         owner = self.method.declaring_type
         function = getattr(owner.python_class, "m_" + self.method.name)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def new(
-    run: Run, scope: MuranoType, this: Any, what: Any, /, *args: Any, **properties: Any
+    run: Run, scope: MuranoType, this: Any, what: object, /, *args: object, **properties: Any
 ) -> MuranoObject:
     """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`
 
@@ -300,7 +300,7 @@ def is_object(run: Run, scope: MuranoType, this: object, value: object) -> bool:
     return isinstance(value, (MuranoObject, CastView, MuranoType))
 
 
-def sleep(run: Run, scope: MuranoType, this: Any, seconds: Any) -> None:
+def sleep(run: Run, scope: MuranoType, this: Any, seconds: object) -> None:
     """`sleep(seconds)`"""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"sleep() takes a number of seconds, not {preview(seconds)}")

@@ -256,7 +256,7 @@ def _CAST() -> None:
     """Marks a method found through a cast or a type: its class must not be cached."""
 
 
-def find_bound(receiver: Any, name: str, scope: MuranoType | None, run: Run) -> Any:
+def find_bound(receiver: object, name: str, scope: MuranoType | None, run: Run) -> Any:
     """The method, or a marker, if the receiver's own type has it for this call; else None."""
     type_ = receiver_type(receiver)
     if isinstance(receiver, MuranoObject) and receiver.destroyed:
@@ -281,7 +281,7 @@ def existing_method(scope: MuranoType, name: str) -> Callable[[Run, object], obj
     Used before arguments are computed: they are not computed when the call must fail.
     """
 
-    def existing(run: Run, receiver: Any) -> Any:
+    def existing(run: Run, receiver: object) -> Any:
         if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
             if find_bound(receiver, name, scope, run) is None and not any(
                 extension.accepts(run, receiver) for extension in extensions_of(scope, name)
@@ -314,7 +314,7 @@ def hint_for_list(receiver: object, name: str) -> str | None:
 
 
 def invoke_bound(
-    run: Run, receiver: Any, name: str, positional: Sequence[Any], named: dict[str, Any]
+    run: Run, receiver: object, name: str, positional: Sequence[object], named: dict[str, Any]
 ) -> Any:
     """Call a method that `find_bound` found."""
     if isinstance(receiver, CastView):
@@ -371,9 +371,9 @@ def by_shape(
 def dynamic_call(
     run: Run,
     scope: MuranoType | None,
-    receiver: Any,
+    receiver: object,
     name: str,
-    args: Sequence[Any],
+    args: Sequence[object],
     kwargs: dict[str, Any],
 ) -> Any:
     """A method call whose name is computed at run time, by the rules of section 8.1."""

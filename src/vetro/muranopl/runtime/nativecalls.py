@@ -86,9 +86,9 @@ class NativeCall:
         self,
         run: Run,
         this: MuranoObject | None,
-        holder: Any,
-        args: Sequence[Any],
-        named: Mapping[str, Any],
+        holder: object,
+        args: Sequence[object],
+        named: Mapping[str, object],
         called: MuranoType | None = None,
     ) -> Any:
         """Call the function. `holder` is the Python instance or class; None for static functions.
@@ -120,8 +120,8 @@ class NativeCall:
 
     def _bind(
         self,
-        args: Sequence[Any],
-        named: Mapping[str, Any],
+        args: Sequence[object],
+        named: Mapping[str, object],
         run: ObjectRun,
         context: CallContext | None,
     ) -> tuple[list[Any], dict[str, Any]]:

@@ -186,7 +186,7 @@ class Run(Evaluation):
     def create(
         self,
         type_: MuranoType,
-        given: Mapping[str, Any],
+        given: Mapping[str, object],
         owner: MuranoObject | None,
         name: Any = None,
         header: dict[str, Any] | None = None,
@@ -301,7 +301,7 @@ class Run(Evaluation):
             return None
         return self.write_static(declaration, value)
 
-    def is_unassigned_static(self, target: Any, name: str, scope: MuranoType | None) -> bool:
+    def is_unassigned_static(self, target: object, name: str, scope: MuranoType | None) -> bool:
         """Whether a name means a static property that has neither a value nor a default."""
         type_ = inline_caches.receiver_type(target)
         seen_from = scope if scope is not None and type_.is_compatible(scope) else type_
@@ -350,7 +350,7 @@ class Run(Evaluation):
         values = constant_values(declaration, "io.murano.metadata.engine.Serialize")
         return values is not None and values.get("as") == "reference"
 
-    def read_property_or_unset(self, target: Any, name: str, scope: MuranoType) -> object:
+    def read_property_or_unset(self, target: object, name: str, scope: MuranoType) -> object:
         """A property's value; UNSET when it was never assigned."""
         try:
             return inline_caches.read_member(self, target, name, scope)
@@ -365,7 +365,7 @@ class Run(Evaluation):
             self.transaction is not None and self.transaction.constructs(holder)
         )
 
-    def may_grow_in_place(self, target: Any, name: str) -> bool:
+    def may_grow_in_place(self, target: object, name: str) -> bool:
         """True when the property's contract accepts a map after any key was set in it."""
         type_ = inline_caches.receiver_type(target)
         declarations = type_.all_declarations(name)
@@ -397,10 +397,10 @@ class Run(Evaluation):
 
     def invoke(
         self,
-        receiver: Any,
+        receiver: object,
         name: str,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         """Call a method by name with values; the result is a program's value."""
         named = {argument_slot(key): value for key, value in (kwargs or {}).items()}
@@ -431,7 +431,7 @@ class Run(Evaluation):
         """Call a static or extension method of a class."""
         return getattr(type_.python_class, "m_" + name)(self, *args, **named)
 
-    def missing_method(self, receiver: Any, type_: MuranoType, name: str) -> NoReturn:
+    def missing_method(self, receiver: object, type_: MuranoType, name: str) -> NoReturn:
         """Raise the error of a call of an unknown method."""
         if isinstance(receiver, MuranoObject) and receiver.destroyed:
             getattr(receiver, "m_" + name)

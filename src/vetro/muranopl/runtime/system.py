@@ -70,13 +70,13 @@ class SystemLogger:
     def debug(self, ctx: CallContext, message: object, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.DEBUG, message, args, kwargs)
 
-    def info(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def info(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.INFO, message, args, kwargs)
 
-    def warning(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def warning(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.WARNING, message, args, kwargs)
 
-    def error(self, ctx: CallContext, message: Any, /, *args: Any, **kwargs: Any) -> None:
+    def error(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.ERROR, message, args, kwargs)
 
     def critical(

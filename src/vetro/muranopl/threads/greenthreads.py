@@ -214,7 +214,9 @@ class GreenThreads:
         """Suspend for real time; the end counts as a completion like any other."""
         self._wait_in(self._timers, time.monotonic() + max(seconds, 0.0), "the end of its sleep")
 
-    def _wait_in(self, queue: list[tuple[Any, int, GreenThread]], when: Any, reason: str) -> None:
+    def _wait_in(
+        self, queue: list[tuple[Any, int, GreenThread]], when: object, reason: str
+    ) -> None:
         me = self._must_be_inside("waiting")
         self._check_abort(me)
         self._sequence += 1

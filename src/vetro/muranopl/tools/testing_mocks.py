@@ -144,7 +144,7 @@ class _Dispatcher:
         self.binder = SignatureBinder(method)
         self.mocks: list[_Mock] = []
 
-    def __call__(self, this: Any, run: Run, args: Sequence[Any], named: dict[str, Any]) -> Any:
+    def __call__(self, this: Any, run: Run, args: Sequence[object], named: dict[str, Any]) -> Any:
         mock = self._chosen(this, run)
         if mock is None:
             return self.original(this, run, *args, **named)
@@ -276,7 +276,7 @@ class MockTable:
     ) -> _Dispatcher:
         """Replace a static method written in Python, which receives the object it is called on."""
 
-        def original(holder: Any, *args: Any, **named: Any) -> Any:
+        def original(holder: object, *args: object, **named: object) -> Any:
             if isinstance(holder, MuranoObject):
                 return plain(*args, this=holder, **named)
             return plain(*args, **named)
@@ -386,7 +386,7 @@ class _OriginalScope:
         self.parent = parent
         self._reader = codegen.class_scope.constant(_original_variable)
 
-    def read(self, name: str, outer: Any, *, simple: bool) -> tuple[str, bool]:
+    def read(self, name: str, outer: object, *, simple: bool) -> tuple[str, bool]:
         return f"{self._reader}(S, {name!r})", False
 
     def defining(self, name: str) -> list[str]:

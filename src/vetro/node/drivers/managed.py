@@ -156,7 +156,7 @@ class ManagedDriver:
             raise vm_not_found(uuid)
         return await self._records.present(vm)
 
-    async def create(self, payload: Mapping[str, Any], progress: Progress) -> Vm:
+    async def create(self, payload: Mapping[str, object], progress: Progress) -> Vm:
         """Create a VM, and start it when ``autoboot``; after any error nothing is left.
 
         Errors: ``VmAlreadyExists``, ``InvalidPayload``, image errors, the hypervisor's own.
@@ -251,7 +251,7 @@ class ManagedDriver:
         if (await self._hypervisor.state(uuid)).zone_state == "installed":
             raise not_running(uuid)
 
-    async def update(self, uuid: str, changes: Mapping[str, Any]) -> Vm:
+    async def update(self, uuid: str, changes: Mapping[str, object]) -> Vm:
         """Apply the update rules (§7.2). Nothing changes when one value is wrong."""
         old = self._records.usable(uuid)
         new = updated(old, changes)

@@ -99,7 +99,7 @@ def host_resolvers() -> list[str]:
     return []
 
 
-def address_of(nic: Mapping[str, Any] | None) -> str | None:
+def address_of(nic: Mapping[str, object] | None) -> str | None:
     """The static address of an interface; ``None`` for ``dhcp``, ``addrconf`` or no address."""
     ip = str((nic or {}).get("ip") or "").split("/")[0]
     try:

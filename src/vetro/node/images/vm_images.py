@@ -77,9 +77,9 @@ async def install(archive: Path, directory: Path, uuid: str, group: int = 0) -> 
     await asyncio.to_thread(_unpack, archive, directory, uuid)
     disk = directory / "disk.qcow2"
     size = await check_disk(disk, uuid)
-    boot: dict[str, Any] = {"virtual_size": size}
+    boot: dict[str, object] = {"virtual_size": size}
     if (directory / "kernel").exists():
-        given: dict[str, Any] = read_json(directory / "boot.json") or {}
+        given: dict[str, object] = read_json(directory / "boot.json") or {}
         arguments = str(given.get("arguments") or ARGUMENTS)
         if not _ARGUMENTS.fullmatch(arguments):
             raise ImageError(f"Image {uuid} has unusable kernel arguments", "ImageCorrupt")

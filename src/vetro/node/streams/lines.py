@@ -22,7 +22,7 @@ CHUNK = 65536
 _FAREWELL_SECONDS = 30.0
 
 
-def message(kind: str, **fields: Any) -> bytes:
+def message(kind: str, **fields: object) -> bytes:
     """One line to the client."""
     return msgspec.json.encode({"type": kind, **fields}) + b"\n"
 

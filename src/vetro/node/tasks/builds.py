@@ -63,7 +63,9 @@ class Builder:
         except (NodeError, OSError, tarfile.TarError) as error:
             await say(error=str(error), errorDetail={"message": str(error)})
 
-    async def _run(self, work: Path, context: Path, payload: Mapping[str, object], say: Any) -> str:
+    async def _run(
+        self, work: Path, context: Path, payload: Mapping[str, object], say: object
+    ) -> str:
         wanted = str(payload.get("t") or "build")
         if not _NAME.fullmatch(wanted):
             raise TaskFailure(f"'{wanted}' is not the name of an image")

@@ -27,7 +27,7 @@ class _Expression(str):
 
 
 def generated_form(
-    schema: Mapping[str, Any], *, class_name: str, version: str = "", package: str = ""
+    schema: Mapping[str, object], *, class_name: str, version: str = "", package: str = ""
 ) -> str:
     """The text of a definition for a class's schema (``class_schemas(…)[""]``)."""
     header: Json = {"type": class_name}

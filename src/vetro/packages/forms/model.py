@@ -18,7 +18,7 @@ _USED = {"ram": "memory", "vcpus": "vcpus"}
 
 def build_object(
     definition: Definition,
-    pages: Mapping[str, Mapping[str, Any]],
+    pages: Mapping[str, Mapping[str, object]],
     parameters: Mapping[str, Any],
     *,
     name: str | None,

@@ -130,7 +130,7 @@ def table_columns(given: object) -> list[tuple[str, str, str]]:
     return found
 
 
-def read_rows(raw: Any, columns: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def read_rows(raw: object, columns: list[tuple[str, str]]) -> list[dict[str, Any]]:
     """The rows of a table: given as a list, as JSON text, or as their number. Errors: ``Refused``."""
     given: object = raw
     if isinstance(raw, str):
@@ -150,7 +150,7 @@ def read_rows(raw: Any, columns: list[tuple[str, str]]) -> list[dict[str, Any]]:
     if not isinstance(given, list) or len(cast("list[object]", given)) > MAX_ROWS:
         raise Refused(f"A table is a list of at most {MAX_ROWS} rows")
     known = dict(columns)
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for one in cast("list[object]", given):
         if not isinstance(one, dict):
             raise Refused("Each row of the table is a map of its columns")

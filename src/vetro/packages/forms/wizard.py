@@ -313,7 +313,7 @@ class Form:
     def _check(
         self,
         page: Page,
-        raw: Mapping[str, Any] | None,
+        raw: Mapping[str, object] | None,
         offers: Offers,
         scope: Scope,
         *,

@@ -66,7 +66,7 @@ async def _rows(
     session: Session, service: tuple[str, ...] | str, path: str, key: str, **filters: object
 ) -> list[dict[str, Any]]:
     """Every row of a list, page by page."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     while True:
         answer = await session.request(service, "GET", path, params={**filters, "limit": PAGE})
         assert answer is not None

@@ -153,7 +153,7 @@ class _Compiler:
         self.code.append((operation, argument, other))
         return len(self.code) - 1
 
-    def patch(self, place: int, argument: Any, other: Any = None) -> None:
+    def patch(self, place: int, argument: object, other: object = None) -> None:
         self.code[place] = (self.code[place][0], argument, other)
 
     def sequence(self, items: Any, flags: int) -> None:

@@ -214,7 +214,7 @@ def _meetings(
     return total
 
 
-def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[object]) -> list[Any]:
     seen: dict[object, object] = {}
     for items_ in (one, other):
         for item in items_:

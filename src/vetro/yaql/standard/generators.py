@@ -14,7 +14,7 @@ from vetro.yaql.values import collect, hashable, kind_of
 registry = Registry()
 
 
-def metered(rt: Evaluation, source: Iterable[Any]) -> Iterator[Any]:
+def metered(rt: Evaluation, source: Iterable[object]) -> Iterator[Any]:
     """`source`, charged per element and limited to the allowed size of a collection."""
     left = rt.max_items
     charge = rt.charge
@@ -120,14 +120,14 @@ def generate_many(
 
 def _generated_many(
     rt: Evaluation,
-    initial: Any,
+    initial: object,
     producer: Callable[[Any], Any],
     selector: Callable[[Any], Any] | None,
     decycle: bool,
     depth_first: bool,
 ) -> Iterator[Any]:
-    seen: set[Any] = set()
-    queue: deque[Any] = deque([initial])
+    seen: set[object] = set()
+    queue: deque[object] = deque([initial])
     while queue:
         value = queue.popleft()
         if decycle:

@@ -61,7 +61,7 @@ def sort(
     """A stable sort by the result of `selector` for each element."""
     rt.charge(len(items))
     keys = list(map(selector, items))
-    key: Callable[[int], Any] = keys.__getitem__
+    key: Callable[[int], object] = keys.__getitem__
     if not are_comparable(keys):
 
         def compare(left: int, right: int) -> int:

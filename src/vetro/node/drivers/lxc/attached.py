@@ -46,7 +46,7 @@ class AttachedVolumes:
         shown = [(self.place(vm, one), str(one["path"])) for one in volumes_of(vm)]
         return "".join(f"{line}\n" for line in volumes.mount_entries(shown))
 
-    def place(self, vm: Vm, entry: Mapping[str, Any]) -> Path:
+    def place(self, vm: Vm, entry: Mapping[str, object]) -> Path:
         """Where the host mounts a volume of a container."""
         return self._roots.path(vm["uuid"]).parent / f"volume-{entry['uuid']}"
 

@@ -182,7 +182,7 @@ class Inside:
         connection = await self._connection()
         known: dict[str, str] = {}
         for entry in await connection.monitor(uuid, "query-block"):
-            inserted: dict[str, Any] = entry.get("inserted") or {}
+            inserted: dict[str, object] = entry.get("inserted") or {}
             # A plain name, or the options as JSON: an image in the chain is not its top.
             known[_file_name(str(inserted.get("file", "")))] = str(inserted.get("node-name"))
         missing = [path for path, file in files.items() if file not in known]

@@ -86,7 +86,7 @@ class Moves:
         self._receivers[uuid] = receiver
         return {"pid": os.getpid(), "host": self._vnc_host, "port": port, "token": receiver.token}
 
-    async def send(self, vm: Vm, params: Mapping[str, Any]) -> dict[str, object]:
+    async def send(self, vm: Vm, params: Mapping[str, object]) -> dict[str, object]:
         """Move a VM to a node that listens for it; ``{pid, host, port, transferred}``."""
         uuid = vm["uuid"]
         running = self._node.running(uuid)

@@ -217,7 +217,7 @@ def nic_addresses(
 
 
 def primary_gateway(
-    nic: Mapping[str, Any],
+    nic: Mapping[str, object],
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The default route through an interface; only the primary one has it."""
     if not nic.get("gateway") or not nic.get("primary"):
