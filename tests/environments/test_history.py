@@ -1,16 +1,19 @@
 """Deployments outlive their environment, for a time; old ones of living environments go too."""
 
+import shutil
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 
-from vetro.environments import HistoryPruning, HistorySection, TaskResult
+from vetro.engine.pool import CUT_OFF, ENDS_ENGINES, STOPPED
+from vetro.environments import MIGRATIONS, HistoryPruning, HistorySection, TaskResult
 from vetro.environments.answers import OUTCOMES
 from vetro.environments.lifecycle import Outcome
 from vetro.environments.tables import statuses, tasks
-from vetro.storage import ManualClock
+from vetro.storage import Database, ManualClock, MigrationSet, migrate
 
 Api = Any  # the fixture of conftest.py
 
@@ -229,3 +232,47 @@ async def test_one_service_prunes_at_a_time(api: Api, clock: ManualClock, planne
     assert not await (await second.worker("two")).once()
     clock.advance(3601)
     assert await (await second.worker("two")).once()
+
+
+async def test_deployments_that_older_versions_ended_say_how(
+    database_url: str, tmp_path: Path
+) -> None:
+    """What their reports and cancellations tell becomes their outcome, at the upgrade."""
+    before = MigrationSet(MIGRATIONS.room, tmp_path / "older")
+    before.directory.mkdir()
+    for file in sorted(MIGRATIONS.directory.glob("[0-9]*.py"))[:17]:
+        shutil.copy(file, before.directory)
+    ended: dict[str, tuple[str | None, str | None, str | None]] = {
+        # The error that was reported, why it was cancelled, and the outcome.
+        "killed": (CUT_OFF, None, "interrupted"),
+        "stopped": (STOPPED, None, "interrupted"),
+        "again": (ENDS_ENGINES, None, "interrupted"),
+        "cancelled": ("Cancelled by ann", "too slow", "cancelled"),
+        "late": (None, "too late", None),
+        "failed": ("it said: " + CUT_OFF, None, None),
+        "well": (None, None, None),
+        "running": (CUT_OFF, None, None),
+    }
+    database = await Database.open(database_url)
+    try:
+        await migrate(database, [before])
+        now = database.clock.now()
+        async with database.transaction() as tx:
+            for name, (error, cancelled, _) in ended.items():
+                row: dict[str, Any] = {
+                    "id": name, "environment_id": "e", "session_id": "s", "sequence": 1,
+                    "action": None, "description": {}, "cancellation": cancelled, "started": now,
+                    "finished": None if name == "running" else now, "created": now, "updated": now,
+                }  # fmt: skip
+                await tx.execute(insert(tasks).values(**row))
+                if error is not None:
+                    report = {"task_id": name, "sequence": 1, "id": name, "text": error}
+                    report |= {"level": "error", "created": now}
+                    await tx.execute(insert(statuses).values(**report))
+        await migrate(database, [MIGRATIONS])
+        async with database.read() as tx:
+            found = await tx.execute(select(tasks.c.id, tasks.c.outcome))
+            told: dict[str, str | None] = {row.id: row.outcome for row in found}
+    finally:
+        await database.close()
+    assert told == {name: outcome for name, (_, _, outcome) in ended.items()}
