@@ -18,7 +18,7 @@ PARTS = {
     ),
     "HTTP and the service": (
         "vetro.http.metrics",
-        "vetro.http.turns",
+        "vetro.http.project_limits",
         "vetro.compute.http.request_metrics",
         "vetro.identity.keystone.metrics",
         "vetro.identity.login",

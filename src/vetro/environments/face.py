@@ -47,10 +47,10 @@ from vetro.http import (
     NoSuchPath,
     NotFound,
     Policy,
+    ProjectLimits,
     Remembered,
     RequestCounts,
     ServiceUnavailable,
-    Turns,
     denied,
     make_face,
     with_tag,
@@ -280,7 +280,7 @@ def environments_face(
         lifespan=[forgotten, statistics.stored],
         counts=counts,
         audit=audit,
-        turns=Turns(
+        project_limits=ProjectLimits(
             chosen.project_requests,
             chosen.project_waiting,
             rate=chosen.project_rate,

@@ -91,11 +91,11 @@ if TYPE_CHECKING:
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.policy import Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal
+    from vetro.http.project_limits import ProjectLimits
     from vetro.http.remembered import Remembered
     from vetro.http.request_counts import RequestCounts
     from vetro.http.serving import serve
     from vetro.http.tls import MutualTls, TlsError
-    from vetro.http.turns import Turns
     from vetro.http.unread import Unread
 
 __getattr__ = import_when_used(
@@ -143,7 +143,7 @@ __getattr__ = import_when_used(
         "vetro.http.principal": "Authenticator Principal",
         "vetro.http.remembered": "Remembered",
         "vetro.http.request_counts": "RequestCounts",
-        "vetro.http.turns": "Turns",
+        "vetro.http.project_limits": "ProjectLimits",
         "vetro.http.serving": "serve",
         "vetro.http.tls": "MutualTls TlsError",
         "vetro.http.unread": "Unread",
@@ -200,6 +200,7 @@ __all__ = [
     "PolicyError",
     "PreconditionFailed",
     "Principal",
+    "ProjectLimits",
     "Readings",
     "Remembered",
     "Reply",
@@ -212,7 +213,6 @@ __all__ = [
     "ServiceUnavailable",
     "TlsError",
     "TooManyRequests",
-    "Turns",
     "Unauthorized",
     "Unread",
     "UnsupportedMediaType",

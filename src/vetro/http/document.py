@@ -108,12 +108,12 @@ def finish(
     html: bool = False,
     text: bool = False,
     conditional: bool = False,
-    turns: bool = False,
+    project_limits: bool = False,
 ) -> Document:
     """A copy of the document with the face's answers, errors and security.
 
     ``html``, ``text``: errors may also be a page, or plain text. ``conditional``: answers have entity tags.
-    ``turns``: a project that floods is refused.
+    ``project_limits``: a project that floods is refused.
     """
     shapes: dict[str, object] = {}
     paths: Document = {}
@@ -131,7 +131,7 @@ def finish(
                 if conditional and verb == "get" and reply.status == 200:
                     operation["responses"]["304"] = {"description": "Not Modified"}
             codes = {*_errors(operation, path, public), *(reply.errors if reply else ())}
-            codes |= {429} if turns and not public else set()
+            codes |= {429} if project_limits and not public else set()
             codes -= set(map(int, reply.others)) if reply else set()
             error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html, text)}
             for code in sorted(codes):

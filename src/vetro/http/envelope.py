@@ -3,7 +3,7 @@
 From outside in: every response gets a request id; headers that only a token filter may set are
 removed from the client's; a single trailing slash is tolerated; the token is checked before
 anything else in the request is read, and the request waits for its project's turn
-(`vetro.http.turns`); faults become bodies in the face's style; the request is
+(`vetro.http.project_limits`); faults become bodies in the face's style; the request is
 counted, timed and logged. Where the face says so, answers are compressed (`vetro.http.compression`).
 """
 
@@ -34,10 +34,10 @@ from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
 from vetro.http.principal import Authenticator
+from vetro.http.project_limits import ProjectLimits, Turn
 from vetro.http.remembered import OPTION, Kept, Recording, Remembered
 from vetro.http.request_counts import RequestCounts
 from vetro.http.translation import to_fault
-from vetro.http.turns import Turn, Turns
 
 log = structlog.get_logger("vetro.http")
 
@@ -71,7 +71,7 @@ class Envelope:
         compresses: bool = False,
         counts: RequestCounts | None = None,
         audit: Audit | None = None,
-        turns: Turns | None = None,
+        project_limits: ProjectLimits | None = None,
         remembered: Remembered | None = None,
     ) -> None:
         self.app = app
@@ -89,7 +89,7 @@ class Envelope:
         self.compresses = compresses
         self.counts = counts
         self.audit = audit
-        self.turns = turns
+        self.project_limits = project_limits
         self.name = name
         self.faults = faults
         self.authenticator = authenticator
@@ -154,8 +154,8 @@ class Envelope:
                     raise NotFound("Nothing can be at a path with a NUL character")
                 if "\0" in path or b"%00" in given.get("query_string", b""):
                     raise BadRequest("There is a NUL character in the address; remove it")
-                if self.turns is not None and context.principal is not None:
-                    exchange.turn = await self.turns.take(context.principal.project_id)
+                if self.project_limits is not None and context.principal is not None:
+                    exchange.turn = await self.project_limits.take(context.principal.project_id)
                 await self._answered(inner, exchange, plain, asked, recording)
             except Exception as error:  # noqa: BLE001 - the outermost place: every error is answered
                 await self._failed(error, exchange, path, headers, context)

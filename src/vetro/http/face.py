@@ -22,9 +22,9 @@ from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Se
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
+from vetro.http.project_limits import ProjectLimits
 from vetro.http.remembered import Remembered
 from vetro.http.request_counts import RequestCounts
-from vetro.http.turns import Turns
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
@@ -75,7 +75,7 @@ def make_face(
     conditional: bool = False,
     counts: RequestCounts | None = None,
     audit: Audit | None = None,
-    turns: Turns | None = None,
+    project_limits: ProjectLimits | None = None,
     remembered: Remembered | None = None,
 ) -> Face:
     """Make a face.
@@ -88,7 +88,8 @@ def make_face(
     /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     ``conditional``: whether its answers have entity tags, for the document.
-    ``counts``: counts its requests. ``audit``: writes its events. ``turns``: the share of each project.
+    ``counts``: counts its requests. ``audit``: writes its events. ``project_limits``: the share of each
+    project.
     ``remembered``: keeps the answers of endpoints that say so.
     """
 
@@ -105,7 +106,7 @@ def make_face(
             html=faults.html,
             text=faults.text,
             conditional=conditional,
-            turns=turns is not None,
+            project_limits=project_limits is not None,
         )
     )
     app = Litestar(
@@ -137,7 +138,7 @@ def make_face(
         compresses=compresses,
         counts=counts,
         audit=audit,
-        turns=turns,
+        project_limits=project_limits,
         remembered=remembered,
     )
     envelope.document = finished

@@ -10,9 +10,9 @@ from tests.waiting import eventually
 
 from vetro.http import (
     Principal,
+    ProjectLimits,
     ServerEvent,
     TooManyRequests,
-    Turns,
     assemble,
     event_stream,
     make_face,
@@ -58,7 +58,7 @@ class Service:
             handlers=[thing, events],
             title="T",
             authenticator=Projects(),
-            turns=Turns(at_once=4, waiting=8),
+            project_limits=ProjectLimits(at_once=4, waiting=8),
         )
         self.assembly = assemble([face])
         self.client = HttpClient(app=self.assembly, base_url="http://test")
@@ -139,7 +139,7 @@ async def test_who_goes_away_while_waiting_leaves_the_turn_to_the_next(service: 
 
 
 async def test_a_stream_takes_a_turn_only_until_it_begins(service: Service) -> None:
-    """More event streams of a project are open than it has turns, and its calls go on beside them."""
+    """More event streams of a project are open than its limit, and its calls go on beside them."""
     for _ in range(13):
         await service.follow("p")
     assert (await service.send("p")).status == 200
@@ -148,11 +148,11 @@ async def test_a_stream_takes_a_turn_only_until_it_begins(service: Service) -> N
 async def test_a_rate_holds_one_project_back_and_no_other() -> None:
     """After its burst a project gets a request whenever its bucket has one, and is told when."""
     now = 0.0
-    turns = Turns(at_once=0, waiting=0, rate=0.5, burst=3, clock=lambda: now)
+    project_limits = ProjectLimits(at_once=0, waiting=0, rate=0.5, burst=3, clock=lambda: now)
 
     async def taken(project: str) -> str:
         try:
-            (await turns.take(project)).end()
+            (await project_limits.take(project)).end()
         except TooManyRequests as refusal:
             return refusal.headers["Retry-After"]
         return "taken"

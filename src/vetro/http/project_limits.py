@@ -39,7 +39,7 @@ class _Share:
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
 
 
-class Turns:
+class ProjectLimits:
     """Counts requests by project.
 
     ``at_once``: how many of one project are handled at a time; 0: any number. ``waiting``: how many
@@ -119,8 +119,8 @@ class Turns:
 class Turn:
     """A request that is being handled; ``end`` may be called again."""
 
-    def __init__(self, turns: Turns, project: str) -> None:
-        self._turns = turns
+    def __init__(self, limits: ProjectLimits, project: str) -> None:
+        self._limits = limits
         self._project = project
         self._over = False
 
@@ -128,4 +128,4 @@ class Turn:
         """Give the turn back."""
         if not self._over:
             self._over = True
-            self._turns.give_back(self._project)
+            self._limits.give_back(self._project)
