@@ -23,6 +23,12 @@ class Published:
         """What to print beside a figure that may not be smaller than ``limit``; empty when it is not."""
         return self._judge(what, figure, limit, limit / figure if figure else float("inf"))
 
+    def none(self, what: str, count: int) -> str:
+        """What to print beside a count that has to be 0; empty when it is."""
+        if count:
+            self.missed.append(f"{what}: {count}, limit 0")
+        return "  BEYOND ITS LIMIT" if count else ""
+
     def _judge(self, what: str, figure: float, limit: float, ratio: float) -> str:
         if ratio <= 1:
             return ""

@@ -24,6 +24,7 @@ TOPICS = {
     "repository": "the metadata repository: archives of definitions",
     "heat": "a stack by the back end heat, against the same by hand (with VETRO_TEST_OPENSTACK)",
     "processes": "two API processes, and two engines, against one (as root, with PostgreSQL)",
+    "rolling": "every process restarted under load: what fails (with PostgreSQL)",
     "allocation": "the allocator over many servers",
     "heartbeats": "the compute service under heartbeats",
     "tickets": "waitlist tickets",

@@ -78,6 +78,7 @@ class Site(Parts):
         self.api.environ |= {**self.environ, "VETRO_URL": url}
         self.token = self.login = ""
         self.patient = False
+        self.requests = 0
 
     def begin(self, *names: str) -> None:
         """Start processes, and wait until they work."""
@@ -137,6 +138,7 @@ class Site(Parts):
         data = None if body is None else json.dumps(body).encode()
         given = {"X-Auth-Token": self.token, "Content-Type": "application/json", **headers}
         request = urllib.request.Request(self.doors[kind].url + path, data, given, method=method)
+        self.requests += 1
         with urllib.request.urlopen(request, timeout=240) as answer:
             text = answer.read()
         return json.loads(text) if text.startswith((b"{", b"[")) else text

@@ -54,7 +54,7 @@ from vetro.packages import (
     other_errors,
     parse_signature,
 )
-from vetro.storage import Database, Prepared, Transaction
+from vetro.storage import Database, Prepared, StorageError, Transaction
 
 log = structlog.get_logger("vetro.catalog")
 
@@ -187,11 +187,19 @@ class Catalog:
             return view
         except BaseException:
             if digest:
-                await self.drop_unused(digest)
+                await self._drop_left(digest)
             raise
         finally:
             if not moved:
                 file.unlink(missing_ok=True)
+
+    async def _drop_left(self, digest: str) -> None:
+        """Remove what a failed upload may have left. A store that fails again keeps it for a sweep: the
+        caller gets the first error."""
+        try:
+            await self.drop_unused(digest)
+        except StorageError as error:
+            log.warning("archive_left", archive=digest, error=str(error))
 
     def _read(self, file: Path) -> tuple[Package, list[tuple[str, str]], str]:
         """A checked package, its classes with what they extend, and the digest of the file."""

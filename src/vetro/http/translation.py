@@ -35,7 +35,9 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
         return MalformedBody("Malformed request body")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         log.error("disk_full", request_id=request_id, error=str(error))
-        return InsufficientStorage("The service's disk is full; nothing of this request was stored")
+        return InsufficientStorage(
+            "The service's disk is full, or its store of files; nothing of this request was stored"
+        )
     if isinstance(error, ConnectionError | TimeoutError):
         # The database or another service failed; storage's errors have these base classes too.
         # Without a traceback: meanwhile every request ends here, and the reason is sufficient.
