@@ -42,7 +42,8 @@ def main() -> int:
     published = Published()
     with ExitStack() as ending:
         place = Path(ending.enter_context(tempfile.TemporaryDirectory()))
-        site = ending.enter_context(running_site(place, *databases(ending)))
+        own, brokers = databases(ending)
+        site = ending.enter_context(running_site(place, own, brokers))
         load, began = Load(site), time.monotonic()
         try:
             for names in (FIRST, (*SECOND, "node")):
