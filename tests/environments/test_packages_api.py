@@ -161,17 +161,22 @@ async def test_packages_are_checked_beside_the_event_loop(
     api: Api, package_zip: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Archives are opened and checked in threads without an event loop."""
-    from vetro.catalog import store
+    from vetro.catalog import adding, store
 
-    for name in ("open_package", "check_upload", "sha256"):
-        real = getattr(store, name)
+    for room, name in (
+        (adding, "open_package"),
+        (adding, "check_upload"),
+        (adding, "sha256"),
+        (store, "open_package"),
+    ):
+        real = getattr(room, name)
 
         def beside(*given: Any, real: Any = real) -> Any:
             with pytest.raises(RuntimeError, match="no running event loop"):
                 asyncio.get_running_loop()
             return real(*given)
 
-        monkeypatch.setattr(store, name, beside)
+        monkeypatch.setattr(room, name, beside)
     row = (await api.upload(package_zip())).json()
     for part in ("ui", "logo", "readme", "download"):
         answer = await api.call("GET", f"/catalog/packages/{row['id']}/{part}")

@@ -13,10 +13,11 @@ from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
+from vetro.catalog.adding import UploadMetadata
 from vetro.catalog.importing import Imports, Sources
 from vetro.catalog.listing import EXTRAS
 from vetro.catalog.search import DEFAULT_LIMIT, MAX_LIMIT, parse_query, read_limit
-from vetro.catalog.store import Catalog, UploadMetadata
+from vetro.catalog.store import Catalog
 from vetro.catalog.uses import PackageUses
 from vetro.http import (
     IF_MATCH,

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vetro.catalog.store import Catalog, UploadMetadata
+from vetro.catalog.adding import UploadMetadata
+from vetro.catalog.store import Catalog
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.http.client import SyncClient, TransportError
 from vetro.packages import (

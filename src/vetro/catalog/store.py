@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
-from sqlalchemy import Row, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import Row, bindparam, delete, or_, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs
+from vetro.catalog.adding import (
+    REMOVED,
+    UploadMetadata,
+    add_tags,
+    insert_package,
+    read_upload,
+    refuse_conflicts,
+)
 from vetro.catalog.archives import archive_name, fetch_archive
 from vetro.catalog.categories import CategoryStore, category_id
-from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import index_package, unindex_package, unindex_removed
-from vetro.catalog.inheritance import index_parents, making_packages, parents_in
-from vetro.catalog.listing import EXTRAS, package_object, package_views, search_packages
+from vetro.catalog.inheritance import index_parents, making_packages
+from vetro.catalog.listing import EXTRAS, package_views, search_packages
 from vetro.catalog.resolving import (
     NO_PINS,
     Pins,
@@ -39,55 +44,29 @@ from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
     Condition,
-    Conflict,
     Forbidden,
     NotFound,
     Principal,
 )
 from vetro.packages import (
-    MAX_TAGS,
     Package,
     PackageError,
     Signers,
-    check_upload,
     open_package,
-    other_errors,
     parse_signature,
 )
 from vetro.storage import Database, Prepared, StorageError, Transaction
 
 log = structlog.get_logger("vetro.catalog")
 
-SHOWN_ERRORS = 20
-"""Mistakes that the refusal of an upload names beside the first."""
-
-
-class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON part of an upload."""
-
-    tags: list[str] = []
-    categories: list[str] = []
-    description: str | None = None
-    name: str | None = None
-    is_public: bool = False
-    enabled: bool = True
-
-
 _PACKAGE = Prepared(
     select(packages).where(packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None))
 )
 _DELETED_ONES = Prepared(select(packages).where(packages.c.deleted.is_not(None)))
-_NEW_PACKAGE = Prepared(insert(packages).returning(packages))
 _DELETED = Prepared(
     update(packages)
     .where(packages.c.id == bindparam("wanted"))
     .values(deleted=bindparam("now", type_=packages.c.deleted.type), enabled=False)
-)
-_GONE = Prepared(
-    delete(packages)
-    .where(packages.c.id == bindparam("wanted"))
-    .returning(packages.c.id)
-    .execution_options(short=True)
 )
 _WITHOUT = {
     table: Prepared(
@@ -96,28 +75,6 @@ _WITHOUT = {
     for table in (tags, package_categories)
 }
 _OF_ARCHIVE = Prepared(select(packages.c.id).where(packages.c.archive == bindparam("digest")))
-#: With those that are deleted: one of a new package's version is replaced by it.
-_NAMED = Prepared(
-    select(packages).where(
-        packages.c.id != bindparam("except_id"),
-        packages.c.fully_qualified_name == bindparam("name"),
-    )
-)
-_TAKEN = Prepared(
-    select(classes.c.name, packages.c.fully_qualified_name)
-    .join(packages, packages.c.id == classes.c.package_id)
-    .where(
-        packages.c.id != bindparam("except_id"),
-        packages.c.deleted.is_(None),
-        or_(
-            packages.c.owner_id == bindparam("owner"),
-            and_(bindparam("public", type_=packages.c.is_public.type), packages.c.is_public),
-        ),
-        # Versions of one package declare the same classes.
-        packages.c.fully_qualified_name != bindparam("name"),
-        classes.c.name.in_(bindparam("classes", expanding=True)),
-    )
-)
 
 
 def _unknown(id_: str) -> NotFound:
@@ -161,13 +118,16 @@ class Catalog:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
             # Parsing every class takes a while: do it in a thread.
-            package, extended, found = await asyncio.to_thread(self._read, file)
+            package, extended, found = await asyncio.to_thread(read_upload, file)
             digest = found
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
                 # both steps.
                 await tx.exclude(f"catalog/archive/{digest}")
-                view, replaced = await self._insert(tx, principal, package, metadata, digest)
+                now = self.database.clock.now()
+                view, replaced = await insert_package(
+                    tx, principal, package, metadata, digest, now, self.signers
+                )
                 id_: str = view["id"]
                 await index_parents(tx, id_, extended)
                 await index_package(tx, view, is_new=True)
@@ -201,158 +161,9 @@ class Catalog:
         except StorageError as error:
             log.warning("archive_left", archive=digest, error=str(error))
 
-    def _read(self, file: Path) -> tuple[Package, list[tuple[str, str]], str]:
-        """A checked package, its classes with what they extend, and the digest of the file."""
-        content = file.read_bytes()
-        package = self._checked(file, content)
-        return package, parents_in(package), sha256(content).hexdigest()
-
-    def _checked(self, file: Path, content: bytes) -> Package:
-        try:
-            package = open_package(content)
-            check_upload(package)
-        except PackageError as error:
-            # All mistakes are reported at once, so that the author corrects the package once.
-            more = other_errors(file, error)
-            listed = "".join(f"\n{text}" for text in more[:SHOWN_ERRORS])
-            if more[SHOWN_ERRORS:]:
-                listed += f"\nand {len(more) - SHOWN_ERRORS} more"
-            raise BadRequest(
-                f"Couldn't load package from file: {error}{listed}", type_=type(error).__name__
-            ) from error
-        manifest = package.manifest
-        for value, name, limit in (
-            (manifest.name, "Name", 80),
-            (manifest.full_name, "FullName", 128),
-            (manifest.author or "", "Author", 80),
-            *((one, "class name", 128) for one in manifest.classes),
-            *((one, "tag", 80) for one in manifest.tags),
-        ):
-            if len(value) > limit:
-                raise BadRequest(f"{name} {value[:40]}… is longer than {limit} characters")
-        return package
-
-    async def _insert(
-        self,
-        tx: Transaction,
-        principal: Principal,
-        package: Package,
-        metadata: UploadMetadata,
-        digest: str,
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Store a package; what it shows, and the archives of deleted ones that it replaces.
-
-        A deleted package of this name and version is removed, and its environments use this one.
-        """
-        manifest = package.manifest
-        deleted = await self._refuse_conflicts(
-            tx,
-            fqn=manifest.full_name,
-            version=manifest.version,
-            owner=principal.project_id,
-            class_names=list(manifest.classes),
-            public=metadata.is_public,
-        )
-        replaced = [
-            row
-            for row in deleted
-            if row.owner_id == principal.project_id and row.version == manifest.version
-        ]
-        for row in replaced:
-            await unindex_package(tx, row.id)
-            await tx.execute(_GONE, {"wanted": row.id})
-        category_names = list(dict.fromkeys(metadata.categories))
-        category_ids = [await category_id(tx, name) for name in category_names]
-        id_, now = new_id(), self.database.clock.now()
-        values = {
-            "id": id_,
-            "fully_qualified_name": manifest.full_name,
-            "version": manifest.version,
-            "name": manifest.name,
-            "type": manifest.type,
-            "author": manifest.author,
-            "description": manifest.description,
-            "supplier": {k: v for k, v in manifest.supplier.items() if k != "Logo"},
-            "owner_id": principal.project_id,
-            "is_public": metadata.is_public,
-            "enabled": metadata.enabled,
-            "archive": digest,
-            "created": now,
-            "updated": now,
-        }
-        row = (await tx.execute(_NEW_PACKAGE, values)).one()
-        await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
-        tag_names = await self._add_tags(tx, id_, [*manifest.tags, *metadata.tags])
-        filed = [{"package_id": id_, "category_id": one} for one in category_ids]
-        await add_rows(tx, package_categories, filed)
-        names = {
-            "class_definitions": sorted(manifest.classes),
-            "tags": tag_names,
-            "categories": sorted(category_names),
-        }
-        return package_object(row, names, self.signers), [str(one.archive) for one in replaced]
-
-    async def _refuse_conflicts(
-        self,
-        tx: Transaction,
-        *,
-        fqn: str,
-        version: str,
-        owner: str,
-        class_names: Sequence[str],
-        public: bool,
-        except_id: str = "",
-    ) -> list[Row[Any]]:
-        """Refuse a name or class that is taken in this project (or in public). Errors: 409.
-
-        The catalog of the project (and the public one) is locked until the end of ``tx``. Returns the
-        deleted packages of that name.
-        """
-        held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
-        await tx.exclude(*held)
-        deleted: list[Row[Any]] = []
-        for row in await tx.execute(_NAMED, {"except_id": except_id, "name": fqn}):
-            if row.deleted is not None:
-                deleted.append(row)
-                continue
-            if row.owner_id == owner and row.version == version:
-                raise Conflict(
-                    f"Package {fqn} {version} is in this project's catalog already;"
-                    " delete it first, or raise Version in the manifest"
-                )
-            if public and row.is_public and row.version == version:
-                raise Conflict(f"A public package {fqn} {version} exists already")
-        if not class_names:
-            return deleted
-        given = {
-            "except_id": except_id,
-            "name": fqn,
-            "owner": owner,
-            "public": public,
-            "classes": list(class_names),
-        }
-        taken = (await tx.execute(_TAKEN, given)).first()
-        if taken is not None:
-            raise Conflict(
-                f"Class {taken.name} is declared by package {taken.fully_qualified_name} already"
-            )
-        return deleted
-
     async def _set_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> None:
         await tx.execute(_WITHOUT[tags], {"wanted": id_})
-        await self._add_tags(tx, id_, names)
-
-    async def _add_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> list[str]:
-        """Store the tags of a package without any; each once. Errors: 400."""
-        wanted = list(dict.fromkeys(names))
-        if len(wanted) > MAX_TAGS:
-            raise BadRequest(f"A package has at most {MAX_TAGS} tags, not {len(wanted)}")
-        rows = [
-            {"package_id": id_, "name": name, "position": position}
-            for position, name in enumerate(wanted)
-        ]
-        await add_rows(tx, tags, rows)
-        return wanted
+        await add_tags(tx, id_, names)
 
     async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
         row = (await tx.execute(_PACKAGE, {"wanted": id_})).first()
@@ -421,7 +232,7 @@ class Catalog:
                     raise in_use(package, users, principal)
             at_once = tx.is_sqlite and not users
             if at_once:
-                if (await tx.execute(_GONE, {"wanted": id_})).first() is None:
+                if (await tx.execute(REMOVED, {"wanted": id_})).first() is None:
                     raise _unknown(id_)  # another request deleted it meanwhile
                 await unindex_removed(tx, id_)
                 await self._drop_archive(tx, row.archive)
@@ -458,7 +269,7 @@ class Catalog:
         for row in unused:
             async with self.database.transaction() as tx:
                 await tx.exclude(f"catalog/archive/{row.archive}")
-                await tx.execute(_GONE, {"wanted": row.id})
+                await tx.execute(REMOVED, {"wanted": row.id})
                 await self._drop_archive(tx, row.archive)
         return len(unused)
 
@@ -568,7 +379,7 @@ class Catalog:
                 else:
                     change.apply(view)
             if makes_public and not row.is_public:
-                await self._refuse_conflicts(
+                await refuse_conflicts(
                     tx,
                     fqn=row.fully_qualified_name,
                     version=row.version,
