@@ -102,3 +102,37 @@ async def test_a_network_that_is_renamed_keeps_its_machines(lab: Any) -> None:
     lab.calls()
     await lab.deploy(model)
     assert lab.calls() == []
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_two_machines_may_swap_their_names(lab: Any, reverse: bool) -> None:
+    """In one change, whichever is deployed first: each has a server, an address and its own volume."""
+
+    def machine(id_: str, name: str) -> Any:
+        volume = {"?": {"id": f"v-{id_}", "type": "io.murano.resources.CinderVolume"}, "size": 1}
+        return lab.instance(id_, name, volumes={"/data": volume})
+
+    model = await lab.deploy(environment(lab, machine("one", "web"), machine("two", "db")))
+    apps = model["Objects"]["applications"]
+    if reverse:
+        apps.reverse()
+    for app, name in zip(apps, ("web", "db") if reverse else ("db", "web"), strict=True):
+        app["instance"]["name"] = name
+    model = await lab.deploy(model)
+    assert servers(lab) == ["db", "web"]
+    found = {one["?"]["id"]: one["instance"] for one in model["Objects"]["applications"]}
+    assert found["app-one"]["openstackId"] != found["app-two"]["openstackId"]
+    for id_, name in (("one", "db"), ("two", "web")):
+        its = found[f"app-{id_}"]
+        assert lab.cloud.compute.server_list[its["openstackId"]].spec.name == name
+        assert its["ipAddresses"]
+        volume = its["volumes"]["/data"]["openstackId"]
+        assert lab.cloud.compute.volume_list[volume].vm_uuid == its["openstackId"]
+    lab.calls()
+    model = await lab.deploy(model)
+    assert lab.calls() == []
+    model["Objects"]["applications"] = [
+        one for one in model["Objects"]["applications"] if one["?"]["id"] == "app-one"
+    ]
+    await lab.deploy(model)
+    assert servers(lab) == ["db"]
