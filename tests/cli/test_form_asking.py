@@ -19,7 +19,7 @@ Forms:
     - {name: mode, type: choice, choices: [[a, Fast], [b, Safe]], required: false}
     - {name: secret, type: password}
     - {name: open, type: boolean}
-- q: {fields: [{name: size, type: integer, initial: 1}]}
+- q: {fields: [{name: size, type: integer, initial: 1, maxValue: 5}]}
 """
 
 
@@ -80,6 +80,17 @@ def test_what_is_missing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Enter a number of at most 3" in done.stderr
     assert "Fast" not in done.stderr
     assert service.calls[-1] == "DELETE /v1/wizards/w"
+
+
+def test_what_was_refused_is_not_proposed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer of return alone is what the form proposes, not the mistake."""
+    monkeypatch.setattr(choices, "is_watched", lambda: True)
+    given = {"p.size": 1, "mode": "a", "secret": "Abcdef1!", "q.size": 7}
+    done, _ = run(given, "eight\n\n")
+    assert "not one of the values" not in done.stderr
+    assert done.exit_code == 0, done.output
+    assert "Size [1]" in done.stderr
+    assert "7" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -258,9 +258,9 @@ REQUIRED = ["This field is required"]
         ("type: choice, choices: [[a, A], [b, B]]", "b", "b"),
         ("type: choice, choices: {camelCase: A, 2: B}", "camelCase", "camelCase"),
         ("type: choice, choices: {camelCase: A, 2: B}", "2", 2),
-        ("type: choice, choices: [[a, A]]", "c", ["c is not one of the values to choose"]),
+        ("type: choice, choices: [[a, A]]", "c", ["c is not one of the values to choose; there are: a"]),
         ("type: choice, choices: [[a, A]]", "", REQUIRED),
-        ("type: choice, choices: $list", "x", ["x is not one of the values to choose"]),
+        ("type: choice, choices: $list", "x", ["x is not one of the values to choose; there are none yet"]),
     ],
 )  # fmt: skip
 def test_fields(attributes: str, raw: Any, value: Any) -> None:
@@ -351,7 +351,7 @@ IMAGES = [
         ("type: network", "n", {}, ["Choose a network"]),
         ("type: network", "", {}, REQUIRED),
         ("type: org.acme.Db", "d1", {"components": COMPONENTS}, "d1"),
-        ("type: org.acme.Db", "w1", {"components": COMPONENTS}, ["w1 is not one of the values to choose"]),
+        ("type: org.acme.Db", "w1", {"components": COMPONENTS}, ["w1 is not one of the values to choose; there are: db"]),
         ("type: org.acme.Db", "db", {"components": COMPONENTS}, "d1"),
         ("type: [org.acme.Db, org.acme.Web]", "w1", {"components": COMPONENTS}, "w1"),
         ("type: org.acme.Db", "", {"components": COMPONENTS}, REQUIRED),

@@ -99,7 +99,7 @@ def test_fields_of_version_1_in_its_own_words() -> None:
     for change, errors in (
         ({"count": "0"}, {"page": ["none"]}),
         ({"domain": ""}, {"domain": REQUIRED}),
-        ({"domain": "pg"}, {"domain": ["pg is not one of the values to choose"]}),
+        ({"domain": "pg"}, {"domain": ["pg is not one of the values to choose; there are: corp"]}),
     ):
         found = run(ui, {"p": {**data, **change}}, environment=environment)
         assert found == {"invalid": "p", "errors": errors}

@@ -144,7 +144,7 @@ class Wizard:
             if field["name"] in values:
                 for text in errors.get(field["name"], []):
                     click.echo(click.style(text, fg="red"), err=True)
-            value = asked(field)
+            value = asked(field, is_refused=field["name"] in errors)
             values[field["name"]] = value
             if field.get("confirmation"):
                 values[field["confirmation"]] = value
@@ -172,12 +172,12 @@ def put(placed: dict[str, JsonObject], page: str, field: JsonObject, value: obje
         values[field["confirmation"]] = value
 
 
-def asked(field: JsonObject) -> Any:
-    """The answer to a field on the terminal."""
+def asked(field: JsonObject, *, is_refused: bool = False) -> Any:
+    """The answer to a field on the terminal; what was refused is not proposed again."""
     if field["description"]:
         click.echo(field["description"], err=True)
     label = field["label"]
-    start = field["value"]
+    start = field["initial" if is_refused else "value"]
     if field["control"] == "checkbox":
         return click.confirm(label, default=bool(start), err=True)
     options: list[JsonObject] | None = field["choices"]

@@ -21,6 +21,7 @@ from vetro.packages.forms.readers import (
     NOTHING,
     READERS,
     Refused,
+    as_text,
     is_same_text,
     is_true,
     read_rows,
@@ -305,14 +306,17 @@ class Field:
         raise Refused(self._no_choice(str(raw), found), "invalid_choice")
 
     def _no_choice(self, raw: str, found: list[Choice]) -> str:
-        if self.kind not in RESOURCES:
-            return f"{raw:.80} is not one of the values to choose"
-        names = [one.label for one in found if one.value != ""]
+        if self.kind == "choice":
+            names = [as_text(one.value) for one in found if one.value not in NOTHING]
+        else:
+            names = [one.label for one in found if one.value != ""]
         near = difflib.get_close_matches(raw, names, 1)
         if near:
             hint = f"did you mean {near[0]}?"
         else:
             hint = f"there are: {', '.join(names[:20])}" if names else "there are none yet"
+        if self.kind not in RESOURCES:
+            return f"{raw:.80} is not one of the values to choose; {hint}"
         return f"There is no {WORDS.get(self.kind, self.kind)} {raw:.80}; {hint}"
 
     def columns(self) -> list[tuple[str, str]]:
