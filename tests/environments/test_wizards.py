@@ -161,6 +161,7 @@ async def test_wizards_belong_to_a_user(api: Api, package_zip: Any, other: str) 
         ("GET", path, None),
         ("DELETE", path, None),
         ("GET", f"{path}/pages/main", None),
+        ("GET", f"{path}/definition", None),
         ("POST", f"{path}/pages/main", {"values": {}}),
         ("POST", f"{path}/pages/main/check", {"values": {}}),
         ("POST", f"{path}/build", {}),
@@ -223,6 +224,36 @@ async def test_a_package_without_a_form_gets_one_of_its_class(api: Api, package_
         asked.cancel()
     size = field(made["form"]["pages"][0], "size")
     assert (size["label"], size["value"], size["control"]) == ("Size", 3, "number")
+
+
+async def test_objects_that_the_class_owns_are_entered_in_its_form(
+    api: Api, package_zip: Any
+) -> None:
+    """The schema of their class is asked for, too; where there is none, a component is picked."""
+    uploaded = (await api.upload(package_zip(form=""))).json()
+    owned = {"muranoType": "org.other.Part", "owned": True, "type": "muranoObject"}
+    part = {"properties": {"size": {"type": "integer"}}}
+    for answer, name in (
+        (CallAnswer({"": part}), "part_size"),
+        (CallAnswer(failure="failed", message="no"), "part"),
+    ):
+        asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
+        whole = CallAnswer({"": {"properties": {"part": owned}}})
+        expected = {"org.acme.App": ("=1.0.0", whole), "org.other.Part": ("*", answer)}
+        try:
+            for class_name, (version, given) in expected.items():
+                while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+                    await api.rooms.calls.queue.wait_for_work(5)
+                lease, call = claimed
+                assert (call.class_name, call.class_version) == (class_name, version)
+                await api.rooms.calls.answer(lease, given)
+            made = (await asked).json()
+        finally:
+            asked.cancel()
+        assert [one["name"] for one in made["form"]["pages"][0]["fields"]] == [name]
+        text = (await api.call("GET", f"/wizards/{made['id']}/definition")).json()["text"]
+        assert name in text
+        assert text.startswith("Version: 2.4")
 
 
 async def test_parameters_come_from_a_static_action(api: Api, package_zip: Any) -> None:

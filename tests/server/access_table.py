@@ -361,6 +361,7 @@ CATALOG = {
     "POST /v1/wizards": Row("people", body={"package": "none"}, good=(404,)),
     "GET /v1/wizards/{wizard_id}": Row("owned", wizard),
     "DELETE /v1/wizards/{wizard_id}": Row("owned", wizard),
+    "GET /v1/wizards/{wizard_id}/definition": Row("owned", wizard),
     "GET /v1/wizards/{wizard_id}/pages/{page}": Row("owned", wizard),
     "POST /v1/wizards/{wizard_id}/pages/{page}": Row("owned", wizard, {"values": {}}),
     "POST /v1/wizards/{wizard_id}/pages/{page}/check": Row("owned", wizard, {"values": {}}),

@@ -472,6 +472,9 @@ REPLIES = {
     "POST /v1/wizards": Reply(WIZARD, name="start_wizard", errors=(404,)),
     f"GET {_W}": Reply(WIZARD, name="show_wizard"),
     f"DELETE {_W}": Reply(name="delete_wizard"),
+    f"GET {_W}/definition": Reply(
+        shape("FormDefinition", {"text": _TEXT}), name="show_wizard_definition"
+    ),
     f"GET {_W}/pages/{{page}}": Reply(FORM_PAGE, name="show_wizard_page"),
     f"POST {_W}/pages/{{page}}": Reply(SUBMITTED_PAGE, name="submit_wizard_page"),
     f"POST {_W}/pages/{{page}}/check": Reply(CHECKED_PAGE, name="check_wizard_page"),

@@ -89,6 +89,11 @@ async def show(call: Call) -> Json:
     )
 
 
+async def definition(call: Call) -> Json:
+    """The definition of a wizard's form as text, also one that was made of a class."""
+    return await call.service.wizards.definition(call.principal, call.path["wizard_id"])
+
+
 async def show_page(call: Call) -> Json:
     """One page of a wizard."""
     return await call.service.wizards.show_page(
@@ -157,6 +162,7 @@ ENDPOINTS = [
     ),
     Endpoint("show_wizard", "GET", _ONE, show, (*bodies.SESSION, *bodies.SHOW_WIZARD)),
     Endpoint("delete_wizard", "DELETE", _ONE, remove),
+    Endpoint("show_wizard_definition", "GET", _ONE + "/definition", definition),
     Endpoint("show_wizard_page", "GET", _PAGE, show_page, (*bodies.SESSION, *bodies.LANGUAGE)),
     Endpoint(
         "submit_wizard_page", "POST", _PAGE, submit, (*bodies.SESSION, *bodies.LANGUAGE),

@@ -20,6 +20,7 @@ from vetro.environments.model import list_index, new_id, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
+from vetro.environments.wizard_classes import form_of_class
 from vetro.environments.wizard_models import carried_over
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
@@ -30,7 +31,6 @@ from vetro.packages.forms import (
     Offers,
     PageInvalid,
     State,
-    generated_form,
     load_form,
 )
 from vetro.storage import StoredRow, Transaction
@@ -88,7 +88,7 @@ class Wizards:
             package = await self.catalog.show(principal, str(body["package"]))
             form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
             if not form_text.strip():
-                form_text = await self._generated(principal, package)
+                form_text = await form_of_class(self.calls, principal, package)
         now = self.database.clock.now()
         values: Json = {
             "id": new_id(),
@@ -169,24 +169,6 @@ class Wizards:
             principal, id_, body.get("session_id"), language=language, refresh=True
         )
 
-    async def _generated(self, principal: Principal, package: Json) -> str:
-        """A form from the contracts of the package's class. Errors: 400, those of schemas."""
-        name = package["fully_qualified_name"]
-        classes = cast("list[str]", package["class_definitions"])
-        class_name = name if name in classes else classes[0] if len(classes) == 1 else None
-        if class_name is None:
-            raise BadRequest(
-                f"{name} has no form, and of its classes none has its name: its object must be given"
-                " as JSON",
-                type_="NoForm",
-            )
-        found = await self.calls.schemas(
-            principal, class_name, [""], package_name=name, class_version=f"={package['version']}"
-        )
-        return generated_form(
-            found.get("") or {}, class_name=class_name, version=package["version"]
-        )
-
     async def _begin(self, principal: Principal, form: Form) -> State:
         """The first state; ``problem``: why the parameters of a static action are missing."""
         call, found, problem = form.parameters_call, None, None
@@ -245,6 +227,11 @@ class Wizards:
             changes["state"] = state.as_json()
         async with self.database.transaction() as tx:
             await tx.execute(update(wizards).where(wizards.c.id == id_).values(**changes))
+
+    async def definition(self, principal: Principal, id_: str) -> Json:
+        """The text of a wizard's form: the package's, or the one made of its class."""
+        async with self.database.read() as tx:
+            return {"text": (await self._row(tx, principal, id_)).form}
 
     async def show_page(
         self, principal: Principal, id_: str, page: str, session_id: str | None, language: str

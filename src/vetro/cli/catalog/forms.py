@@ -149,6 +149,10 @@ class Wizard:
             if field.get("confirmation"):
                 values[field["confirmation"]] = value
 
+    def definition(self) -> str:
+        """The text of the form, also of one that is made from a class."""
+        return str(self.connection.request("GET", f"{self.path}/definition").json()["text"])
+
     def build(self) -> JsonObject:
         """The object that the values make."""
         return self.connection.request("POST", f"{self.path}/build", headers=self.headers).json()[

@@ -274,7 +274,9 @@ def save(
 @package.command("form", short_help="Show the form of a package.")
 @click.argument("name", metavar="PACKAGE", type=PACKAGE)
 @VERSION
-@click.option("--ui", is_flag=True, help="Print the definition as it is stored.")
+@click.option(
+    "--ui", is_flag=True, help="Print the definition, also one that is made from the class."
+)
 @json_option
 def form(name: str, version: str | None, ui: bool) -> None:
     """Show the fields of the form of PACKAGE, which 'vetro env add --set' takes.
@@ -287,6 +289,9 @@ def form(name: str, version: str | None, ui: bool) -> None:
         row = find_package(connection, name, version)
         if ui:
             text = connection.request("GET", f"/v1/catalog/packages/{segment(row['id'])}/ui").text
+            if not text.strip():
+                with Wizard(connection, row, None, None) as wizard:
+                    text = wizard.definition()
             click.echo(text, nl=False)
             return
         with Wizard(connection, row, None, None) as wizard:

@@ -16,7 +16,7 @@ from vetro.packages.forms.cases import run_case
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY, ParametersCall
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.fields import clone_of
-from vetro.packages.forms.generated import generated_form
+from vetro.packages.forms.generated import generated_form, owned_classes
 from vetro.packages.forms.model import STORAGE_KEY
 from vetro.packages.forms.offers import (
     KINDS,
@@ -51,5 +51,6 @@ __all__ = [
     "clone_of",
     "generated_form",
     "load_form",
+    "owned_classes",
     "run_case",
 ]

@@ -4,15 +4,16 @@
 
 Titles, descriptions, defaults, bounds, patterns and choices come from contracts and metadata; sections
 become pages. An input that is an object offers the components that fit, and packages to create one
-with; one that is an instance asks for its flavor and image. The text is an ordinary definition: authors
-may take it as a beginning (`vetro package form --ui`).
+with; one that the object itself owns is entered here, if its schema is known; one that is an instance
+asks for its flavor and image. A map of known keys is entered key by key, a list of such maps as a table.
+The text is an ordinary definition: authors may take it as a beginning (`vetro package form --ui`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 Json = dict[str, Any]
@@ -26,22 +27,34 @@ class _Expression(str):
     """Text that is written as an expression."""
 
 
+Schemas = Mapping[str, Mapping[str, Any]]
+
+
 def generated_form(
-    schema: Mapping[str, object], *, class_name: str, version: str = "", package: str = ""
+    schema: Mapping[str, Any],
+    *,
+    class_name: str,
+    version: str = "",
+    package: str = "",
+    nested: Schemas | None = None,
 ) -> str:
-    """The text of a definition for a class's schema (``class_schemas(…)[""]``)."""
+    """The text of a definition for a class's schema (``class_schemas(…)[""]``).
+
+    ``nested``: the schemas of classes of which the object owns objects (`owned_classes`).
+    """
     header: Json = {"type": class_name}
     if version:
         header["classVersion"] = version
     if package:
         header["package"] = package
-    made = _Writer(cast("Json", schema.get("formSections") or {}))
-    properties = cast("dict[str, Json]", schema.get("properties") or {})
-    ordered = sorted(
-        enumerate(properties.items()), key=lambda one: (one[1][1].get("formIndex", 10**6), one[0])
-    )
-    for _, (name, one) in ordered:
-        made.add(name, one)
+    made = _Writer(cast("Json", schema.get("formSections") or {}), nested or {})
+    for name, one in _ordered(schema):
+        if name == "name" and _kind(one)[0] == "string" and "enum" not in one:
+            made.application[name] = _Expression("name()")
+        else:
+            value = made.value(name, one, _page_name(one.get("formSection")), "")
+            if value is not ...:
+                made.application[name] = value
     document: Json = {
         "Version": _Expression("2.4"),
         "Templates": made.templates,
@@ -53,12 +66,37 @@ def generated_form(
     return "\n".join(f"{key}: {_written(value)}" for key, value in document.items()) + "\n"
 
 
+def owned_classes(schema: Mapping[str, Any]) -> list[str]:
+    """The classes of objects that are entered with the object itself, in the order of its inputs."""
+    found = [
+        str(one["muranoType"])
+        for _, one in _ordered(schema)
+        if one.get("owned") and one.get("muranoType") and not INSTANCES.match(one["muranoType"])
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _ordered(schema: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
+    """The inputs that people see, in the order of the form."""
+    properties = cast("dict[str, Json]", schema.get("properties") or {})
+    numbered = enumerate(properties.items())
+    for _, (name, one) in sorted(
+        numbered, key=lambda pair: (pair[1][1].get("formIndex", 10**6), pair[0])
+    ):
+        if one.get("visible") is not False:
+            yield name, one
+
+
 class _Writer:
-    def __init__(self, sections: Mapping[str, Json]) -> None:
+    def __init__(self, sections: Mapping[str, Json], nested: Schemas) -> None:
         self.sections = sections
+        self.nested = nested
         self.pages: dict[str, list[Json]] = {}
         self.application: Json = {}
         self.templates: Json = {}
+        #: The condition under which the fields that are added now are there, and what they are part of.
+        self.condition: _Expression | None = None
+        self.of = ""
 
     def forms(self) -> list[Json]:
         """The pages, sections in their order after the first page."""
@@ -66,143 +104,298 @@ class _Writer:
         names = sorted(self.pages, key=lambda name: (name != MAIN, order.get(name, 10**6)))
         return [{name: {"fields": self.pages[name]}} for name in names]
 
-    def add(self, name: str, schema: Json) -> None:
-        """A property: its fields, and its value in the application."""
-        if schema.get("visible") is False:
-            return
+    def _put(self, page: str, field: Json) -> str:
+        """Add a field to a page under a name that no other has; the path of its value."""
+        fields = self.pages.setdefault(page, [])
+        known = {one["name"] for one in fields}
+        while field["name"] in known:
+            field["name"] += "_"
+        if self.of:
+            field["label"] = f"{self.of}: {field['label'][:1].lower()}{field['label'][1:]}"
+        if self.condition is not None:
+            field["visible"] = self.condition
+        fields.append(field)
+        return f"$.{page}.{field['name']}"
+
+    def value(self, name: str, schema: Json, page: str, prefix: str) -> Any:
+        """The value of a property, whose fields are added to a page; ``...``: it has none."""
         kind, nullable = _kind(schema)
-        if name == "name" and kind == "string" and "enum" not in schema:
-            self.application[name] = _Expression("name()")
-            return
-        page = _page_name(schema.get("formSection"))
-        field = _texts(name, schema)
-        path = f"$.{page}.{field['name']}"
-        has_default = schema.get("default") is not None
-        required = not nullable and not has_default
-        value: object = _Expression(path)
-        if isinstance(schema.get("enum"), list) and kind != "array":
+        field = _texts(prefix, name, schema)
+        if kind == "muranoObject":
+            return self._object(page, field, name, schema, nullable)
+        if kind == "array":
+            return self._list(page, field, name, schema)
+        if kind == "object":
+            return self._map(page, field, schema)
+        return self._scalar(page, field, name, schema)
+
+    def _scalar(self, page: str, field: Json, name: str, schema: Json) -> _Expression:
+        kind, nullable = _kind(schema)
+        default = schema.get("default")
+        required = not nullable and default is None
+        is_empty_null = False
+        if isinstance(schema.get("enum"), list):
             options: object = [
                 [one, str(one)] for one in cast("list[Any]", schema["enum"]) if one is not None
             ]
-            if not required and not has_default:
+            if not required and default is None:
                 options.insert(0, ["", "(none)"])
-                value = _or_null(path)
+                is_empty_null = True
             field |= {"type": "choice", "choices": options}
         elif kind in ("integer", "number"):
             field |= {"type": "integer", **_bounds(schema)}
         elif kind == "boolean":
             field["type"] = "boolean"
-        elif kind == "muranoObject":
-            self._object(page, field, name, schema, required)
-            return
-        elif kind == "array":
-            self._list(page, field, name, schema, required)
-            return
-        elif kind == "object":
-            # Entries `key=value`, one a line.
-            field["type"] = "text"
-            field.setdefault("helpText", "One entry a line: name=value")
-            value = _Expression(
-                f"{path}.split('\\n').where('=' in $).toDict($.split('=')[0].trim(),"
-                " $.split('=', 1)[1].trim())"
-            )
-            given = schema.get("default")
-            has_default = False
-            if isinstance(given, dict) and given:
-                has_default = True
-                lines = [f"{key}={one}" for key, one in cast("Json", given).items()]
-                schema = {**schema, "default": "\n".join(lines)}
-            required = False
         else:
             is_secret = _SECRET.search(name) is not None
-            field["type"] = "password" if is_secret else "string"
+            is_long = isinstance(default, str) and "\n" in default
+            field["type"] = "password" if is_secret else "text" if is_long else "string"
             if is_secret:
                 # The class says what is allowed, not the rules for passwords of people.
                 field["confirmInput"] = False
                 field["validators"] = [{"expr": {"regexpValidator": r"[\s\S]"}}]
             if isinstance(schema.get("pattern"), str):
                 field["regexpValidator"] = schema["pattern"]
-            if nullable and not has_default:
-                value = _or_null(path)
-        if has_default:
-            field["initial"] = schema["default"]
+            is_empty_null = nullable and default is None
+        if default is not None:
+            field["initial"] = default
         if kind != "boolean":
             field["required"] = required
-        self.pages.setdefault(page, []).append(field)
-        self.application[name] = value
+        path = self._put(page, field)
+        return _or_null(path) if is_empty_null else _Expression(path)
 
-    def _object(self, page: str, field: Json, name: str, schema: Json, required: bool) -> None:
+    def _map(self, page: str, field: Json, schema: Json) -> Any:
+        """A map: of known keys key by key, of others as lines ``name=value``."""
+        default = cast("Json", schema.get("default") or {})
+        keys = cast("dict[str, Json]", schema.get("properties") or {})
+        if keys:
+            made: Json = {}
+            with _Part(self, field["label"]):
+                for key, one in keys.items():
+                    given = {"default": default[key]} if key in default else {}
+                    value = self.value(key, {**one, **given}, page, f"{field['name']}_")
+                    if value is not ...:
+                        made[key] = value
+            return made
+        given = schema.get("additionalProperties")
+        values = cast("Json", given) if isinstance(given, dict) else {}
+        kind, _ = _kind(values)
+        convert = {"integer": "int($.split('=', 1)[1].trim())"}.get(
+            kind, "$.split('=', 1)[1].trim()"
+        )
+        if kind == "array":
+            convert = "$.split('=', 1)[1].split(',').select($.trim()).where($ != '')"
+        field |= {"type": "text", "required": False}
+        field.setdefault(
+            "helpText", "One entry a line: name=" + ("a, b, c" if kind == "array" else "value")
+        )
+        field["validators"] = [_each("'=' in $", "Write each line as name=value")]
+        if kind == "integer":
+            test = "$ =~ '=\\s*[-+]?[0-9]+$'"
+            field["validators"].append(_each(test, "Write each line as name=number"))
+        if default:
+            field["initial"] = "\n".join(f"{key}={_line(one)}" for key, one in default.items())
+        path = self._put(page, field)
+        return _Expression(f"{path}.{_LINES}.toDict($.split('=')[0].trim(), {convert})")
+
+    def _object(self, page: str, field: Json, name: str, schema: Json, nullable: bool) -> Any:
         type_ = str(schema.get("muranoType") or "io.murano.Object")
         if INSTANCES.match(type_):
-            self.application[name] = self._instance(
-                page, name, field, type_, _Expression(f"'{_host(name)}'")
-            )
-            return
-        field |= {"type": type_, "required": required}
-        self.pages.setdefault(page, []).append(field)
-        self.application[name] = _Expression(f"$.{page}.{field['name']}")
+            return self._instance(page, field, type_, _Expression(f"'{_host(name)}'"))
+        known = self.nested.get(type_)
+        if not schema.get("owned") or known is None or self.of:
+            field |= {"type": type_, "required": not nullable}
+            return _Expression(self._put(page, field))
+        label, base = field["label"], field["name"]
+        was = self.condition
+        if nullable:
+            field |= {"type": "boolean", "name": f"with_{base}", "initial": False}
+            self.condition = _Expression(self._put(page, field))
+        excluded = cast("list[str]", schema.get("excludedProperties") or [])
+        made: Json = {"?": {"type": type_}}
+        with _Part(self, label):
+            for key, one in _ordered(known):
+                value = ... if key in excluded else self.value(key, one, page, f"{base}_")
+                if value is not ...:
+                    made[key] = value
+        if self.condition is was:
+            return made
+        self.templates[base], chosen, self.condition = made, self.condition, was
+        return _Expression(f"switch({chosen}, $ => ${base}, true => null)")
 
-    def _list(self, page: str, field: Json, name: str, schema: Json, required: bool) -> None:
+    def _list(self, page: str, field: Json, name: str, schema: Json) -> Any:
         given = schema.get("items")
         items = cast("Json", given) if isinstance(given, dict) else {}
         kind, _ = _kind(items)
-        least = schema.get("minItems") or (1 if required else 0)
-        path = f"$.{page}.{field['name']}"
+        least, most = schema.get("minItems") or 0, schema.get("maxItems")
         type_ = str(items.get("muranoType") or "")
         if kind == "muranoObject" and INSTANCES.match(type_):
             field |= {"type": "integer", "minValue": least, "initial": max(1, least)}
-            if schema.get("maxItems") is not None:
-                field["maxValue"] = schema["maxItems"]
-            field["label"] = f"Number of {field['label'].lower()}"
-            self.pages.setdefault(page, []).append(field)
+            if most is not None:
+                field["maxValue"] = most
+            label, base = field["label"], field["name"]
+            field["label"] = f"Number of {label.lower()}"
+            path = self._put(page, field)
             host = _Expression(f"generateHostname('{_host(name)}#', $index)")
-            self.templates[name] = self._instance(page, name, {"label": _title(name)}, type_, host)
-            self.application[name] = _Expression(f"repeat(${name}, {path})")
-            return
+            part = {"name": base, "label": label}
+            self.templates[base] = self._instance(page, part, type_, host)
+            return _Expression(f"repeat(${base}, {path})")
         if kind == "muranoObject":
             field |= {"type": type_ or "io.murano.Object", "required": least > 0}
-            self.application[name] = _Expression(f"[{path}].where($ != null)")
-        else:
-            field |= {"type": "text", "required": least > 0}
-            field.setdefault("helpText", "One a line")
-            default = schema.get("default")
-            if isinstance(default, list) and default:
-                lines = [str(one) for one in cast("list[object]", default)]
-                field |= {"initial": "\n".join(lines), "required": False}
-            convert = ".select(int($))" if kind == "integer" else ""
-            self.application[name] = _Expression(
-                f"{path}.split('\\n').select($.trim()).where($ != ''){convert}"
-            )
-        self.pages.setdefault(page, []).append(field)
+            return _Expression(f"[{self._put(page, field)}].where($ != null)")
+        columns = _columns(items)
+        if columns:
+            return self._table(page, field, schema, columns)
+        return self._lines(page, field, schema, items)
 
-    def _instance(self, page: str, name: str, field: Json, type_: str, host: _Expression) -> Json:
+    def _lines(self, page: str, field: Json, schema: Json, items: Json) -> _Expression:
+        kind, _ = _kind(items)
+        field |= {"type": "text", "required": (schema.get("minItems") or 0) > 0}
+        field.setdefault("helpText", "One a line")
+        default = schema.get("default")
+        if isinstance(default, list) and default:
+            field["initial"] = "\n".join(_line(one) for one in cast("list[object]", default))
+            field["required"] = False
+        checks: list[Json] = []
+        if kind == "integer":
+            checks.append(_each("$ =~ '^[-+]?[0-9]+$'", "Enter one whole number a line"))
+        elif kind == "boolean":
+            checks.append(
+                _each("$ in [true, false].select(str($))", "Enter true or false in each line")
+            )
+        elif isinstance(items.get("enum"), list):
+            known = [str(one) for one in cast("list[object]", items["enum"]) if one is not None]
+            said = ", ".join(known)
+            checks.append(_each(f"$ in {_yaql(known)}", f"Each line is one of: {said}"))
+        for limit, sign, word in (("minItems", ">=", "least"), ("maxItems", "<=", "most")):
+            if isinstance(schema.get(limit), int):
+                expression = _Expression(f"$.{_LINES}.len() {sign} {schema[limit]}")
+                text = f"Enter at {word} {schema[limit]} lines"
+                checks.append({"expr": expression, "message": text})
+        if checks:
+            field["validators"] = checks
+        convert = {"integer": ".select(int($))", "boolean": ".select($ = 'true')"}.get(kind, "")
+        return _Expression(f"{self._put(page, field)}.{_LINES}{convert}")
+
+    def _table(
+        self, page: str, field: Json, schema: Json, columns: Mapping[str, Json]
+    ) -> _Expression:
+        """A list of maps of known keys: a row each."""
+        least, most = schema.get("minItems") or 0, schema.get("maxItems")
+        field |= {"type": "table", "required": least > 0, "initial": schema.get("default") or least}
+        field |= {"minValue": least} | ({} if most is None else {"maxValue": most})
+        shown: list[Json] = []
+        checks: list[Json] = []
+        values: list[str] = []
+        for key, one in columns.items():
+            kind, nullable = _kind(one)
+            title = str(one.get("title") or _title(key))
+            is_flag = kind == "boolean"
+            shown.append(
+                {
+                    "columnName": key,
+                    "columnType": "checkbox" if is_flag else "label",
+                    "title": title,
+                }
+            )
+            cell = f"$.get({_yaql(key)})"
+            number = "int($)" if kind == "integer" else "$"
+            empty = "null" if nullable or kind == "integer" else "''"
+            values.append(
+                f"{_yaql(key)} => "
+                + (cell if is_flag else f"{cell}.switch($ = '' => {empty}, true => {number})")
+            )
+            if is_flag:
+                continue
+            tests: list[tuple[str, str]] = []
+            if kind == "integer":
+                tests.append((f"{cell} =~ '^([-+]?[0-9]+)?$'", "a whole number"))
+            if isinstance(one.get("enum"), list):
+                known = [
+                    str(item) for item in cast("list[object]", one["enum"]) if item is not None
+                ]
+                tests.append((f"{cell} in {_yaql(['', *known])}", "one of: " + ", ".join(known)))
+            if not nullable:
+                tests.append((f"{cell} != ''", "something in each row"))
+            checks += [
+                {"expr": _Expression(f"$.all({test})"), "message": f"{title}: enter {said}"}
+                for test, said in tests
+            ]
+        field |= {"columns": shown, "validators": checks}
+        return _Expression(f"{self._put(page, field)}.select(dict({', '.join(values)}))")
+
+    def _instance(self, page: str, field: Json, type_: str, host: _Expression) -> Json:
         """The object of a machine, and the fields that it needs."""
-        label = field["label"]
+        label, base = field["label"], field["name"]
         concrete = type_ if type_ != "io.murano.resources.Instance" else DEFAULT_INSTANCE
-        base = _identifier(name)
-        fields: list[Json] = [
-            {"name": f"{base}_flavor", "type": "flavor", "label": f"{label}: flavor"},
-            {"name": f"{base}_image", "type": "image", "label": f"{label}: image"},
-            {"name": f"{base}_key", "type": "keypair", "label": f"{label}: key pair", "required": False},
-            {
-                "name": f"{base}_public",
-                "type": "boolean",
-                "label": f"{label}: floating address",
-                "description": "Whether it can be reached from outside",
-                "initial": False,
-            },
-        ]  # fmt: skip
+        flavor: Json = {"name": f"{base}_flavor", "type": "flavor", "label": f"{label}: flavor"}
         if field.get("description"):
-            fields[0]["description"] = field["description"]
-        self.pages.setdefault(page, []).extend(fields)
+            flavor["description"] = field["description"]
+        image: Json = {"name": f"{base}_image", "type": "image", "label": f"{label}: image"}
+        key: Json = {
+            "name": f"{base}_key", "type": "keypair", "label": f"{label}: key pair", "required": False,
+        }  # fmt: skip
+        public: Json = {
+            "name": f"{base}_public",
+            "type": "boolean",
+            "label": f"{label}: floating address",
+            "description": "Whether it can be reached from outside",
+            "initial": False,
+        }
         return {
             "?": {"type": concrete},
             "name": host,
-            "flavor": _Expression(f"$.{page}.{base}_flavor"),
-            "image": _Expression(f"$.{page}.{base}_image"),
-            "keyname": _or_null(f"$.{page}.{base}_key"),
-            "assignFloatingIp": _Expression(f"$.{page}.{base}_public"),
+            "flavor": _Expression(self._put(page, flavor)),
+            "image": _Expression(self._put(page, image)),
+            "keyname": _or_null(self._put(page, key)),
+            "assignFloatingIp": _Expression(self._put(page, public)),
         }
+
+
+class _Part:
+    """While it is entered, fields are those of a part of the object, and say so."""
+
+    def __init__(self, writer: _Writer, label: str) -> None:
+        self.writer = writer
+        self.label = label
+
+    def __enter__(self) -> None:
+        self.was = self.writer.of
+        self.writer.of = f"{self.was}: {self.label.lower()}" if self.was else self.label
+
+    def __exit__(self, *_error: object) -> None:
+        self.writer.of = self.was
+
+
+#: The lines of a text that are not empty.
+_LINES = "split('\\n').select($.trim()).where($ != '')"
+
+
+def _each(test: str, message: str) -> Json:
+    """A validator of each line."""
+    return {"expr": _Expression(f"$.{_LINES}.all({test})"), "message": message}
+
+
+def _line(value: object) -> str:
+    """A default value as it is written in a line."""
+    if isinstance(value, list):
+        return ", ".join(_line(one) for one in cast("list[object]", value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _yaql(value: object) -> str:
+    """A text or a list of texts as an expression writes it."""
+    if isinstance(value, list):
+        return "[" + ", ".join(_yaql(one) for one in cast("list[object]", value)) + "]"
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{text}'"
+
+
+def _columns(items: Json) -> dict[str, Json]:
+    """The keys of a map that a row can hold: all are scalars; none: it cannot be a row."""
+    keys = cast("dict[str, Json]", items.get("properties") or {})
+    scalars = ("string", "integer", "boolean", "number", "")
+    return keys if all(_kind(one)[0] in scalars for one in keys.values()) else {}
 
 
 def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
@@ -214,8 +407,9 @@ def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
     return (given if isinstance(given, str) else ""), given is None
 
 
-def _texts(name: str, schema: Json) -> Json:
-    field: Json = {"name": _identifier(name), "label": str(schema.get("title") or _title(name))}
+def _texts(prefix: str, name: str, schema: Json) -> Json:
+    label = str(schema.get("title") or _title(name))
+    field: Json = {"name": prefix + _identifier(name), "label": label}
     for key in ("description", "helpText"):
         if schema.get(key):
             field[key] = str(schema[key])
@@ -245,7 +439,7 @@ def _title(name: str) -> str:
 
 
 def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    return re.sub(r"\W", "_", name) or "_"
 
 
 def _page_name(section: object) -> str:
