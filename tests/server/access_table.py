@@ -36,10 +36,10 @@ class Place:
     faces: list[Any]
     database: Any
     file: Path
-    tokens: dict[str, str] = field(default_factory=dict)
-    projects: dict[str, str] = field(default_factory=dict)
-    users: dict[str, str] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+    projects: dict[str, str] = field(default_factory=dict[str, str])
+    users: dict[str, str] = field(default_factory=dict[str, str])
+    known: set[str] = field(default_factory=set[str])
 
     async def call(
         self, who: str, method: str, path: str, body: Any = None, **headers: str
@@ -112,7 +112,9 @@ def template(*, public: bool) -> Make:
     """An environment template with an application."""
 
     async def make(place: Place) -> Names:
-        component = {"?": {"type": "org.App", "id": uuid.uuid4().hex}, "name": f"{MARK}-app"}
+        component: dict[str, Any] = {
+            "?": {"type": "org.App", "id": uuid.uuid4().hex}, "name": f"{MARK}-app",
+        }  # fmt: skip
         name = f"{MARK}-{uuid.uuid4().hex[:8]}"
         body = {"name": name, "is_public": public, "services": [component]}
         made = (await place.ok("ann", "POST", "/v1/templates", body))["id"]
@@ -253,7 +255,7 @@ def image(*, public: bool) -> Make:
 async def machine(place: Place) -> Names:
     """A VM of the project, and the task that makes it."""
     one = await image(public=True)(place)
-    body = {
+    body: dict[str, Any] = {
         "uuid": str(uuid.uuid4()), "image_uuid": one["uuid"], "brand": "lx", "alias": MARK,
         "owner_uuid": place.projects["ours"], "max_physical_memory": 64, "quota": 1,
     }  # fmt: skip
@@ -501,7 +503,7 @@ COMPUTE = {
     ),
 }  # fmt: skip
 U = "/v3/users/{user_id}"
-LOGIN = {"auth": {"identity": {"methods": ["password"], "password": {}}}}
+LOGIN: dict[str, Any] = {"auth": {"identity": {"methods": ["password"], "password": {}}}}
 CREDENTIAL = {"application_credential": {"name": "again"}}
 IDENTITY = {
     "GET /": Row("public", good=(300,)),
