@@ -64,6 +64,18 @@ async def test_a_client_that_takes_no_json_is_told_so(accept: str, status: int) 
         assert answer.json()["error"]["type"] == "NotAcceptable"
 
 
+async def test_answers_of_a_process_that_stops_close_their_connections() -> None:
+    """A client that keeps its connection goes to another process before this one closes it."""
+    assembly = assemble([open_face()])
+    async with HttpClient(app=assembly, base_url="http://test") as client:
+        for stopping in (False, True):
+            assembly.stopping = stopping
+            for path, status in (("/c/where", 200), ("/c/none", 404), ("/healthz", 200)):
+                answer = await client.request("GET", path)
+                assert answer.status == status
+                assert (answer.headers.get("connection") == "close") is stopping
+
+
 async def test_web_origins_are_let_in_only_when_allowed() -> None:
     """A preflight needs no token; a foreign origin gets no permission; an allowed one may read."""
     assembly = assemble([open_face()], cors=Cors(["https://good.example"]))

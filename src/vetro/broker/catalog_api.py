@@ -27,6 +27,8 @@ from vetro.http.client import HttpClient, Response, TransportError
 TOKEN_SECONDS = 60.0
 ACCOUNTS = 256
 RESULT_INTERVAL_SECONDS = 0.2
+#: How often a request that changes nothing is sent when its connection ends.
+ATTEMPTS = 3
 #: Ids of Keystone's other domains.
 _ID = re.compile(r"[0-9a-f]{32}")
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="vetro"'}
@@ -110,7 +112,7 @@ class CatalogApi:
         project = {"name": given.tenant, "domain": domain(given.project_domain_name)}
         body = {"auth": {"identity": identity, "scope": {"project": project}}}
         url = f"{identity_url(given.auth_url)}/auth/tokens"
-        answer = await self._send("POST", url, json=body)
+        answer = await self._send("POST", url, harmless=True, json=body)
         if answer.status == 429:
             headers = {"Retry-After": answer.headers.get("retry-after", "60")}
             raise TooManyRequests("Too many failed logins", headers=headers)
@@ -140,7 +142,10 @@ class CatalogApi:
         if session:
             headers["X-Configuration-Session"] = session
         url = f"{account.catalog_url}/v1{path}"
-        answer = await self._send(method, url, json=json, headers=headers, params=params)
+        harmless = method == "GET"
+        answer = await self._send(
+            method, url, harmless=harmless, json=json, headers=headers, params=params
+        )
         if answer.status < 300:
             try:
                 return answer.json()
@@ -156,11 +161,17 @@ class CatalogApi:
             raise Fault(f"The catalog refused {method} {path}: {message}", status=502)
         raise kind(message)
 
-    async def _send(self, method: str, url: str, **options: Any) -> Response:
-        try:
-            return await self.http.request(method, url, **options)
-        except TransportError as error:
-            raise ServiceUnavailable(f"{error}; try again") from error
+    async def _send(self, method: str, url: str, *, harmless: bool, **options: Any) -> Response:
+        """Send a request; a harmless one again when its connection ends, as when the process at its other
+        end stops."""
+        left = ATTEMPTS if harmless else 1
+        while True:
+            left -= 1
+            try:
+                return await self.http.request(method, url, **options)
+            except TransportError as error:
+                if not left:
+                    raise ServiceUnavailable(f"{error}; try again") from error
 
     # Packages
 

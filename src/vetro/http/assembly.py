@@ -35,6 +35,9 @@ Operation = Callable[[], Awaitable[tuple[int, bytes, str]]]
 Readiness = Callable[[], Awaitable[Mapping[str, str]]]
 
 
+_CLOSE = (b"connection", b"close")
+
+
 class Assembly:
     """Several faces as one ASGI application.
 
@@ -111,7 +114,7 @@ class Assembly:
             raise RuntimeError(
                 f"{given['type']} is not supported: life spans run in Assembly.running()"
             )
-        send = _dated(send)
+        send = self._dated(send)
         headers: Headers = given["headers"]
         method: str = given["method"]
         body = Unread(receive, send, headers)
@@ -154,6 +157,20 @@ class Assembly:
             return
         face, inner = found
         await face.app(cast("Scope", {**given, "path": inner}), receive, send)
+
+    def _dated(self, send: Send) -> Send:
+        """``send``, with a ``Date`` header on the answer; one of a process that stops closes its connection,
+        so that the client's next request goes to another and meets no connection that just closes."""
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [*message.get("headers", []), (b"date", _date(int(time.time())))]
+                if self.stopping:
+                    headers.append(_CLOSE)
+                message = cast("Message", {**message, "headers": headers})
+            await send(message)
+
+        return answer
 
     def _face_at(self, path: str) -> tuple[Face, str] | None:
         """The face that a path belongs to, and the path below it."""
@@ -271,8 +288,7 @@ def _closing(send: Send) -> Send:
 
     async def answer(message: Message) -> None:
         if message["type"] == "http.response.start":
-            close = (b"connection", b"close")
-            message = cast("Message", {**message, "headers": [*message.get("headers", []), close]})
+            message = cast("Message", {**message, "headers": [*message.get("headers", []), _CLOSE]})
         await send(message)
 
     return answer
@@ -281,15 +297,3 @@ def _closing(send: Send) -> Send:
 @functools.lru_cache(2)
 def _date(second: int) -> bytes:
     return formatdate(second, usegmt=True).encode()
-
-
-def _dated(send: Send) -> Send:
-    """``send``, with a ``Date`` header on the answer."""
-
-    async def answer(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            date = (b"date", _date(int(time.time())))
-            message = cast("Message", {**message, "headers": [*message.get("headers", []), date]})
-        await send(message)
-
-    return answer
