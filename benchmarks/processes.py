@@ -58,8 +58,12 @@ def share_of_a_core() -> Generator[Callable[[int], None]]:
     else:
         (place / "cpu.cfs_period_us").write_text(str(period))
         (place / "cpu.cfs_quota_us").write_text(str(int(SHARE * period)))
+
+    def put(pid: int) -> None:
+        (place / "cgroup.procs").write_text(str(pid))
+
     try:
-        yield lambda pid: (place / "cgroup.procs").write_text(str(pid)) and None
+        yield put
     finally:
         # The group of a process that has just ended is busy for a moment.
         for _ in range(100):
