@@ -34,6 +34,10 @@ else
   echo "The files of the checkout are taken from git, which does not know this directory." >&2
   exit 1
 fi
+# The history stays here: what a rolling upgrade begins with is copied.
+if "$top/tools/version-before.sh" "$root/srv/vetro-before"; then
+  settings+=(VETRO_TEST_VERSION_BEFORE=/srv/vetro-before)
+fi
 # The kit of an OpenStack stands beside the checkout, not in it.
 kit=${VETRO_OPENSTACK_KIT:-$top/../shared/openstack}
 if [ -d "$kit" ]; then

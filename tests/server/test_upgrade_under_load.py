@@ -1,11 +1,9 @@
 """Processes of the version before and of this one serve together while an installation is upgraded."""
 
 import compileall
-import io
 import os
 import secrets
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,22 +18,16 @@ POSTGRES = os.environ.get("VETRO_TEST_POSTGRES_URL", "")
 pytestmark = [pytest.mark.e2e, pytest.mark.postgres, pytest.mark.timeout(1200)]
 
 
-def git(*arguments: str) -> bytes:
-    """What git says about this tree."""
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True)
-    if done.returncode:
-        pytest.skip(f"the version before is not in this tree's history: {done.stderr.decode()}")
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules of the last commit before the newest migration."""
-    migrations = "src/vetro/*/migrations/0*.py"
-    newest = git("log", "-1", "--diff-filter=A", "--format=%H", "--", migrations).decode().strip()
-    tree = tmp_path_factory.mktemp("before")
-    with tarfile.open(fileobj=io.BytesIO(git("archive", f"{newest}^", "src", "library"))) as files:
-        files.extractall(tree, filter="data")
+    given = os.environ.get("VETRO_TEST_VERSION_BEFORE")
+    tree = Path(given) if given else tmp_path_factory.mktemp("before")
+    if not given:
+        command = [str(ROOT / "tools/version-before.sh"), str(tree)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(done.stderr)
     assert compileall.compile_dir(tree / "src", quiet=1)  # once, and not in each process
     return tree / "src"
 
