@@ -121,6 +121,10 @@ def test_the_files(files: Any, expected: Any) -> None:
         (HEAD + "Properties:\n  a-b: {Contract: $}\n", ["E054 4:3"]),
         (HEAD + "Properties:\n  a: {Contract: $, Defualt: 1}\n", ["E021 4:20"]),
         (HEAD + "Properties:\n  a:\n    Contract: $.int(\n", ["W048 5:15"]),
+        (HEAD + "Properties:\n  a: {Contract: $.itn()}\n", ["W048 4:17"]),
+        (HEAD + "Properties:\n  a: {Contract: [{b: $.int().chek($ > 0)}]}\n", ["W048 4:22"]),
+        (HEAD + "Methods:\n  m: {Arguments: [a: {Contract: $.strng()}]}\n", ["W048 4:33"]),
+        (HEAD + "Properties:\n  a: {Contract: $.string().trim().len()}\n", []),
         (HEAD + "Properties:\n  a:\n    Contract: {$.string(): $, $.int(): $}\n", ["E303 5:31"]),
         (HEAD + "Properties:\n  a: {Contract: $.class(Nothing)}\n", ["E301 4:17"]),
         (HEAD + "Properties:\n  a: {Contract: $, Default: my-app}\n", ["W203 4:29"]),
@@ -395,6 +399,7 @@ def test_every_code_has_a_case() -> None:
         "E091",  # tests/packages/test_hot.py has templates
         "E092",
         "E093",
+        "E094",
     }
     assert set(CODES) - shown - elsewhere == set()
 

@@ -75,8 +75,12 @@ def declared(parameters: str, more: str = "") -> str:
 def values(opened: Package, given: dict[str, Any]) -> Any:
     """What the generated class makes of given parameters. Errors: MuranoError."""
     runtime = Runtime()
-    names = ("io.murano.Application", "io.murano.Environment", "io.murano.system.HeatStack")
-    classes = dict.fromkeys((*names, "io.murano.system.Resources"), "c")
+    names: list[str] = [
+        "io.murano.Application",
+        "io.murano.Environment",
+        "io.murano.system.HeatStack",
+    ]
+    classes = dict.fromkeys([*names, "io.murano.system.Resources"], "c")
     runtime.add_package(MemoryPackage("io.murano", {"c": CORE}, classes))
     runtime.add_package(opened)
     model = {
@@ -330,6 +334,24 @@ def found(template: str, **files: str) -> list[str]:
             ["E093 template.yaml:2:47"],
         ),
         ("resources:\n  a: {type: T, depends_on: b}\n", ["E093 template.yaml:2:28"]),
+        (
+            "resources:\n  a: {type: T, depends_on: [c]}\n  b: {type: T, depends_on: a}\n"
+            "  c: {type: T, properties: {x: {list_join: ['', [{get_attr: [b, y]}]]}}}\n",
+            ["E094 template.yaml:2:3"],
+        ),
+        (
+            "resources:\n  a: {type: T, properties: {x: {get_resource: a}}}\n",
+            ["E094 template.yaml:2:3"],
+        ),
+        (
+            "resources:\n  a: {type: T, depends_on: b}\n"
+            "  b: {type: T, properties: {x: {if: [c, {get_resource: a}, '']}}}\n",
+            [],
+        ),
+        (
+            "resources:\n  a: {type: T, depends_on: b}\n  b: {type: T, depends_on: a, condition: c}\n",
+            [],
+        ),
         (
             "resources:\n  a: {type: T}\noutputs:\n  o: {value: {get_attr: [b, x]}}\n",
             ["E093 template.yaml:4:26"],

@@ -191,9 +191,9 @@ def _files(members: Members, declared: Manifest, findings: Findings) -> None:
     _logo(members, declared.supplier_logo, places.get("Supplier/Logo"), findings)
     if declared.type == "Application":
         if not is_made and not _has(members, f"UI/{declared.ui}"):
-            add("W073", "an Application has a form: UI/ui.yaml")
+            add("W073", "there is no UI/ui.yaml: an Application should have a form")
         if not _has(members, declared.logo) and declared.plugin is None:
-            add("W074", "an Application has a logo: logo.png")
+            add("W074", "there is no logo.png: an Application should have a logo")
     known = {*_ROOT_FILES, declared.logo, declared.supplier_logo}
     named = {f"Classes/{file}" for file in declared.classes.values()}
     for name in members.names():

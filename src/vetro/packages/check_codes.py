@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "E091": "Heat template: a parameter, constraint or group that is wrong",
     "E092": "Heat template: a file that the package does not have",
     "E093": "Heat template: a resource or parameter that does not exist",
+    "E094": "Heat template: resources that require each other in a circle",
     "E100": "form: a field's type is neither known nor a class name",
     "E200": "a value where none is allowed (`Break`, `Continue`, `Rethrow`)",
     "E201": "an unknown keyword in a statement",

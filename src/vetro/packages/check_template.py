@@ -98,15 +98,20 @@ def _names(section: object) -> list[str]:
 
 def _outside_loops(section: object) -> Iterator[object]:
     """Every node, but for what `repeat` makes copies of: names in it are made of the loop's values."""
-    loops = {
+    loops = _inside(section, "repeat")
+    return (node for node in walk(section) if id(node) not in loops)
+
+
+def _inside(section: object, function: str) -> set[int]:
+    """The nodes in the arguments of a function."""
+    return {
         id(node)
         for body in walk(section)
         if is_map(body)
         for name, _, value in entries(body)
-        if name == "repeat"
+        if name == function
         for node in walk(value)
     }
-    return (node for node in walk(section) if id(node) not in loops)
 
 
 class _Check:
@@ -115,8 +120,16 @@ class _Check:
         self.files = files
         self.parameters = _names(get(root, "parameters"))
         self.resources = _names(get(root, "resources"))
+        self.required: dict[str, list[str]] = {}
+        self._keys: dict[str, object] = {}
         for name, key, body in entries(get(root, "resources")):
+            self._needs = self.required.setdefault(name, [])
+            self._keys[name] = key
             self._resource(name, key, body)
+            if is_map(body) and get(body, "condition") is not None:
+                self._needs.clear()
+        self._needs = []
+        self._circles()
         outputs = get(root, "outputs")
         if is_map(outputs):
             for _, _, body in entries(outputs):
@@ -144,6 +157,8 @@ class _Check:
     def _references(self, section: object) -> None:
         if section is None:
             return
+        # What a condition chooses may not be required.
+        chosen = _inside(section, "if")
         for node in _outside_loops(section):
             if not is_map(node) or len(entries(node)) != 1:
                 continue
@@ -155,15 +170,36 @@ class _Check:
             if function == "get_file":
                 self._file(text_of(value) or "", value)
             elif function in ("get_resource", "get_attr"):
-                self._known(value, "resource", self.resources)
+                self._known(value, "resource", self.resources, id(node) not in chosen)
             elif function == "get_param" and not (text_of(value) or "").startswith(_PSEUDO):
                 self._known(value, "parameter", self.parameters)
 
-    def _known(self, node: object, what: str, names: list[str]) -> None:
+    def _known(self, node: object, what: str, names: list[str], required: bool = True) -> None:
         name = text_of(node) or ""
+        if what == "resource" and required:
+            self._needs.append(name)
         if name not in names:
             hint = suggestion(name, names)
             self.findings.add("E093", f"there is no {what} {name}{hint}", node)
+
+    def _circles(self) -> None:
+        """Report the first circle of each set of resources that require each other."""
+        done: set[str] = set()
+        for first in self.required:
+            way = [(first, iter(self.required[first]))] if first not in done else []
+            while way:
+                step = next(way[-1][1], None)
+                names = [name for name, _ in way]
+                if step is None:
+                    done.add(way.pop()[0])
+                elif step in names:
+                    circle = [*names[names.index(step) :], step]
+                    message = f"the resources {' → '.join(circle)} require each other"
+                    self.findings.add("E094", message, self._keys[step])
+                    done.update(names)
+                    break
+                elif step in self.required and step not in done:
+                    way.append((step, iter(self.required[step])))
 
     def _file(self, name: str, node: object) -> None:
         if "://" in name and not name.startswith("file:"):

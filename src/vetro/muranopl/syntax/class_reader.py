@@ -294,13 +294,15 @@ class _Reader:
                     self.sink.fail("E046", message, item.position)
                     continue
                 if len(item.pairs) > 1:
-                    message = f"one argument of {method} a dash: their order counts"
+                    message = (
+                        f"list the arguments of {method}, each after a dash: their order counts"
+                    )
                     self.sink.fail("E048", message, item.position)
                 pairs.extend(item.entries())
         elif node is not None:
             pairs.extend(self._entries(node, "E046", f"Arguments of {method}"))
             if len(pairs) > 1:
-                message = f"one argument of {method} a dash: their order counts"
+                message = f"list the arguments of {method}, each after a dash: their order counts"
                 self.sink.advise("E048", message, node.position)
         for name, key, value in pairs:
             self._argument(method, name, key, value, arguments)

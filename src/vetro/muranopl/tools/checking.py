@@ -25,6 +25,7 @@ from vetro.muranopl.values.errors import MuranoError, Position
 from vetro.yaql import ast
 
 from .codecheck import check_code
+from .contractcheck import unknown_functions
 from .known_classes import classes_of_arguments
 from .namecheck import (
     Surroundings,
@@ -69,6 +70,7 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
         findings.extend(check_code(declaration))
     for type_ in types:
         findings.extend(check_type(type_))
+        findings.extend(unknown_functions(type_))
     findings.extend(_names(types))
     findings.extend(runtime.classes.findings[before:])
     _forget(package, broken)
