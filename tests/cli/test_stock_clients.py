@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -82,18 +82,23 @@ class Clients:
 
     directory: Path
     process: subprocess.Popen[str]
-    used: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set[str])
 
     def run(self, *argv: str, stdin: str = "", code: int = 0) -> str:
         """Run a command; what it printed on both streams. It must end with ``code``."""
+        found, out, err = self.tried(*argv, stdin=stdin)
+        assert found == code, (argv, found, out, err)
+        return out + err if code else out
+
+    def tried(self, *argv: str, stdin: str = "") -> tuple[int, str, str]:
+        """Run a command; its exit code, and what it printed on each stream."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps({"argv": argv, "stdin": stdin}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
-        assert answer["code"] == code, (argv, answer)
         self.used.add(" ".join(argv))
-        return answer["out"] + answer["err"] if code else answer["out"]
+        return answer["code"], answer["out"], answer["err"]
 
     def murano(self, *argv: str, stdin: str = "", code: int = 0) -> str:
         """Run a command of `murano`."""
@@ -106,8 +111,13 @@ class Clients:
     def json(self, *argv: str) -> Any:
         """What a command of the plug-in prints as JSON; the names of columns in lower case."""
         value = json.loads(self.openstack(*argv, "-f", "json"))
-        lower = lambda row: {key.lower(): one for key, one in row.items()}  # noqa: E731
-        return [lower(row) for row in value] if isinstance(value, list) else lower(value)
+
+        def lower(row: dict[str, Any]) -> dict[str, Any]:
+            return {key.lower(): one for key, one in row.items()}
+
+        if isinstance(value, list):
+            return [lower(row) for row in cast("list[dict[str, Any]]", value)]
+        return lower(value)
 
 
 def id_in(text: str, name: str = "") -> str:
@@ -203,7 +213,7 @@ def repository(clients: Clients, shop: Path) -> Iterator[str]:
     (root / "bundles" / "shops.bundle").write_text(json.dumps(bundle))
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_arguments: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
             """Say nothing."""
 
     handler = functools.partial(Quiet, directory=str(root))
@@ -474,7 +484,7 @@ def test_environments_of_the_first_generation_are_handled_too(clients: Clients) 
     run = clients.murano
     one = call("/environments", {"name": "flat"})["id"]
     session = call(f"/environments/{one}/configure", None)["id"]
-    telnet = {"type": "linuxTelnetService", "name": "first", "units": [{}]}
+    telnet: dict[str, Any] = {"type": "linuxTelnetService", "name": "first", "units": [{}]}
     made = call(f"/environments/{one}/services", telnet, session)
     assert one in run("environment-list")
     in_session = ["--session-id", session]
@@ -520,8 +530,11 @@ FRAME = {
     "--fit-width",
     "--print-empty",
     "--variable",
+    "--prefix",
+    "--sort-column",
+    "--sort-ascending",
+    "--sort-descending",
 }
-FRAME |= {"--prefix", "--sort-column", "--sort-ascending", "--sort-descending"}
 
 
 def offered_options(usage: str) -> set[str]:
@@ -588,6 +601,168 @@ def test_global_options_say_where_and_as_whom(clients: Clients) -> None:
     alone[2] = "wrong"
     assert "401" in clients.murano(*alone, "environment-list", code=1)
     clients.murano("environment-delete", mine, "--abandon")
+
+
+SLOW_MANIFEST = MANIFEST.replace("test.Shop", "test.Slow").replace("Shop", "Slow")
+SLOW = """
+Namespaces: {=: test, std: io.murano, sys: io.murano.system}
+Name: Slow
+Extends: std:Application
+Properties:
+  name: {Contract: $.string()}
+Methods:
+  deploy:
+    Body:
+      - sleep(600)
+  stop:
+    Usage: Action
+    Body:
+      - sleep(600)
+"""
+
+
+def test_errors_of_sessions_and_deployments_are_shown_as_their_reason(
+    clients: Clients, shop: Path
+) -> None:
+    """Each documented refusal of §5.2 to §5.7 that a command can provoke (catalog-api.md)."""
+    run = clients.murano
+    slow = clients.directory / "test.Slow.zip"
+    with zipfile.ZipFile(slow, "w") as archive:
+        archive.writestr("manifest.yaml", SLOW_MANIFEST)
+        archive.writestr("Classes/Slow.yaml", SLOW)
+        archive.writestr("UI/ui.yaml", FORM)
+    for package in (shop, slow):
+        run("package-import", str(package), "--exists-action", "s")
+    one, busy = (id_in(run("environment-create", name), name) for name in ("one", "busy"))
+    session, late, foreign = (
+        id_in(run("environment-session-create", each)) for each in (one, busy, busy)
+    )
+    patch = [{"op": "add", "path": "/-", "value": {"?": {"type": "test.Slow", "id": "e" * 32}}}]
+    run("environment-apps-edit", busy, "--session-id", foreign, stdin=json.dumps(patch))
+    run("environment-deploy", busy, "--session-id", foreign)
+
+    def adding(*services: object) -> str:
+        return json.dumps([{"op": "add", "path": "/-", "value": each} for each in services])
+
+    def edit(environment: str, of: str, *services: object) -> tuple[tuple[str, ...], str]:
+        return ("environment-apps-edit", environment, "--session-id", of), adding(*services)
+
+    def model(of: str, op: str, path: str, value: object = "x") -> tuple[tuple[str, ...], str]:
+        change = json.dumps([{"op": op, "path": path, "value": value}])
+        return ("environment-model-edit", one, "--session-id", of), change
+
+    def plain(*argv: str) -> tuple[tuple[str, ...], str]:
+        return argv, ""
+
+    app = {"?": {"type": "test.Shop", "id": "d" * 32}, "name": "x", "port": 1}
+    flat: dict[str, Any] = {"type": "linuxTelnetService", "name": "x", "units": [{}]}
+    static = ("static-action-call", "test.Shop")
+    cases: list[tuple[tuple[tuple[str, ...], str], str]] = [
+        # §5.1, §5.2: a deployment runs
+        (plain("environment-delete", busy), "deploying"),
+        (plain("environment-session-create", busy), "deploying"),
+        (plain("environment-deploy", busy, "--session-id", late), "invalid"),
+        (plain("environment-deploy", busy, "--session-id", foreign), "deploying"),
+        (plain("environment-action-call", busy, "--action-id", "x"), "deploying"),
+        # §5.3
+        (edit(one, "nothing", app), "is not found"),
+        (edit(one, foreign, app), "not tied with Environment"),
+        (edit(busy, late, app), "invalid"),
+        (edit(one, session, {"name": "x"}), "'?'"),
+        (edit(one, session, {"?": {"id": "x"}}), "type"),
+        (edit(one, session, app, app), "d" * 32),
+        (edit(one, session, flat), "'?'"),
+        # §5.4
+        (model("nothing", "replace", "/name"), "is not found"),
+        (model(foreign, "replace", "/name"), "not tied with Environment"),
+        (model(session, "replace", "/?/id"), "not permitted"),
+        (model(session, "add", "/name"), "not permitted"),
+        (model(session, "replace", "/name", 5), "shape"),
+        (model(session, "replace", "/nothing/deeper"), "nothing"),
+        # §5.6
+        (plain(*static, "none"), "none"),
+        (plain(*static, "sell"), "sell"),
+        (plain(*static, "price"), "what"),
+        (plain(*static, "price", "--arguments", "other=tea"), "other"),
+        (plain(*static, "price", "--arguments", "what=null"), "what"),
+        (plain(*static, "price", "--package-name", "test.None"), "test.None"),
+        (plain(*static, "price", "--class-version", ">=9"), "test.Shop"),
+        # §5.7
+        (plain("class-schema", "test.Shop", "--package-name", "test.None"), "test.None"),
+        # §6.2, §6.3
+        (plain("package-import", str(shop), "--exists-action", "a"), "already registered"),
+        (plain("package-update", "nothing", "--is-public", "true"), "nothing"),
+    ]
+    wrong: list[tuple[object, str]] = []
+    for (argv, stdin), said in cases:
+        code, out, err = clients.tried("murano", *argv, stdin=stdin)
+        # The client prints what a static action raises, and that a package is there, and ends well.
+        expected = 0 if argv[0] in ("static-action-call", "package-import") else 1
+        if code != expected or said not in out + err or "Traceback" in out + err:
+            wrong.append(((argv, stdin), out + err))
+    for each in (one, busy):
+        run("environment-delete", each, "--abandon")
+    assert wrong == []
+
+
+def test_errors_of_the_first_generation_are_shown_as_their_reason(clients: Clients) -> None:
+    """What §7 refuses of flat services, in an environment that was made without ``/v1``."""
+    rc = read_openrc(clients.directory / "data" / "admin-openrc")
+    token = clients.openstack("token", "issue", "-f", "value", "-c", "id").strip()
+    url = rc["OS_AUTH_URL"].removesuffix("/").removesuffix("/v3").removesuffix("/identity")
+    request = urllib.request.Request(
+        url + "/environments",
+        json.dumps({"name": "flat-errors"}).encode(),
+        {"X-Auth-Token": token, "Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request) as answer:
+        one: str = json.loads(answer.read())["id"]
+    run = clients.murano
+    session = ["--session-id", id_in(run("environment-session-create", one))]
+    telnet: dict[str, Any] = {"type": "linuxTelnetService", "name": "t", "units": [{}]}
+    farm: dict[str, Any] = {
+        "type": "webServerFarm",
+        "name": "f",
+        "loadBalancerPort": 80,
+        "units": [{}],
+    }
+    add = [{"op": "add", "path": "/-", "value": telnet}]
+    run("environment-apps-edit", one, *session, stdin=json.dumps(add))
+    refused: list[tuple[object, str]] = [
+        ({"?": {"type": "test.Shop"}}, "flat"),
+        ({"name": "x", "units": [{}]}, "type"),
+        ({"type": "noSuchService", "name": "x", "units": [{}]}, "noSuchService"),
+        ({"type": "linuxTelnetService", "name": "x"}, "units"),
+        ({**telnet, "units": "many"}, "units"),
+        ({**telnet, "units": [1]}, "units"),
+        ({**farm, "loadBalancerPort": 70_000}, "loadBalancerPort"),
+        ({**farm, "loadBalancerPort": "80"}, "loadBalancerPort"),
+        ({"type": "webServerFarm", "name": "x", "units": [{}]}, "loadBalancerPort"),
+        ({"type": "msSqlServer", "name": "x", "units": [{}], "mixedModeAuth": "true"}, "mixedModeAuth"),
+        ({"type": "activeDirectory", "name": "x", "units": [{}], "domain": "d"}, "adminPassword"),
+    ]  # fmt: skip
+    wrong: list[tuple[object, str]] = []
+    for service, said in refused:
+        change = json.dumps([{"op": "add", "path": "/-", "value": service}])
+        code, out, err = clients.tried(
+            "murano", "environment-apps-edit", one, *session, stdin=change
+        )
+        if code != 1 or "400" not in out + err or said not in out + err:
+            wrong.append((service, out + err))
+    for path, value in (("/services/0/type", "webServer"), ("/services/0/units", "many")):
+        change = json.dumps([{"op": "replace", "path": path, "value": value}])
+        code, out, err = clients.tried(
+            "murano", "environment-model-edit", one, *session, stdin=change
+        )
+        if code != 1 or path.rpartition("/")[2] not in out + err:
+            wrong.append((path, out + err))
+    assert wrong == []
+    services = json.loads(
+        run("environment-show", one, *session, "--only-apps").partition("\n")[2] or "[]"
+    )
+    assert len(services) <= 1
+    run("environment-delete", one, "--abandon")
 
 
 def test_errors_are_shown_as_their_reason(clients: Clients) -> None:

@@ -10,7 +10,7 @@ from vetro.environments.flat import TYPES
 
 from .conftest import Api
 
-UNITS = [{}]
+UNITS: list[dict[str, Any]] = [{}]
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 GOOD: dict[str, dict[str, Any]] = {
     "activeDirectory": {
@@ -104,7 +104,8 @@ async def test_environments_say_their_kind(old: Old) -> None:
     renamed = await old.ok("PUT", "", {"name": "prod"}, status=201)
     assert (renamed["name"], renamed["status"]) == ("prod", "pending")
     assert (await old.call("POST", "/environments", {"name": "prod"})).status == 409
-    for body in (None, {}, {"name": " "}, {"name": 1}, []):
+    bodies: list[Any] = [None, {}, {"name": " "}, {"name": 1}, []]
+    for body in bodies:
         assert (await old.call("POST", "/environments", body)).status == 400
     said = await old.ok("PUT", "", {"description_text": "ours"}, status=201)
     assert (said["description_text"], said["name"], "services" in said) == ("ours", "prod", False)
@@ -292,7 +293,7 @@ async def test_attributes_are_read_and_changed(old: Old) -> None:
     assert "domain" not in shown
     assert len(shown["units"]) == 1
     path = f"/environments/{old.environment}"
-    for method, place, body in (
+    cases: list[tuple[str, str, Any]] = [
         ("PUT", f"{service}/id", "x"),
         ("PUT", f"{service}/type", "webServer"),
         ("DELETE", f"{service}/created", None),
@@ -301,7 +302,8 @@ async def test_attributes_are_read_and_changed(old: Old) -> None:
         ("PUT", unit, {"id": "other"}),
         ("PUT", f"{service}/units", 5),
         ("PUT", service, []),
-    ):
+    ]
+    for method, place, body in cases:
         answer = await old.call(method, path + place, body, session=old.session)
         assert answer.status == 400, (method, place, answer.text)
     for place in (f"{service}/adminPassword", f"{service}/none", "/services/none"):
@@ -418,6 +420,70 @@ async def test_both_prefixes_reach_both_kinds(old: Old) -> None:
     assert shown.json()["?"]["type"] == "org.App"
     body = {**GOOD["webServer"], "type": "webServer"}
     assert (await old.call("POST", path, body, session=session)).status == 400
+
+
+async def test_changes_through_the_other_prefix_keep_what_is_only_written(old: Old) -> None:
+    """Stock clients read a list at /v1, change it and send it back: the passwords stay, and are not shown."""
+    made = await old.add("activeDirectory")
+    path = f"/v1/environments/{old.environment}/services"
+
+    async def put(where: str, body: object) -> Any:
+        answer = await old.call("PUT", path + where, body, session=old.session)
+        assert answer.status == 200, answer.text
+        assert "p1" not in answer.text
+        assert "p2" not in answer.text
+        return answer.json()
+
+    listed = (await old.call("GET", path, session=old.session)).json()
+    listed[0]["name"] = "renamed"
+    added = {**GOOD["webServer"], "type": "webServer"}
+    assert [one["name"] for one in await put("", [*listed, added])] == ["renamed", added["name"]]
+    service = f"/{made['id']}"
+    assert (await put(service, {**listed[0], "name": "again"}))["name"] == "again"
+    unit = made["units"][0]["id"]
+    await put(f"{service}/units", [{"id": unit, "isMaster": False}])
+    await put(f"{service}/units/{unit}", {"id": unit, "isMaster": True})
+    stored = await secrets(old)
+    assert (stored["name"], stored["adminPassword"]) == ("again", "p1")
+    assert stored["units"][0]["recoveryPassword"] == "p2"
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"name": "x", "units": [{}]}, "type"),
+    ({"type": "noSuch", "name": "x", "units": [{}]}, "noSuch"),
+    ({"type": "webServer", "name": "x"}, "units"),
+    ({"type": "webServerFarm", "name": "x", "units": [{}]}, "loadBalancerPort"),
+    ({"id": "MADE", "type": "webServer", "name": "x", "units": [{}]}, "activeDirectory"),
+]
+
+
+@pytest.mark.parametrize(("service", "said"), REFUSED)
+async def test_changes_through_the_other_prefix_are_checked(
+    old: Old, service: dict[str, Any], said: str
+) -> None:
+    """A list or a patch at /v1 cannot bring in what /environments refuses; what was there may lack things."""
+    made = await old.add("activeDirectory")
+    await old.ok("DELETE", f"/services/{made['id']}/domain")
+    base = f"/v1/environments/{old.environment}"
+    listed = (await old.call("GET", f"{base}/services", session=old.session)).json()
+    again = await old.call("PUT", f"{base}/services", listed, session=old.session)
+    assert again.status == 200, again.text
+    if service.get("id") == "MADE":
+        wrong, change = (
+            [{**service, "id": made["id"]}],
+            ("replace", "/services/0/type", "webServer"),
+        )
+    else:
+        wrong, change = [*listed, service], ("add", "/services/-", service)
+    answer = await old.call("PUT", f"{base}/services", wrong, session=old.session)
+    assert (answer.status, said in answer.json()["error"]["message"]) == (400, True), answer.text
+    body = [dict(zip(("op", "path", "value"), change, strict=True))]
+    headers = {"X-Auth-Token": "ann", "X-Configuration-Session": old.session}
+    headers["Content-Type"] = "application/env-model-json-patch"
+    answer = await old.api.http.request(
+        "PATCH", f"{base}/model/", content=json.dumps(body).encode(), headers=headers
+    )
+    assert (answer.status, said in answer.json()["error"]["message"]) == (400, True), answer.text
 
 
 async def test_an_empty_environment_may_become_flat(old: Old) -> None:

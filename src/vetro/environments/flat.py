@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import ipaddress
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -152,6 +152,24 @@ def check_new(service: Json, defined: Collection[str]) -> None:
     check_values(node)
 
 
+def check_changed(services: Json, before: Json, defined: Collection[str]) -> None:
+    """Check the services that a changed list has anew; ``defined``: further types. Errors: 400.
+
+    What was there may lack attributes: they were deleted one by one (§7).
+    """
+    types = {
+        str(one.get("id")): one.get("type")
+        for one in _objects(cast("list[Json]", before if isinstance(before, list) else []))
+    }
+    for one in cast("list[Json]", services if isinstance(services, list) else []):
+        node = cast("dict[str, Json]", one if isinstance(one, dict) else {})
+        id_ = str(node.get("id"))
+        if id_ not in types:
+            check_new(one, defined)
+        elif node.get("type") != types[id_]:
+            raise BadRequest(f"The type of a service cannot change: {id_} is a {types[id_]}")
+
+
 def check_values(service: dict[str, Json]) -> None:
     """Check the values of attributes that are there. Errors: 400 naming the attribute."""
     known = TYPES.get(str(service.get("type")))
@@ -249,6 +267,26 @@ def kept(old: Mapping[str, Json], new: dict[str, Json]) -> None:
         new["created"] = old["created"]
     _keep_state(old, new)
     keep_units(old.get("units"), new.get("units"), known)
+
+
+def keep_written(before: Json, value: Json, parts: Sequence[str]) -> None:
+    """Keep what is not read of what ``value`` replaces: of all services, or of what is at ``parts``."""
+    services = cast("list[Json]", before if isinstance(before, list) else [])
+    old = {str(one.get("id")): one for one in _objects(services)}
+    if len(parts) < 2:
+        given = [value] if parts else value
+        for new in _objects(cast("list[Json]", given if isinstance(given, list) else [])):
+            was = old.get(parts[0] if parts else str(new.get("id")))
+            if was is not None:
+                kept(was, new)
+    elif parts[1] == "units" and (was := old.get(parts[0])) is not None:
+        known = TYPES.get(str(was.get("type")))
+        units: Json = was.get("units")
+        if len(parts) == 2:
+            keep_units(units, value, known)
+        elif len(parts) == 3 and isinstance(units, list):
+            there = {str(one.get("id")): one for one in _objects(cast("list[Json]", units))}
+            keep_unit(there.get(parts[2]), value, known)
 
 
 def keep_units(old: Json, new: Json, known: ServiceType | None) -> None:

@@ -9,7 +9,15 @@ from typing import Any, cast
 from vetro.catalog import api_time
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
-from vetro.environments.flat import check_new, is_flat, is_workflow, shown_services
+from vetro.environments.flat import (
+    check_changed,
+    check_new,
+    is_flat,
+    is_workflow,
+    keep_written,
+    shown,
+    shown_services,
+)
 from vetro.environments.model import (
     Json,
     check_services,
@@ -20,6 +28,7 @@ from vetro.environments.model import (
     with_status,
 )
 from vetro.environments.modelpatch import patch_model
+from vetro.environments.states import PENDING
 from vetro.http import IF_MATCH, BadRequest, NotFound
 from vetro.http.endpoint import EMPTY
 
@@ -69,14 +78,19 @@ async def read(call: Call) -> Json:
     return await model_response(get_path(objects.get("services", []), parts))
 
 
+async def _defined(call: Call, body: object) -> frozenset[str]:
+    """The further types of services, if there may be a flat one in the body."""
+    given = cast("list[object]", body if isinstance(body, list) else [body])
+    if not any(is_flat(one) for one in given):
+        return frozenset()
+    return await call.service.service_types(call.principal.project_id)
+
+
 async def append(call: Call) -> Json:
     """Add applications (or elements of a list inside one)."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
-    given = cast("list[Any]", body if isinstance(body, list) else [body])
-    defined: frozenset[str] = frozenset()
-    if not parts and any(is_flat(one) for one in given):
-        defined = await call.service.service_types(call.principal.project_id)
+    defined = frozenset[str]() if parts else await _defined(call, body)
 
     def add(objects: dict[str, object]) -> Any:
         if not body or not isinstance(body, (dict, list)):
@@ -101,21 +115,37 @@ async def replace(call: Call) -> Json:
     """Replace all applications, or the value at a path."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
+    defined = await _defined(call, body)
+    flat = False
 
     def set_value(objects: dict[str, object]) -> object:
-        value: object = body
+        nonlocal flat
+        flat = "?" not in objects  # a workflow environment (§7)
+        value: object = copy.deepcopy(body) if flat else body
         check_services(value)
+        before = copy.deepcopy(objects.get("services")) if flat else None
+        if flat:
+            keep_written(before, value, parts)
         if not parts:
             value = value or []
             objects["services"] = value
         else:
             put_path(objects.setdefault("services", []), parts, value)
+        if flat:
+            check_changed(objects["services"], before, defined)
         root = objects.get("?")
         if isinstance(root, dict):
             cast("dict[str, object]", root)["updated"] = api_time(call.service.database.clock.now())
         return value
 
-    return await model_response(await _change(call, set_value))
+    written = await _change(call, set_value)
+    if flat and len(parts) < 2:
+        # What was kept of a service is not shown, as in reads of it.
+        visible = shown(written if not parts else [written], PENDING)
+        written = visible[0] if parts else visible
+    elif flat:
+        written = body
+    return await model_response(written)
 
 
 async def remove(call: Call) -> Json:
@@ -141,11 +171,15 @@ async def read_model(call: Call) -> Json:
 async def change_model(call: Call) -> Json:
     """Patch the object model."""
     body = await call.json(MODEL_PATCH, limit_bytes=MODEL_LIMIT)
+    operations = cast("list[Any]", body if isinstance(body, list) else [])
+    defined = await _defined(call, [one.get("value") for one in operations if is_flat(one)])
 
     def apply(objects: dict[str, Any]) -> Any:
         changed = copy.deepcopy(objects)
-        patch_model(changed, body)
+        patch_model(changed, cast("object", body))
         check_services(changed)
+        if "?" not in objects:
+            check_changed(changed.get("services"), objects.get("services"), defined)
         objects.clear()
         objects.update(changed)
         return objects
