@@ -1,4 +1,4 @@
-"""The sample packages bring test classes, which pass and leave no statement untried."""
+"""The packages that Vetro ships bring test classes, which pass and leave no statement of samples untried."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ LIBRARY = Path(__file__).parents[2] / "library"
 SAMPLES = sorted(
     path.parent
     for path in LIBRARY.glob("*/manifest.yaml")
-    if path.parent.name != "io.murano" and "Heat.HOT" not in path.read_text(encoding="utf-8")
+    if "Heat.HOT" not in path.read_text(encoding="utf-8")
 )
 
 
@@ -26,4 +26,5 @@ def test_a_sample_passes_its_own_tests(invoke: Any, sample: Path) -> None:
     assert {item["name"]: item["warnings"] for item in document["tests"] if item["warnings"]} == {}
     assert code == 0
     assert len(document["tests"]) >= 3
-    assert document["coverage"]["percent"] == 100.0, document["coverage"]
+    if sample.name != "io.murano":  # tests/library tries the rest of it
+        assert document["coverage"]["percent"] == 100.0, document["coverage"]
