@@ -15,8 +15,8 @@ SITE = {"?": {"type": "org.Site/1.0", "id": "a1"}}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[", "not JSON"),
-        ("[" * 5_000, "not JSON"),
+        ("[", "web.json: not JSON: Expecting value"),
+        ("[" * 5_000, "web.json: nested deeper than 500"),
         ("[]", "'format' is not 'vetro-environment/1'"),
         (json.dumps({**HEAD, "format": "vetro-environment/2", "services": []}), "'format' is not"),
         (json.dumps({**HEAD, "name": 3, "services": []}), "'name' is not a text"),

@@ -25,6 +25,9 @@ MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
     (("deployment", "show", "taken", "nope"), "nope", "vetro deployment list taken"),
     (("deployment", "cancel", "taken"), "No deployment of taken", "vetro deployment list taken"),
     (("env", "destroy", "taken"), "its history", "--yes"),
+    (("env", "deploy", "taken", "--session", "nope"), "nope> is not found", "vetro env session"),
+    (("action", "result", "taken", "nope"), "There is no task", "vetro deployment list"),
+    (("package", "list", "--marker", "nope"), "Marker nope", "last row of the page"),
 ]
 
 

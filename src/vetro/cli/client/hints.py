@@ -25,6 +25,9 @@ HINTS: tuple[tuple[int, str, str], ...] = (
     (403, r"already deployed|deploy failure|delete failure", "Its session has ended: begin again, a"
      " new one is opened."),
     (403, r"has packages", "Take its packages out first: 'vetro package update --category'."),
+    (404, r"^Session ", "'vetro env session ENVIRONMENT' says which one is yours, and opens one."),
+    (404, r"^There is no task", "'vetro deployment list ENVIRONMENT' shows the tasks that there were."),
+    (404, r"^Marker ", "A marker is the id of the last row of the page before."),
     (409, r"catalog already", "--exists-action update replaces it, --exists-action skip leaves it."),
     (409, r"Class \S+ is declared by package", "Give the class another name, or delete that package"
      " first."),

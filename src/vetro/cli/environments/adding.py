@@ -49,7 +49,7 @@ def model_of(file: TextIO | None) -> object:
     try:
         return read_json(text_of(file))
     except NotADocument as error:
-        fail(f"{file.name}: not JSON: {error}", "It holds one object, or a list of them.")
+        fail(f"{file.name}: {error}", "It holds one object, or a list of them.")
 
 
 def show_added(stored: object) -> None:

@@ -38,7 +38,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     try:
         steps = read_json(text_of(file))
     except NotADocument as error:
-        fail(f"{file.name}: not JSON: {error}")
+        fail(f"{file.name}: {error}")
     if not isinstance(steps, list):
         fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
     steps = with_ids(cast("list[Any]", steps))

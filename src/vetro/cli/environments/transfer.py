@@ -136,7 +136,7 @@ def _read(file: TextIO) -> JsonObject:
     try:
         found = read_json(text_of(file))
     except NotADocument as error:
-        fail(f"{file.name}: not JSON: {error}", "'vetro env export' writes such files.")
+        fail(f"{file.name}: {error}", "'vetro env export' writes such files.")
     document = cast("JsonObject", found) if isinstance(found, dict) else {}
     services: object = document.get("services")
     wrong = next(_wrong(document, services), None)

@@ -165,7 +165,7 @@ def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy:
     try:
         value = read_json(data) if data is not None else None
     except NotADocument as error:
-        fail(f"--data is not JSON: {error}", "Text needs double quotes: '\"text\"'.", 2)
+        fail(f"--data is {error}", "Text needs double quotes: '\"text\"'.", 2)
     given = parse_arguments(variables, "--var")
     try:
         compiled = compile_expression(expression, flavour="legacy" if legacy else "current")
