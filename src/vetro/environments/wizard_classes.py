@@ -35,7 +35,9 @@ async def form_of_class(calls: CallStore, principal: Principal, package: Json) -
         except Fault as error:
             # Components of the class can be picked all the same.
             log.info("wizards.no_schema", class_name=owned, error=error.message)
-    return generated_form(schema, class_name=class_name, version=package["version"], nested=nested)
+    return generated_form(
+        schema, class_name=class_name, version=package["version"], nested=nested, own=classes
+    )
 
 
 async def _schema(calls: CallStore, principal: Principal, class_name: str, package: Json) -> Json:

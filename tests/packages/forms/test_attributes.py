@@ -131,3 +131,6 @@ def test_what_is_required_here_is_shown() -> None:
 
     assert shown([["a", "a"]]) == (True, None)
     assert shown([]) == (False, "Optional")
+    off = "Version: 2.1\nApplication: {}\nForms: [{p: {fields: [{name: a, type: string, visible: false}]}}]\n"
+    page = load_form(off, package_name="a.B", title="").describe()["pages"][0]
+    assert page["fields"][0]["required"] is False

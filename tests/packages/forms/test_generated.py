@@ -184,6 +184,18 @@ def test_parts_say_what_they_are_part_of() -> None:
     assert fields["rules"]["columns"][0] == {"name": "port", "type": "label", "title": "Port"}
 
 
+def test_objects_of_the_packages_own_classes_are_of_its_version() -> None:
+    """Without a version a class would be one of 0.x."""
+    nested = {"org.acme.Part": PART}
+    for own, version in ((["org.acme.Part"], "1.2.0"), ([], None)):
+        text = generated_form(
+            WHOLE, class_name="org.acme.App", version="1.2.0", nested=nested, own=own
+        )
+        form = load_form(text, package_name="org.acme.App", title="App")
+        model = form.build(form.fill(GIVEN, OFFERS), OFFERS)
+        assert model["part"]["?"].get("classVersion") == version
+
+
 def test_an_owned_object_of_an_unknown_schema_is_picked() -> None:
     """Without the schema of its class a component of it is chosen or created."""
     text = generated_form(WHOLE, class_name="org.acme.App")

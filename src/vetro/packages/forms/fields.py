@@ -185,8 +185,8 @@ class Field:
         Of what a platform may have no notion of, only where it offers some; the security group of the
         application is as good as any other, unless the definition says that one is required.
         """
-        if self.kind not in LACKABLE:
-            return self.is_required
+        if self.kind not in LACKABLE or not self.is_enabled:
+            return self.is_required and self.is_enabled
         is_said = self.get("required") is not None
         if self.kind == "securitygroup" and not is_said:
             return False

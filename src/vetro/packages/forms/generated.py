@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
 Json = dict[str, Any]
@@ -37,10 +37,12 @@ def generated_form(
     version: str = "",
     package: str = "",
     nested: Schemas | None = None,
+    own: Collection[str] = (),
 ) -> str:
     """The text of a definition for a class's schema (``class_schemas(…)[""]``).
 
-    ``nested``: the schemas of classes of which the object owns objects (`owned_classes`).
+    ``nested``: the schemas of classes of which the object owns objects (`owned_classes`). ``own``: the
+    classes of the same package, whose objects are of its version.
     """
     header: Json = {"type": class_name}
     if version:
@@ -48,6 +50,8 @@ def generated_form(
     if package:
         header["package"] = package
     made = _Writer(cast("Json", schema.get("formSections") or {}), nested or {})
+    if version:
+        made.versions = dict.fromkeys(own, version)
     for name, one in _ordered(schema):
         if name == "name" and _kind(one)[0] == "string" and "enum" not in one:
             made.application[name] = _Expression("name()")
@@ -97,6 +101,7 @@ class _Writer:
         #: The condition under which the fields that are added now are there, and what they are part of.
         self.condition: _Expression | None = None
         self.of = ""
+        self.versions: dict[str, str] = {}
 
     def forms(self) -> list[Json]:
         """The pages, sections in their order after the first page."""
@@ -213,6 +218,8 @@ class _Writer:
             self.condition = _Expression(self._put(page, field))
         excluded = cast("list[str]", schema.get("excludedProperties") or [])
         made: Json = {"?": {"type": type_}}
+        if type_ in self.versions:
+            made["?"]["classVersion"] = self.versions[type_]
         with _Part(self, label):
             for key, one in _ordered(known):
                 value = ... if key in excluded else self.value(key, one, page, f"{base}_")
