@@ -120,6 +120,16 @@ def test_names_and_texts_with_dashes_are_not_expressions() -> None:
     assert (second["label"], second["description"]) == ("ab", "Yes=No")
 
 
+@pytest.mark.parametrize("header", ["'?'", "?", '"?"'])
+def test_headers_in_braces_are_headers(header: str) -> None:
+    """A question mark in braces is the key of the header, though to YAML 1.1 it is an empty key."""
+    ui = f"Version: 2.1\nApplication: {{{header}: {{type: T}}, a: {{b: 1, {header}: {{type: N}}}}}}\n"
+    model = run_case({"ui": ui, "fqn": "a.B"})["model"]
+    assert (model["?"]["type"], model["a"]["?"]["type"]) == ("T", "N")
+    assert model["?"]["id"] != model["a"]["?"]["id"]
+    assert field("type: choice, choices: {null: None, b: B}, required: false", None) is None
+
+
 def test_what_is_required_here_is_shown() -> None:
     """A front end marks a field as required where an empty value is refused."""
     ui = "Version: 2.1\nApplication: {}\nForms: [{p: {fields: [{name: k, type: keypair}]}}]\n"

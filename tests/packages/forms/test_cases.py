@@ -144,6 +144,8 @@ def test_references(first: str, second: str, kinds: tuple[str, str]) -> None:
         ("Version: 2\nApplication: {a: 1}\n", {"model": {"a": 1}}),
         ("Version: 2.6\nApplication: {a: 1}\n", {"model": {"a": 1}}),
         ("Format: 2.1\nApplication: {a: 1}\n", {"model": {"a": 1}}),
+        ("Version: null\nApplication: {a: 1}\n", {"model": {"a": 1}}),
+        ("Version:\nFormat: 3\nApplication: {a: 1}\n", "3 are not supported"),
         ("Version: '2.4.1'\nApplication: {a: 1}\n", {"model": {"a": 1}}),
         ("Version: 2.10\nApplication: {a: 1}\n", "2.10 are not supported"),
         ("Version: 3\nApplication: {a: 1}\n", "3 are not supported"),

@@ -107,6 +107,11 @@ def _loader(places: dict[int, tuple[int, int]]) -> object:
 
     def mapping(loader: Any, node: Any) -> Any:
         value = loader.construct_mapping(node, deep=True)
+        if None in value and any(
+            isinstance(key.value, str) and not key.value for key, _ in node.value
+        ):
+            # `{?: {type: T}}`: to YAML 1.1 a question mark in braces begins a key, here an empty one.
+            value = {"?" if key is None else key: one for key, one in value.items()}
         places[id(value)] = (node.start_mark.line + 1, node.start_mark.column + 1)
         return value
 
@@ -165,5 +170,6 @@ def _text_at(root: Node | None, name: str) -> str | None:
         return None
     for key, value in cast("list[tuple[Node, Node]]", root.value):
         if isinstance(key, ScalarNode) and key.value == name and isinstance(value, ScalarNode):
-            return str(value.value).strip() or None
+            is_null = str(value.tag).endswith(":null")
+            return None if is_null else str(value.value).strip() or None
     return None
