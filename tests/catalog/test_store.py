@@ -265,7 +265,7 @@ async def test_words_find_packages_by_their_best_field(shelf: Shelf, user: Any) 
 async def test_a_category_with_packages_stays(shelf: Shelf, user: Any) -> None:
     """A used category cannot be deleted, and is free again after its package was deleted."""
     category = await shelf.catalog.categories.add("Web")
-    with pytest.raises(Conflict, match="Category 'Web' exists already"):
+    with pytest.raises(Conflict, match="Category 'Web' already exists"):
         await shelf.catalog.categories.add("Web")
     with pytest.raises(BadRequest, match="Category 'Absent' doesn't exist"):
         await shelf.add("p", categories=["Absent"])

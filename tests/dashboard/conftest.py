@@ -34,12 +34,15 @@ class Service:
             self.port = int(probe.getsockname()[1])
         self.directory = directory
         self.url = f"http://127.0.0.1:{self.port}"
+        self.policy = directory / "policy.yaml"
+        self.policy.write_text("")
         self.environ = {
             **os.environ,
             "VETRO_DATA_DIR": str(directory),
             "VETRO_URL": self.url,
             "VETRO_IDENTITY_ADMIN_PASSWORD": PASSWORD,
             "XDG_STATE_HOME": str(directory / "client"),
+            "VETRO_SERVER_POLICY_FILE": str(self.policy),
         }
         self.token = ""
 

@@ -4,12 +4,22 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
+from tests.waiting import until
 
 from .conftest import HOSTILE, Person
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
+STEP = re.compile(r"^Step \d+ of \d+$")
+
+
+def to_the_last_page(form: Page | Locator) -> None:
+    """Press "Next" on every page of a form that has several."""
+    number, count = map(int, re.findall(r"\d+", form.get_by_text(STEP).inner_text()))
+    for following in range(number + 1, count + 1):
+        form.get_by_role("button", name="Next").click()
+        expect(form.get_by_text(f"Step {following} of {count}")).to_be_visible()
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)
@@ -56,6 +66,8 @@ def test_an_application_is_added_deployed_and_cancelled(visit: Visit, image: str
     expect(changes).to_contain_text("add ")
     page.get_by_role("button", name="Deploy", exact=True).click()
     expect(page.get_by_text("It waits for the agent of")).to_be_visible()
+    # What is deployed for the first time stays in sight.
+    expect(page.get_by_role("link", name="ApacheHttpServer")).to_be_visible()
     page.get_by_role("link", name="Follow the log").click()
     expect(page.get_by_role("log")).to_contain_text("Creating the machine")
     assert person.violations() == []
@@ -97,10 +109,10 @@ def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
     assert page.evaluate("window.hurt") is None
 
 
-def test_an_environment_made_for_an_application_goes_when_it_is_cancelled(
+def test_an_environment_is_made_for_an_application_when_its_form_is_complete(
     visit: Visit, image: str
 ) -> None:
-    """Quick deploy leaves no empty environment behind; one that something was put into stays."""
+    """Quick deploy makes no environment before, so none is left behind by who cancels."""
     person = visit()
     page = person.sign_in()
 
@@ -111,21 +123,23 @@ def test_an_environment_made_for_an_application_goes_when_it_is_cancelled(
         dialog.get_by_role("radio", name="A new environment").check()
         dialog.get_by_label("Its name").fill("made for it")
         dialog.get_by_role("button", name="Continue").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Add Apache HTTP Server")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Deploy Apache HTTP Server")
+        expect(page.get_by_label("Name of the new environment")).to_have_value("made for it")
 
     def made() -> list[str]:
         listed = person.service.api("GET", "/v1/environments")["environments"]
         return [one["id"] for one in listed if one["name"] == "made for it"]
 
     begin()
+    assert made() == []
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_url("**/dashboard/catalog*")
-    assert made() == []
     begin()
     for number in (2, 3):
         page.get_by_role("button", name="Next").click()
         expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
-    page.get_by_role("button", name="Add to the environment").click()
+    assert made() == []
+    page.get_by_role("button", name="Make the environment").click()
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
     assert len(made()) == 1
     page.get_by_role("link", name="Catalog", exact=True).click()
@@ -138,3 +152,111 @@ def test_an_environment_made_for_an_application_goes_when_it_is_cancelled(
     page.keyboard.press("Escape")
     expect(page.get_by_role("menuitem")).to_have_count(0)
     expect(page.get_by_role("button", name="Actions of")).to_be_focused()
+
+
+def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
+    visit: Visit, image: str
+) -> None:
+    """WordPress needs a database: it is made in the new environment, before the form is complete.
+
+    Who leaves the form, or closes the window, leaves no environment behind.
+    """
+    person = visit()
+    page = person.sign_in()
+
+    def names() -> list[str]:
+        listed = person.service.api("GET", "/v1/environments")["environments"]
+        return [one["name"] for one in listed if one["name"].startswith("quick-env-")]
+
+    before = names()
+
+    def begin() -> None:
+        person.open("/catalog?search=wordpress")
+        page.get_by_role("button", name="Deploy WordPress in a new environment").click()
+        page.get_by_role("button", name="New: MariaDB").click()
+        nested = page.get_by_role("dialog")
+        expect(nested).to_be_visible()
+        nested.get_by_role("button", name="Next").click()
+        expect(nested.get_by_text("Step 2 of")).to_be_visible()
+
+    def end_nested() -> None:
+        nested = page.get_by_role("dialog")
+        to_the_last_page(nested)
+        nested.get_by_role("button", name="Add to the environment").click()
+        expect(nested).to_have_count(0)
+
+    begin()
+    assert len(names()) == len(before) + 1
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_url("**/dashboard/catalog*")
+    until(lambda: names() == before, "the environment is gone")
+    begin()
+    page.goto("about:blank")
+    until(lambda: names() == before, "the environment is gone with the window")
+    begin()
+    end_nested()
+    to_the_last_page(page)
+    page.get_by_role("button", name="Make the environment").click()
+    changes = page.get_by_role("region", name="Deploy will do this")
+    expect(changes.get_by_role("listitem")).to_have_count(2)
+    assert len(names()) == len(before) + 1
+
+
+def test_one_application_after_another_goes_into_the_chosen_environment(
+    visit: Visit, hostile: str
+) -> None:
+    """The catalog remembers the environment, and the form leads back to it for the next application."""
+    person = visit()
+    page = person.sign_in()
+    made = person.service.api("POST", "/v1/environments", {"name": "one after another"})
+    person.open("/catalog?search=hostile")
+    page.get_by_role("combobox", name="Environment to add to").click()
+    page.get_by_role("option", name="one after another").click()
+    expect(page.get_by_text("You choose an application for one after another.")).to_be_visible()
+    page.get_by_role("button", name=re.compile("^Add Hostile")).click()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("Add another application afterwards").check()
+    page.get_by_role("button", name="Add to the environment").click()
+    page.wait_for_url(f"**/dashboard/catalog?environment={made['id']}")
+    # Another page asked it to remember the environment, as a bookmark of the earlier dashboard does.
+    person.page.goto(
+        f"{person.service.url}/dashboard/catalog/switch_environment/{made['id']}?next=/dashboard/history"
+    )
+    expect(page.get_by_role("heading", level=1)).to_have_text("History")
+    person.open("/catalog?search=hostile")
+    page.get_by_role("button", name=re.compile("^Add Hostile")).click()
+    expect(page.get_by_role("radio", name="one after another")).to_be_checked()
+
+
+def test_environments_open_where_somebody_looked_last(visit: Visit, hostile: str) -> None:
+    """Its components, its latest log or its topology; and a deployment has the components as they were."""
+    person = visit()
+    page = person.sign_in()
+    service = person.service
+    made = service.api("POST", "/v1/environments", {"name": "looked at"})
+    at = f"/v1/environments/{made['id']}"
+    session = service.api("POST", f"{at}/configure")["id"]
+    component = {
+        "?": {"id": "5" * 32, "type": "org.example.Hostile/1.0.0", "name": "first"},
+        "title": "said first",
+    }
+    service.api("POST", f"{at}/services", component, X_Configuration_Session=session)
+    service.api("POST", f"{at}/sessions/{session}/deploy")
+    service.wait_for(made["id"])
+    person.open("/environments")
+    page.get_by_role("link", name="looked at").click()
+    page.get_by_role("tab", name="Latest log").click()
+    expect(page.get_by_role("log")).to_contain_text("said first")
+    page.get_by_role("tab", name="Configuration").click()
+    expect(page.get_by_role("row", name=re.compile("first.*org.example.Hostile"))).to_be_visible()
+    page.get_by_role("link", name="Environments").first.click()
+    page.get_by_role("link", name="looked at").click()
+    expect(page.get_by_role("tab", name="Latest log")).to_have_attribute("aria-selected", "true")
+    page.get_by_role("tab", name="Components").click()
+    page.get_by_role("link", name="first").click()
+    expect(page.get_by_role("heading", name="What it reported")).to_be_visible()
+    expect(page.get_by_role("log")).to_contain_text("said first")
+    person.open("/history")
+    row = page.get_by_role("row").filter(has_text="looked at")
+    expect(row).to_contain_text("first (Hostile)")

@@ -71,6 +71,7 @@ def places(service: Service, hostile: str, instance: str) -> dict[str, list[str]
         "/people": ["/people", "/people?tab=projects"],
         "/catalog": ["/catalog", "/catalog?search=nothing-fits"],
         "/catalog/$packageId": [f"/catalog/{hostile}"],
+        "/catalog/$packageId/deploy": [f"/catalog/{hostile}/deploy?name={quote(HOSTILE)}"],
         "/machines": [
             f"/machines?tab={tab}"
             for tab in [
@@ -98,6 +99,7 @@ def places(service: Service, hostile: str, instance: str) -> dict[str, list[str]
         "/environments/$environmentId/deployments/$deploymentId": [
             f"{inside}/deployments/{deployment['id']}"
         ],
+        "/environments/$environmentId/log": [f"{inside}/log"],
         "/environments/$environmentId/model": [f"{inside}/model"],
         "/environments/$environmentId/topology": [f"{inside}/topology"],
         "/packages": ["/packages", "/packages?categories=true", "/packages?upload=true"],

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from litestar import Request, get
 
-from vetro.http import Assembly, ServicePart, assemble, dashboard_face, make_face, principal_of
+from vetro.http import (
+    Assembly,
+    Customs,
+    DashboardSection,
+    Principal,
+    ServicePart,
+    assemble,
+    dashboard_face,
+    make_face,
+    principal_of,
+)
 from vetro.http.client import HttpClient, Response
 from vetro.http.dashboard.sessions import Link, Sealer, Session
 from vetro.identity import MIGRATIONS, Identity, forwarding_face
@@ -77,6 +87,14 @@ async def parts() -> list[ServicePart]:
     return [ServicePart("database", "SQLite"), ServicePart("disk", "", "the disk is full")]
 
 
+def allowed(caller: Principal) -> list[str]:
+    """Names the caller: a policy's rules are about who it is."""
+    return [f"{caller.user_name} in {caller.project_name} as {' '.join(caller.roles)}"]
+
+
+CUSTOMS = Customs(DashboardSection("Shop", use_fixed_network=True), 7.0, allowed)
+
+
 def assembly_of(
     identity: Identity, files: Path, key: str = "key", keystone: HttpClient | None = None
 ) -> Assembly:
@@ -90,9 +108,9 @@ def assembly_of(
     )
     faces = [face, identity.face([])]
     if keystone is None:
-        return assemble([*faces, dashboard_face(faces, files, key, parts)])
+        return assemble([*faces, dashboard_face(faces, files, key, parts, CUSTOMS)])
     shown = [face, forwarding_face("http://keystone/identity", keystone)]
-    return assemble([face, dashboard_face(shown, files, key, parts)])
+    return assemble([face, dashboard_face(shown, files, key, parts, CUSTOMS)])
 
 
 @pytest.fixture(params=["built-in", "keystone"])
@@ -321,7 +339,11 @@ BOOKMARKS = [
     ("catalog/switch_environment/e", "catalog?environment=e"),
     ("catalog/add/a/e", "environments/e/add/a"),
     ("catalog/add/a/e/True/False", "environments/e/add/a"),
-    ("catalog/quick-add/a", "catalog/a?deploy=true"),
+    (
+        "catalog/switch_environment/e?next=/dashboard/history",
+        "catalog?environment=e&next=/dashboard/history",
+    ),
+    ("catalog/quick-add/a", "catalog/a/deploy"),
     ("catalog/details/a", "catalog/a"),
     ("catalog/images/a", "api/v1/catalog/packages/a/logo"),
     ("catalog/supplier-images/a", "api/v1/catalog/packages/a/supplier_logo"),
@@ -329,8 +351,6 @@ BOOKMARKS = [
     ("environments/e/services", "environments/e"),
     ("environments/e/services/get_d3_data", "environments/e/topology"),
     (f"environments/e/{'a' * 32}/", f"environments/e/components/{'a' * 32}"),
-    ("environments/e/actions/t/", "api/v1/environments/e/actions/t"),
-    ("environments/e/actions/t/poll/", "api/v1/environments/e/actions/t"),
     ("environments/deployment_history", "history"),
     ("packages/upload", "packages?upload=true"),
     ("packages/import_bundle", "packages?import=true"),
@@ -353,14 +373,36 @@ async def test_bookmarks_of_the_earlier_dashboard_lead_on(
     stranger: Browser, old: str, new: str
 ) -> None:
     """Each path of A1 is answered with the address of what it showed."""
-    answer = await stranger.ask("GET", f"/{old}")
+    answer = await stranger.ask("GET", f"/{old}", accept="text/html,*/*;q=0.8")
     assert (answer.status, answer.headers["location"]) == (302, f"/dashboard/{new}")
+
+
+async def test_the_panels_of_the_earlier_dashboard_are_pages(stranger: Browser) -> None:
+    """The addresses of A1's table of panels lead nowhere else, or to the page that has what they had."""
+    led = {"images": "machines?tab=images", "categories": "packages?categories=true"}
+    for panel in ("catalog", "environments", "packages", "images", "categories", "templates"):
+        answer = await stranger.ask("GET", f"/{panel}/")
+        assert answer.headers.get("location") == (
+            f"/dashboard/{led[panel]}" if panel in led else None
+        )
 
 
 async def test_pages_are_only_read(stranger: Browser) -> None:
     """Another method on a page is 405, and says which there are."""
     answer = await stranger.ask("POST", "/environments")
     assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+async def test_a_session_says_what_its_user_may_and_what_pages_offer(browser: Browser) -> None:
+    """The rules that the policy lets the user through, and the settings of the installation."""
+    shown = (await browser.sign_in()).json()
+    assert shown["allowed"] == ["ann in ours as member"]
+    assert shown["settings"] == {
+        "title": "Shop",
+        "package_mib": 7.0,
+        "image_project": "",
+        "fixed_network": "murano_network",
+    }
 
 
 async def test_the_health_of_parts_is_for_who_is_signed_in(browser: Browser) -> None:

@@ -3,6 +3,7 @@ import { IconApps, IconBox, IconFileCode, IconHeartbeat, IconHistory, IconPackag
 import type { FunctionComponent } from 'react';
 import type { Catalogue } from '~/i18n';
 import { messages } from './messages';
+import type { Rule } from './session';
 
 export interface Entry {
   to: string;
@@ -11,16 +12,18 @@ export interface Entry {
   text: string;
   /** Only administrators see it. */
   admin?: boolean;
+  /** Only who passes this rule of the policy sees it. */
+  rule?: Rule;
 }
 
 export const ENTRIES: Entry[] = [
-  { to: '/environments', icon: IconBox, messages: messages as Catalogue<string>, text: 'environments' },
-  { to: '/catalog', icon: IconApps, messages: messages as Catalogue<string>, text: 'catalog' },
-  { to: '/packages', icon: IconPackage, messages: messages as Catalogue<string>, text: 'packages' },
-  { to: '/templates', icon: IconTemplate, messages: messages as Catalogue<string>, text: 'templates' },
+  { to: '/environments', icon: IconBox, messages: messages as Catalogue<string>, text: 'environments', rule: 'list_environments' },
+  { to: '/catalog', icon: IconApps, messages: messages as Catalogue<string>, text: 'catalog', rule: 'get_package' },
+  { to: '/packages', icon: IconPackage, messages: messages as Catalogue<string>, text: 'packages', rule: 'get_package' },
+  { to: '/templates', icon: IconTemplate, messages: messages as Catalogue<string>, text: 'templates', rule: 'list_env_templates' },
   { to: '/definitions', icon: IconFileCode, messages: messages as Catalogue<string>, text: 'definitions' },
   { to: '/machines', icon: IconServer2, messages: messages as Catalogue<string>, text: 'machines' },
-  { to: '/history', icon: IconHistory, messages: messages as Catalogue<string>, text: 'history' },
+  { to: '/history', icon: IconHistory, messages: messages as Catalogue<string>, text: 'history', rule: 'list_deployments_all_environments' },
   { to: '/people', icon: IconUsersGroup, messages: messages as Catalogue<string>, text: 'people', admin: true },
   { to: '/about', icon: IconHeartbeat, messages: messages as Catalogue<string>, text: 'about' },
 ];

@@ -11,9 +11,41 @@ export const sessionQuery = queryOptions({
   retry: false,
 });
 
+/** Rules of the policy that pages ask for (dashboard-and-cli.md A10). */
+export type Rule =
+  | 'create_environment'
+  | 'update_environment'
+  | 'delete_environment'
+  | 'deploy_session'
+  | 'update_services'
+  | 'execute_action'
+  | 'list_environments'
+  | 'list_deployments'
+  | 'list_deployments_all_environments'
+  | 'list_env_templates'
+  | 'create_env_template'
+  | 'get_package'
+  | 'upload_package'
+  | 'download_package'
+  | 'modify_package'
+  | 'delete_package'
+  | 'publicize_package'
+  | 'get_category'
+  | 'add_category'
+  | 'delete_category'
+  | 'mark_image'
+  | 'remove_image_metadata'
+  | 'update_quotas';
+
 export function useSession() {
   const { data: session } = useSuspenseQuery(sessionQuery);
-  return { ...session, isAdmin: session.roles.includes('admin') };
+  const allowed = new Set(session.allowed);
+  return {
+    ...session,
+    isAdmin: session.roles.includes('admin'),
+    /** Whether the policy has a rule of this name that lets the user through. */
+    may: (rule: Rule) => allowed.has(rule),
+  };
 }
 
 export const signIn = (user: string, password: string, project?: string) =>

@@ -21,7 +21,7 @@ export function Shell() {
   useEffect(close, [path, close]);
   useLive();
   useAhead();
-  const { isAdmin } = useSession();
+  const { isAdmin, may, settings } = useSession();
   return (
     <AppShell header={{ height: 56 }} navbar={{ width: 220, breakpoint: 'sm', collapsed: { mobile: !opened } }} padding={{ base: 'md', sm: 'xl' }}>
       <a className="skip" href="#content">
@@ -33,7 +33,7 @@ export function Shell() {
             <Burger opened={opened} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t('openNavigation')} />
             <Link to="/environments" className={classes.brand}>
               <img src="/dashboard/mark.svg" width={28} height={28} alt="" />
-              <span>Vetro</span>
+              <span>{settings.title}</span>
             </Link>
             <ProjectSwitcher />
           </Group>
@@ -42,7 +42,7 @@ export function Shell() {
       </AppShell.Header>
       <AppShell.Navbar className={classes.navbar} p="sm" aria-label={t('navigation')}>
         <AppShell.Section grow component={ScrollArea}>
-          {ENTRIES.filter((entry) => !entry.admin || isAdmin).map((entry) => (
+          {ENTRIES.filter((entry) => (!entry.admin || isAdmin) && (!entry.rule || may(entry.rule))).map((entry) => (
             <Item key={entry.to} entry={entry} active={path === entry.to || path.startsWith(`${entry.to}/`)} />
           ))}
         </AppShell.Section>

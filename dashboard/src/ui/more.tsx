@@ -41,7 +41,8 @@ export function More({ label, framed = false, children }: MoreProps) {
   return (
     <Menu position="bottom-end" opened={opened} onChange={change}>
       <Menu.Target>
-        <button {...shared} ref={target}>
+        {/* Whoever is quicker than the menu, which takes the keyboard a moment after it opens, can leave it as well. */}
+        <button {...shared} ref={target} onKeyDown={(event) => opened && event.key === 'Escape' && change(false)}>
           {dots}
         </button>
       </Menu.Target>

@@ -1,11 +1,11 @@
 import { Alert, Anchor, Breadcrumbs, Button, Code, Container, Group, Stack, Text, ThemeIcon, Title } from '@mantine/core';
-import { useDocumentTitle } from '@mantine/hooks';
 import { IconAlertTriangle, IconMapOff } from '@tabler/icons-react';
 import { Link, useRouter, useRouterState } from '@tanstack/react-router';
 import type { ComponentType, ReactNode } from 'react';
 import { useTexts } from '~/i18n';
 import { useExplained } from './failure';
 import { messages } from './messages';
+import { useTitle } from './title';
 import classes from './page.module.css';
 
 interface PageProps {
@@ -22,7 +22,7 @@ interface PageProps {
 
 /** A page: its title (also the window's), where it is, its actions, and its content. */
 export function Page({ title, aside, lead, path, actions, children, wide }: PageProps) {
-  useDocumentTitle(`${title} · Vetro`);
+  useTitle(title);
   return (
     <Container size={wide ? '100%' : 1240} px={0}>
       {path && (
@@ -123,7 +123,7 @@ const PLACES = [
 export function PageMissing() {
   const t = useTexts(messages);
   const address = useRouterState({ select: (state) => state.location.pathname });
-  useDocumentTitle(`${t('missingTitle')} · Vetro`);
+  useTitle(t('missingTitle'));
   return (
     <Container size="sm" py="xl">
       <Empty

@@ -54,7 +54,7 @@ class CategoryStore:
             await tx.exclude("catalog/categories")
             taken = await tx.execute(select(categories).where(categories.c.name == name))
             if taken.first() is not None:
-                raise Conflict(f"Category '{name}' exists already")
+                raise Conflict(f"Category '{name}' already exists")
             values = {"id": new_id(), "name": name, "created": now, "updated": now}
             await tx.execute(insert(categories).values(**values))
         return {

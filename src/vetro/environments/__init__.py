@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection, StatsSection
     from vetro.environments.endpoint import CloudQuota, CloudQuotas
     from vetro.environments.existing import Existing, ExistingEnvironments
-    from vetro.environments.face import catalog_policy, environments_face
+    from vetro.environments.face import allowed_rules, catalog_policy, environments_face
     from vetro.environments.form_secrets import FormSecrets
     from vetro.environments.history_settings import HistorySection
     from vetro.environments.leaving import (
@@ -49,7 +49,7 @@ __getattr__ = import_when_used(
         "vetro.environments.api_settings": "ApiSection StatsSection",
         "vetro.environments.endpoint": "CloudQuota CloudQuotas",
         "vetro.environments.existing": "Existing ExistingEnvironments",
-        "vetro.environments.face": "catalog_policy environments_face",
+        "vetro.environments.face": "allowed_rules catalog_policy environments_face",
         "vetro.environments.form_secrets": "FormSecrets",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
@@ -98,6 +98,7 @@ __all__ = [
     "TaskResult",
     "TaskStore",
     "UnansweredTasks",
+    "allowed_rules",
     "catalog_policy",
     "destroy_of_project",
     "environments_face",

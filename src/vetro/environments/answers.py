@@ -221,8 +221,15 @@ VERSION = shape(
     },
 )
 _ENTERED: dict[str, object] = {}
+FLAVOR_SIZE = shape(
+    "FlavorSize",
+    {"vcpus": _NUMBER, "memory": _NUMBER, "disk": _NUMBER},
+    optional=["disk"],
+)
 CHOICE = shape(
-    "FormChoice", {"value": _ANYTHING, "label": _TEXT, "enabled": _FLAG}, optional=["enabled"]
+    "FormChoice",
+    {"value": _ANYTHING, "label": _TEXT, "enabled": _FLAG, "size": FLAVOR_SIZE},
+    optional=["enabled", "size"],
 )
 FORM_PACKAGE = shape(
     "FormPackage",

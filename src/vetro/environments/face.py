@@ -47,6 +47,7 @@ from vetro.http import (
     NoSuchPath,
     NotFound,
     Policy,
+    Principal,
     ProjectLimits,
     Remembered,
     RequestCounts,
@@ -153,6 +154,13 @@ def _is_v03(path: str) -> bool:
 def catalog_policy(file: Path | None = None) -> Policy:
     """The rules of this API, with those of a file (§10). Errors: ``PolicyError``."""
     return Policy(DEFAULT, file)
+
+
+def allowed_rules(policy: Policy, caller: Principal) -> list[str]:
+    """The rules of this API that let a caller through in its own project: what pages offer it."""
+    target = {"project_id": caller.project_id, "user_id": caller.user_id}
+    known = {*RULES.values(), *DEFAULT}
+    return sorted(rule for rule in known if policy.allows(caller, rule, target))
 
 
 def _guarded(

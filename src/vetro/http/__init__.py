@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         REPOSITORY_CONVENTIONS,
         Conventions,
     )
-    from vetro.http.dashboard import ServicePart, dashboard_face
+    from vetro.http.dashboard import Customs, DashboardSection, ServicePart, dashboard_face
     from vetro.http.declaration import Extras
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
@@ -121,7 +121,7 @@ __getattr__ = import_when_used(
         "vetro.http.downloads": "download known_content",
         "vetro.http.envelope": "Envelope",
         "vetro.http.events": "ServerEvent event_stream unless_closing",
-        "vetro.http.dashboard": "ServicePart dashboard_face",
+        "vetro.http.dashboard": "Customs DashboardSection ServicePart dashboard_face",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"
@@ -175,6 +175,8 @@ __all__ = [
     "ConnectionLimits",
     "Conventions",
     "Cors",
+    "Customs",
+    "DashboardSection",
     "Declared",
     "Envelope",
     "Extras",

@@ -26,7 +26,7 @@ from vetro.broker import CfapiSection
 from vetro.compute import ComputeSection, DapiSection
 from vetro.engine import EngineSection, HeatSection, NetworkSection
 from vetro.environments import ApiSection, HistorySection, StatsSection
-from vetro.http import ConnectionLimits
+from vetro.http import ConnectionLimits, DashboardSection
 from vetro.identity import IdentitySection
 from vetro.messaging import MailboxSection, NotificationsSection, RabbitmqSection
 from vetro.node import NodeSection
@@ -137,6 +137,7 @@ class Settings:
     mailbox: MailboxSection = field(default_factory=MailboxSection)
     repository: RepositorySection = field(default_factory=RepositorySection)
     api: ApiSection = field(default_factory=ApiSection)
+    dashboard: DashboardSection = field(default_factory=DashboardSection)
     stats: StatsSection = field(default_factory=StatsSection)
     history: HistorySection = field(default_factory=HistorySection)
     quotas: QuotasSection = field(default_factory=QuotasSection)
@@ -201,6 +202,7 @@ _SECTIONS: dict[str, type] = {
     "mailbox": MailboxSection,
     "repository": RepositorySection,
     "api": ApiSection,
+    "dashboard": DashboardSection,
     "stats": StatsSection,
     "history": HistorySection,
     "quotas": QuotasSection,

@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,7 @@ from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.environments import TaskStore
-    from vetro.http import Admission, Assembly, ConnectionLimits, Readings, ServicePart
+    from vetro.http import Admission, Assembly, ConnectionLimits, Customs, Readings, ServicePart
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
@@ -153,6 +154,7 @@ class _Up:
         self.limits = limits
         self._database: Database | None = None
         self._work: TaskStore | None = None
+        self._customs: Customs | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
         self._notifying = Notifying(settings)
@@ -200,7 +202,7 @@ class _Up:
                 client = await stack.enter_async_context(HttpClient(timeout_seconds=seconds))
                 shown.append(identity.forwarding_face(known, client))
             directory = Path(vetro.__file__).parent / "_dashboard"
-            dashboard = dashboard_face(shown, directory, key, self._parts)
+            dashboard = dashboard_face(shown, directory, key, self._parts, self._customs)
             serving = asyncio.create_task(
                 serve(
                     assemble(
@@ -305,7 +307,7 @@ class _Up:
     ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
         from vetro import environments, guest, identity, messaging, repository, stacks
         from vetro.blobs import BLOB_SUFFIXES
-        from vetro.http import discard_abandoned_uploads
+        from vetro.http import Customs, discard_abandoned_uploads
         from vetro.quotas import ProjectQuotas
         from vetro.server.packages import catalog_of
         from vetro.server.projects import Holdings
@@ -318,6 +320,11 @@ class _Up:
             for purpose in BLOB_SUFFIXES:
                 discard_abandoned_uploads(settings.blob_directory(purpose))
             policy = policy_of(settings, environments.catalog_policy)
+            self._customs = Customs(
+                settings.dashboard,
+                settings.api.package_size_limit,
+                partial(environments.allowed_rules, policy),
+            )
             packages = catalog_of(settings, database)
             await refuse_missing("packages", await packages.archives(), packages.blobs)
             await refuse_missing("images", await service.images.files(), service.images.blobs)

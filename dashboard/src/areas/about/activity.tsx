@@ -1,9 +1,10 @@
 import { IconHistory } from '@tabler/icons-react';
 import { useQuery } from '@tanstack/react-query';
+import { Text } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { catalogApi, data } from '~/api/client';
 import { DeploymentState } from '~/areas/environment/history';
-import { environmentsQuery } from '~/areas/environment/queries';
+import { componentsOf, environmentsQuery, nameOf, packageNameOf } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
@@ -30,17 +31,20 @@ export function Activity() {
       ) : (
         <Rows
           label={t('history')}
-          heads={[t('environment'), t('started'), t('finished'), t('status'), t('user')]}
+          heads={[t('environment'), t('started'), t('finished'), t('components'), t('status'), t('user')]}
           rows={[...(shown.data ?? [])]
             .sort((a, b) => b.started.localeCompare(a.started))
             .map((one) => ({
               key: one.id,
               cells: [
                 <Link key="name" to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId: one.environment_id, deploymentId: one.id }}>
-                  {names.get(one.environment_id) ?? one.environment_id}
+                  {names.get(one.environment_id) ?? one.environment_name ?? one.environment_id}
                 </Link>,
                 <When key="started" at={one.started} />,
                 one.finished ? <When key="finished" at={one.finished} /> : null,
+                <Text key="components" size="sm" lineClamp={2} maw={320}>
+                  {componentsOf(one).map((component) => `${nameOf(component)} (${packageNameOf(component) || (component['?'].type.split('/')[0]?.split('.').pop() ?? '')})`).join(', ') || '–'}
+                </Text>,
                 <DeploymentState key="state" state={one.state} outcome={one.outcome} />,
                 one.user_name,
               ],

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { data, sessionApi } from '~/api/client';
 import { useSession } from '~/app/session';
+import { repositoryQuery } from '~/areas/packages/queries';
 import { LANGUAGES, useLanguage, useTexts, type Language } from '~/i18n';
 import { Page } from '~/ui/page';
 import { When } from '~/ui/when';
@@ -12,7 +13,8 @@ import { messages } from './messages';
 /** The settings of this browser, who is signed in, and how the parts of the service are. */
 export function About() {
   const t = useTexts(messages);
-  const { user, project, roles, expires } = useSession();
+  const { user, project, roles, expires, settings, may } = useSession();
+  const { data: repository } = useQuery({ ...repositoryQuery, enabled: may('get_package') });
   const { language, setLanguage } = useLanguage();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const parts = useQuery({
@@ -106,10 +108,33 @@ export function About() {
               value={language}
               onChange={(chosen) => chosen && setLanguage(chosen as Language)}
             />
-            <Text size="sm" c="dimmed">
-              {t('server')}
-            </Text>
           </Stack>
+        </Card>
+        <Card component="section" aria-label={t('service')}>
+          <Title order={2}>{t('service')}</Title>
+          <Text size="sm" c="dimmed" mb="sm">
+            {t('serviceLead')}
+          </Text>
+          <Table variant="vertical" withRowBorders={false} aria-label={t('service')}>
+            <Table.Tbody>
+              {(
+                [
+                  [t('setTitle'), settings.title],
+                  [t('setPackage'), `${settings.package_mib} MiB`],
+                  [t('setRepository'), repository?.url ?? t('none')],
+                  [t('setNetwork'), settings.fixed_network || t('chosenByUser')],
+                  [t('setImages'), settings.image_project ? t('imagesOf', { id: settings.image_project }) : t('allImages')],
+                ] as const
+              ).map(([name, value]) => (
+                <Table.Tr key={name}>
+                  <Table.Th w={180} scope="row">
+                    {name}
+                  </Table.Th>
+                  <Table.Td style={{ overflowWrap: 'anywhere' }}>{value}</Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
         </Card>
       </SimpleGrid>
     </Page>

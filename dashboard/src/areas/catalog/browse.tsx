@@ -1,14 +1,16 @@
-import { Button, Chip, Group, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Chip, Group, Select, SimpleGrid, Skeleton, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue, useIntersection } from '@mantine/hooks';
-import { IconPackageOff, IconPlus, IconSearch, IconSearchOff } from '@tabler/icons-react';
+import { IconBolt, IconBox, IconPackageOff, IconPlus, IconSearch, IconSearchOff } from '@tabler/icons-react';
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useRouter, useSearch } from '@tanstack/react-router';
 import { memo, useCallback, useDeferredValue, useEffect, useMemo, useState } from 'react';
 import { useSession } from '~/app/session';
 import { environmentsQuery } from '~/areas/environment/queries';
+import { repositoryQuery } from '~/areas/packages/queries';
 import { useTexts } from '~/i18n';
 import { Empty, Page, PageError } from '~/ui/page';
-import { ChooseEnvironment } from './add';
+import { ChooseEnvironment, takesApplications } from './add';
+import { rememberCurrent } from './current';
 import { Logo } from './logo';
 import { messages } from './messages';
 import { applicationsQuery, categoriesQuery, type Package } from './queries';
@@ -41,12 +43,19 @@ export function Browse() {
     if (nearEnd && !isFetchingNextPage) void fetchNextPage();
   }, [nearEnd, isFetchingNextPage, fetchNextPage]);
   const filtered = Boolean(search || wanted.category || wanted.tag);
-  const { data: environments } = useQuery({ ...environmentsQuery, enabled: Boolean(wanted.environment) });
+  const { project, may } = useSession();
+  const { data: environments = [] } = useQuery(environmentsQuery);
   const [asked, setAsked] = useState<Package | null>(null);
-  const go = useCallback((environmentId: string, packageId: string, made = false) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId }, search: made ? { made } : {} }), [navigate]);
+  const go = useCallback((environmentId: string, packageId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } }), [navigate]);
   const into = wanted.environment;
   const add = useCallback((application: Package) => (into ? go(into, application.id) : setAsked(application)), [into, go]);
-  const adding = environments?.find((one) => one.id === wanted.environment)?.name;
+  useEffect(() => {
+    if (wanted.environment) rememberCurrent(project.id, wanted.environment);
+  }, [wanted.environment, project.id]);
+  const adding = environments.find((one) => one.id === wanted.environment)?.name;
+  const quick = useCallback((packageId: string) => void navigate({ to: '/catalog/$packageId/deploy', params: { packageId } }), [navigate]);
+  const targets = environments.filter((one) => takesApplications(one) || one.id === wanted.environment);
+  const choose = (id: string | null) => void navigate({ search: ({ environment: _, ...rest }) => (id ? { ...rest, environment: id } : rest) });
   const reset = () => {
     setTyped('');
     void navigate({ search: ({ environment }) => (environment ? { environment } : {}) });
@@ -55,15 +64,32 @@ export function Browse() {
   return (
     <Page title={t('title')} lead={adding ? t('adding', { name: adding }) : t('lead')}>
       <Stack gap="lg">
-        <TextInput
-          type="search"
-          size="md"
-          aria-label={t('search')}
-          placeholder={t('search')}
-          leftSection={<IconSearch size={18} />}
-          value={typed}
-          onChange={(event) => setTyped(event.currentTarget.value)}
-        />
+        <Group gap="sm">
+          <TextInput
+            type="search"
+            size="md"
+            flex="1 1 16rem"
+            aria-label={t('search')}
+            placeholder={t('search')}
+            leftSection={<IconSearch size={18} />}
+            value={typed}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+          />
+          {targets.length > 0 && (
+            <Select
+              size="md"
+              w={{ base: '100%', sm: 240 }}
+              searchable={targets.length > 8}
+              clearable
+              aria-label={t('into')}
+              placeholder={t('intoAny')}
+              leftSection={<IconBox size={18} />}
+              data={targets.map((one) => ({ value: one.id, label: one.name }))}
+              value={wanted.environment ?? null}
+              onChange={choose}
+            />
+          )}
+        </Group>
         {(shown.length > 0 || wanted.tag) && (
           <Group gap="xs" role="group" aria-label={t('categories')}>
             <Chip checked={!wanted.category} onChange={() => void navigate({ search: ({ category: _, ...rest }) => rest })} size="sm">
@@ -96,8 +122,8 @@ export function Browse() {
               {t('nothing')}
             </Empty>
           ) : (
-            <Empty icon={IconPackageOff} title={t('emptyTitle')}>
-              {t('empty')}
+            <Empty icon={IconPackageOff} title={t('emptyTitle')} action={may('upload_package') && <Button renderRoot={(props) => <Link {...props} to="/packages" search={{ import: true }} />}>{t('toImport')}</Button>}>
+              {t('empty')} <FromRepository />
             </Empty>
           )
         ) : (
@@ -108,7 +134,7 @@ export function Browse() {
             </Text>
             <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }} component="ul" className={classes.tiles}>
               {shownPackages.map((one) => (
-                <Tile key={one.id} application={one} environment={wanted.environment} add={add} />
+                <Tile key={one.id} application={one} environment={wanted.environment} add={add} quick={quick} />
               ))}
             </SimpleGrid>
             {found.hasNextPage && (
@@ -121,21 +147,29 @@ export function Browse() {
           </>
         )}
       </Stack>
-      {asked && <ChooseEnvironment onClose={() => setAsked(null)} onChosen={(environmentId, made) => go(environmentId, asked.id, made)} />}
+      {asked && <ChooseEnvironment packageId={asked.id} onClose={() => setAsked(null)} />}
     </Page>
   );
+}
+
+/** Where packages are imported from, where an operator has said so. */
+function FromRepository() {
+  const t = useTexts(messages);
+  const { data: repository } = useQuery(repositoryQuery);
+  return repository?.url ? <>{t('repository', { url: repository.url })}</> : null;
 }
 
 interface TileProps {
   application: Package;
   environment: string | undefined;
   add: (application: Package) => void;
+  quick: (packageId: string) => void;
 }
 
 /** Typing and further tiles do not draw it again. Plain elements: there are many, and the first are waited for. */
-const Tile = memo(function Tile({ application, environment, add }: TileProps) {
+const Tile = memo(function Tile({ application, environment, add, quick }: TileProps) {
   const t = useTexts(messages);
-  const { project } = useSession();
+  const { project, may } = useSession();
   const { id, name, version, author, description, tags } = application;
   return (
     <li className={classes.tile}>
@@ -164,10 +198,17 @@ const Tile = memo(function Tile({ application, environment, add }: TileProps) {
             </span>
           )}
         </div>
-        <button type="button" className={classes.add} aria-label={t('addNamed', { name })} onClick={() => add(application)}>
-          <IconPlus size={16} aria-hidden />
-          {t('add')}
-        </button>
+        {may('create_environment') && (
+          <button type="button" className={classes.quick} aria-label={t('quickNamed', { name })} title={t('quickHint')} onClick={() => quick(id)}>
+            <IconBolt size={16} aria-hidden />
+          </button>
+        )}
+        {may('update_services') && (
+          <button type="button" className={classes.add} aria-label={t('addNamed', { name })} onClick={() => add(application)}>
+            <IconPlus size={16} aria-hidden />
+            {t('add')}
+          </button>
+        )}
       </div>
     </li>
   );

@@ -26,7 +26,7 @@ interface Supplier {
 export function PackagePage() {
   const t = useTexts(messages);
   const { packageId } = useParams({ from: '/shell/catalog/$packageId' });
-  const { environment, deploy } = useSearch({ from: '/shell/catalog/$packageId' });
+  const { environment } = useSearch({ from: '/shell/catalog/$packageId' });
   const shown = useQuery(packageQuery(packageId));
   const versions = useQuery(versionsQuery(shown.data?.fully_qualified_name ?? ''));
   if (shown.error) return shown.error instanceof ApiError && shown.error.status === 404 ? <PageMissing /> : <PageError error={shown.error} reset={() => void shown.refetch()} />;
@@ -40,7 +40,7 @@ export function PackagePage() {
       aside={<Logo id={one.id} name={one.name} size={36} />}
       lead={`${one.version}${one.author ? ` · ${t('by', { author: one.author })}` : ''}`}
       path={[[t('title'), '/catalog']]}
-      actions={one.type === 'Application' && one.enabled && <AddButton packageId={one.id} environment={environment} opened={deploy ?? false} />}
+      actions={one.type === 'Application' && one.enabled && <AddButton packageId={one.id} environment={environment} />}
     >
       <Grid gap="lg">
         <Grid.Col span={{ base: 12, md: 8 }}>

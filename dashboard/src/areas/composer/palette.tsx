@@ -1,11 +1,11 @@
-import { Group, Stack, Text, TextInput } from '@mantine/core';
+import { Group, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { IconPlus, IconSearch } from '@tabler/icons-react';
-import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { memo, useCallback, useState } from 'react';
 import { Logo } from '~/areas/catalog/logo';
-import { applicationsQuery } from '~/areas/catalog/queries';
+import { applicationsQuery, categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { messages } from './messages';
 import classes from './palette.module.css';
@@ -20,13 +20,20 @@ export function Palette({ environmentId }: { environmentId: string }) {
   const [typed, setTyped] = useState('');
   const [search] = useDebouncedValue(typed.trim(), 180);
   const [over, setOver] = useState(false);
-  const found = useInfiniteQuery({ ...applicationsQuery({ search }), placeholderData: keepPreviousData });
+  const [category, setCategory] = useState<string | null>(null);
+  const { data: categories = [] } = useQuery(categoriesQuery);
+  const filled = categories.filter((one) => one.package_count > 0);
+  // What is searched for is found in every category (A3).
+  const found = useInfiniteQuery({ ...applicationsQuery(search ? { search } : { category: category ?? '' }), placeholderData: keepPreviousData });
   const packages = found.data?.pages[0]?.packages.slice(0, SHOWN) ?? [];
   const add = useCallback((packageId: string) => void navigate({ to: '/environments/$environmentId/add/$packageId', params: { environmentId, packageId } }), [navigate, environmentId]);
   return (
     <Stack component="section" aria-label={t('palette')} gap="sm">
       <Group justify="space-between">
-        <TextInput type="search" size="sm" aria-label={t('search')} placeholder={t('search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+        <Group gap="xs">
+          <TextInput type="search" size="sm" aria-label={t('search')} placeholder={t('search')} leftSection={<IconSearch size={16} />} value={typed} onChange={(event) => setTyped(event.currentTarget.value)} />
+          {filled.length > 0 && <Select size="sm" w={180} clearable disabled={search !== ''} aria-label={t('category')} placeholder={t('allCategories')} data={filled.map((one) => one.name)} value={category} onChange={setCategory} />}
+        </Group>
         <Link to="/catalog" search={{ environment: environmentId }}>
           {t('all')}
         </Link>
@@ -41,7 +48,7 @@ export function Palette({ environmentId }: { environmentId: string }) {
           {t('nothing')}
         </Text>
       )}
-      <div
+      {packages.length > 0 && <div
         className={classes.drop}
         data-over={over || undefined}
         data-testid="drop"
@@ -59,7 +66,7 @@ export function Palette({ environmentId }: { environmentId: string }) {
         }}
       >
         {t('drop')}
-      </div>
+      </div>}
     </Stack>
   );
 }

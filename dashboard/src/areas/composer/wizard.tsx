@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Loader, Progress, Stack, Text, Title } from '@mantine/core';
 import { IconForms } from '@tabler/icons-react';
 import { replaceEqualDeep, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useRef, useState, type ReactNode } from 'react';
 import { ApiError, catalogApi, data, type Catalog } from '~/api/client';
 import { useLanguage, useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -9,6 +9,8 @@ import { useExplained } from '~/ui/failure';
 import { Empty, PageError } from '~/ui/page';
 import { Field } from './field';
 import { messages } from './messages';
+
+const Bars = lazy(() => import('./quota').then((made) => ({ default: made.QuotaBars })));
 
 export type FormField = Catalog['FormField'];
 export type FormPage = Catalog['FormPage'];
@@ -33,8 +35,20 @@ interface WizardProps {
   templateId?: string;
   /** Where the component goes instead of an environment. */
   deliver?: (model: Record<string, unknown>) => Promise<unknown>;
+  /** For an environment that is not there yet: makes it, when it is needed first. */
+  make?: () => Promise<Place>;
+  /** Forgets that environment, when nothing could be put into it. */
+  unmake?: () => Promise<void>;
+  /** Beside the button that ends the form. */
+  beforeEnd?: ReactNode;
   onFinished: (component: Component) => void;
   onCancel: () => void;
+}
+
+/** Where a component goes. */
+export interface Place {
+  environmentId: string;
+  session: string;
 }
 
 const headerOf = (session: string | undefined) => (session ? { 'X-Configuration-Session': session } : {});
@@ -42,19 +56,20 @@ const headerOf = (session: string | undefined) => (session ? { 'X-Configuration-
 const CHECK_AFTER = 350;
 
 /** Fills in a package's form, page after page; the service validates while one types. */
-export function Wizard({ packageId, service, componentId, environmentId, session, templateId, deliver, onFinished, onCancel }: WizardProps) {
+export function Wizard({ packageId, service, componentId, environmentId, session, templateId, deliver, make, unmake, beforeEnd, onFinished, onCancel }: WizardProps) {
   const { language } = useLanguage();
   const begun = useQuery({
-    queryKey: ['wizard', packageId, service, componentId, environmentId, session, templateId],
+    // One that begins without an environment goes on when there is one.
+    queryKey: ['wizard', packageId, service, componentId, make ? '' : environmentId, make ? '' : session, templateId],
     queryFn: () =>
-      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session), query: { language } }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session ? { environment_id: environmentId, session_id: session } : {}), ...(templateId ? { template_id: templateId } : {}), quick: true } })),
+      data(catalogApi.POST('/v1/wizards', { params: { header: headerOf(session), query: { language } }, body: { ...(componentId ? { component_id: componentId } : service ? { service } : { package: packageId ?? '' }), ...(environmentId && session && !make ? { environment_id: environmentId, session_id: session } : {}), ...(templateId ? { template_id: templateId } : {}), quick: true } })),
     staleTime: Infinity,
     gcTime: 0,
   });
   if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NotByForm />;
   if (begun.error) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
   if (!begun.data) return <Loader aria-label="…" />;
-  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} templateId={templateId} changes={componentId !== undefined} deliver={deliver} onFinished={onFinished} onCancel={onCancel} />;
+  return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} templateId={templateId} changes={componentId !== undefined} deliver={deliver} make={make} unmake={unmake} beforeEnd={beforeEnd} onFinished={onFinished} onCancel={onCancel} />;
 }
 
 function NotByForm() {
@@ -74,11 +89,14 @@ interface PagesProps {
   templateId: string | undefined;
   changes: boolean;
   deliver: ((model: Record<string, unknown>) => Promise<unknown>) | undefined;
+  make: (() => Promise<Place>) | undefined;
+  unmake: (() => Promise<void>) | undefined;
+  beforeEnd: ReactNode;
   onFinished: (component: Component) => void;
   onCancel: () => void;
 }
 
-function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, onFinished, onCancel }: PagesProps) {
+function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, make, unmake, beforeEnd, onFinished, onCancel }: PagesProps) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
@@ -90,6 +108,8 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const [nested, setNested] = useState<{ field: FormField; packageId: string; name: string } | null>(null);
+  // Components that were made for fields of a form that began without an environment: the service does not offer them.
+  const [made, setMade] = useState<Record<string, { value: string; label: string }[]>>({});
   const form = useRef<HTMLFormElement>(null);
   const params = { header: headerOf(session), query: { language } };
   const name = page?.name ?? '';
@@ -124,20 +144,27 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('input:not([type=hidden]), select, textarea')?.focus());
   };
   const finish = async () => {
-    if (deliver || !environmentId || !session) {
+    const at = make ? await make() : environmentId && session ? { environmentId, session } : undefined;
+    if (deliver || !at) {
       const { model } = await data(catalogApi.POST('/v1/wizards/{wizard_id}/build', { params: { path: { wizard_id: wizard.id }, header: headerOf(session) } }));
       await deliver?.(model as Record<string, unknown>);
       await catalogApi.DELETE('/v1/wizards/{wizard_id}', { params: { path: { wizard_id: wizard.id } } });
       return onFinished(model as unknown as Component);
     }
-    const done = await data(
-      catalogApi.POST('/v1/wizards/{wizard_id}/finish', {
-        params: { path: { wizard_id: wizard.id }, header: headerOf(session) },
-        body: { environment_id: environmentId, session_id: session },
-      }),
-    );
-    await queries.invalidateQueries({ queryKey: ['environment', environmentId] });
-    onFinished(done.component as unknown as Component);
+    try {
+      const done = await data(
+        catalogApi.POST('/v1/wizards/{wizard_id}/finish', {
+          params: { path: { wizard_id: wizard.id }, header: headerOf(at.session) },
+          body: { environment_id: at.environmentId, session_id: at.session },
+        }),
+      );
+      await queries.invalidateQueries({ queryKey: ['environment', at.environmentId] });
+      onFinished(done.component as unknown as Component);
+    } catch (error) {
+      // Components that fields name are in it already: it stays until the form is left.
+      if (Object.keys(made).length === 0) await unmake?.();
+      throw error;
+    }
   };
   const submit = async () => {
     setBusy(true);
@@ -173,9 +200,24 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     setValues((was) => ({ ...was, [field]: value }));
     setTouched((was) => (was.has(field) ? was : new Set(was).add(field)));
   }, []);
-  const creating = useCallback((field: FormField, made: Catalog['FormPackage']) => setNested({ field, packageId: made.id, name: made.name }), []);
+  const place = useRef(make);
+  place.current = make;
+  const creating = useCallback(
+    (field: FormField, chosen: Catalog['FormPackage']) => {
+      const open = () => setNested({ field, packageId: chosen.id, name: chosen.name });
+      if (!place.current) return open();
+      place.current().then(open, (error: unknown) => setProblem(explained(error).text));
+    },
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+    [],
+  );
   const created = async (field: FormField, component: Component) => {
     setNested(null);
+    if (make) {
+      const label = component['?'].name ?? component.name ?? component['?'].id;
+      setMade((was) => ({ ...was, [field.path]: [...(was[field.path] ?? []), { value: component['?'].id, label }] }));
+      return change(field.name, component['?'].id);
+    }
     // The new component is among the choices now.
     const fresh = await data(catalogApi.GET('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: name }, ...params } }));
     setPage(fresh);
@@ -197,6 +239,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   // What is wrong with fields that nobody sees is said above the others.
   const unseen = (page?.fields ?? []).filter((one) => !shown.includes(one)).flatMap((one) => (errors[one.name] ?? []).map((text) => `${one.label}: ${text}`));
   const said = page?.problem ?? (problem || [...(errors['page'] ?? []), ...unseen].join(' '));
+  const flavors = shown.filter((one) => one.type === 'flavor');
   const last = !page || page.number >= count;
   return (
     <>
@@ -252,7 +295,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
           {shown.map((field) => (
             <Field
               key={field.path}
-              field={field}
+              field={made[field.path] ? { ...field, choices: [...(field.choices ?? []), ...(made[field.path] ?? [])] } : field}
               value={values[field.name]}
               confirmation={field.confirmation ? values[field.confirmation] : undefined}
               errors={touched.has(field.name) ? errors[field.name] : undefined}
@@ -260,6 +303,12 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
               onCreating={creating}
             />
           ))}
+          {flavors.length > 0 && !deliver && (
+            <Suspense fallback={null}>
+              <Bars fields={flavors} values={values} environmentId={environmentId} session={session} />
+            </Suspense>
+          )}
+          {last && beforeEnd}
           <Group justify="space-between" mt="sm">
             <Button variant="default" onClick={onCancel}>
               {t('cancel')}
@@ -271,7 +320,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
                 </Button>
               )}
               <Button type="submit" loading={busy}>
-                {last ? t(changes ? 'save' : deliver ? 'finishTemplate' : 'finish') : t('next')}
+                {last ? t(changes ? 'save' : deliver ? 'finishTemplate' : make ? 'finishNew' : 'finish') : t('next')}
               </Button>
             </Group>
           </Group>

@@ -2,11 +2,12 @@ import { Button } from '@mantine/core';
 import { IconPlayerPlay, IconTrash, IconUnlink } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Chosen } from '~/ui/chosen';
 import { Confirm } from '~/ui/confirm';
 import { useOutcome } from '~/ui/failure';
-import { allowed, deploy, remove, withEach, type Act } from './many';
+import { allowed, deploy, RULE_OF, remove, withEach, type Act } from './many';
 import { messages } from './messages';
 import { environmentsQuery, type ListedEnvironment } from './queries';
 
@@ -19,6 +20,7 @@ const ACTS: { act: Act; icon: typeof IconTrash; color?: string }[] = [
 /** What can be done with the environments that are ticked. Those that do not allow it are skipped. */
 export function ChosenEnvironments({ chosen, all, choose }: { chosen: ListedEnvironment[]; all: ListedEnvironment[]; choose: (ids: string[]) => void }) {
   const t = useTexts(messages);
+  const { may } = useSession();
   const queries = useQueryClient();
   const said = useOutcome();
   const [asked, setAsked] = useState<'destroy' | 'abandon'>();
@@ -45,7 +47,7 @@ export function ChosenEnvironments({ chosen, all, choose }: { chosen: ListedEnvi
   return (
     <>
       <Chosen count={chosen.length} all={all.length} chooseAll={() => choose(all.map((one) => one.id))} clear={() => choose([])}>
-        {ACTS.map(({ act, icon: Icon, color }) => (
+        {ACTS.filter(({ act }) => may(RULE_OF[act])).map(({ act, icon: Icon, color }) => (
           <Button key={act} size="xs" variant="default" c={color} leftSection={<Icon size={14} />} loading={busy === act} disabled={busy !== undefined || fit(act).length === 0} onClick={() => (act === 'deploy' ? void run(act) : setAsked(act))}>
             {t(act)}
           </Button>

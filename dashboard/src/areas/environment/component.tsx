@@ -1,9 +1,15 @@
 import { Anchor, Card, Stack, Table, Text, Title } from '@mantine/core';
-import { useParams } from '@tanstack/react-router';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useParams } from '@tanstack/react-router';
+import { useMemo } from 'react';
+import { catalogApi, data } from '~/api/client';
 import { useTexts } from '~/i18n';
+import { PageError } from '~/ui/page';
+import { Log } from './log';
 import { messages } from './messages';
-import { nameOf } from './queries';
+import { deploymentsQuery, nameOf, packageNameOf, type Component, type Report } from './queries';
 import { useShownEnvironment } from './shown';
+import { Status } from './status';
 
 /** One component: what it is, and the values of its properties. */
 export function ComponentPage() {
@@ -21,7 +27,15 @@ export function ComponentPage() {
         <Table.ScrollContainer type="native" minWidth={400} tabIndex={0} role="region" aria-label={nameOf(component)}>
           <Table verticalSpacing="xs" layout="auto">
             <Table.Tbody>
-              <Row name={t('type')} value={component['?'].type} />
+              <Table.Tr>
+                <Table.Th scope="row" w={200}>
+                  {t('status')}
+                </Table.Th>
+                <Table.Td>
+                  <Status environment={{ ...environment, status: component['?'].status ?? environment.status }} />
+                </Table.Td>
+              </Table.Tr>
+              <Row name={t('type')} value={[packageNameOf(component), component['?'].type].filter(Boolean).join(' · ')} />
               <Row name="ID" value={component['?'].id} />
               {rows.map(([name, value]) => (
                 <Row key={name} name={name} value={value} />
@@ -29,9 +43,54 @@ export function ComponentPage() {
             </Table.Tbody>
           </Table>
         </Table.ScrollContainer>
+        {hasMachine(component) && (
+          <Text size="sm" mt="sm">
+            <Link to="/machines">{t('machines')}</Link> · <Link to="/environments/$environmentId/topology" params={{ environmentId: environment.id }}>{t('topology')}</Link>
+          </Text>
+        )}
       </Card>
+      <div>
+        <Title order={2}>{t('componentLog')}</Title>
+        <Text size="sm" c="dimmed">
+          {t('componentLogText')}
+        </Text>
+      </div>
+      <ComponentLog environmentId={environment.id} component={component} />
     </Stack>
   );
+}
+
+/** Whether a machine is among the objects that it is made of. */
+const hasMachine = (component: Component) => /"type":"[^"]*(?:Instance|Server)\b/.test(JSON.stringify(component));
+
+/** Deployments whose reports are asked for at a time. */
+const AT_ONCE = 6;
+
+/** The reports of one component, over all deployments. */
+function ComponentLog({ environmentId, component }: { environmentId: string; component: Component }) {
+  const id = component['?'].id;
+  const queries = useQueryClient();
+  const { data: deployments } = useQuery(deploymentsQuery(environmentId));
+  const last = deployments?.[0];
+  const asked = useQuery({
+    queryKey: ['environment', environmentId, 'reports', id, last?.id, last?.updated],
+    enabled: deployments !== undefined,
+    queryFn: async () => {
+      const oldest = [...(await queries.fetchQuery(deploymentsQuery(environmentId)))].reverse();
+      const found: Report[] = [];
+      for (let from = 0; from < oldest.length; from += AT_ONCE) {
+        const pages = await Promise.all(
+          oldest.slice(from, from + AT_ONCE).map((one) => data(catalogApi.GET('/v1/environments/{environment_id}/deployments/{deployment_id}', { params: { path: { environment_id: environmentId, deployment_id: one.id }, query: { service_id: id } } }))),
+        );
+        found.push(...pages.flatMap((page) => page.reports));
+      }
+      return found;
+    },
+  });
+  const followed = useMemo(() => ({ reports: asked.data ?? [], state: null, waitingOn: null, ended: asked.data !== undefined, lost: false }), [asked.data]);
+  const names = useMemo(() => new Map([[id, nameOf(component)]]), [id, component]);
+  if (asked.error) return <PageError error={asked.error} reset={() => void asked.refetch()} />;
+  return <Log followed={followed} names={names} days />;
 }
 
 /** Secrets are masked by the service already; other names that say so are not shown either. */

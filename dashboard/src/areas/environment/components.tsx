@@ -7,6 +7,7 @@ import { memo, useState } from 'react';
 import { call, catalogApi } from '~/api/client';
 import { Palette } from '~/areas/composer/palette';
 import { ServicePalette } from '~/areas/composer/services';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Fqn } from '~/ui/fqn';
@@ -23,11 +24,12 @@ import { useShownEnvironment } from './shown';
 export function Components() {
   const t = useTexts(messages);
   const navigate = useNavigate();
+  const { may } = useSession();
   const { environmentId, environment, session, components } = useShownEnvironment();
   const { data: statuses } = useQuery(statusesQuery(environmentId));
   if (!environment) return null;
   const flat = hasServices(environment);
-  const palette = !isBusy(environment.status) && (flat ? <ServicePalette environmentId={environmentId} /> : <Palette environmentId={environmentId} />);
+  const palette = !isBusy(environment.status) && may('update_services') && (flat ? <ServicePalette environmentId={environmentId} /> : <Palette environmentId={environmentId} />);
   if (components.length === 0) {
     return (
       <Stack gap="xl">
@@ -35,7 +37,7 @@ export function Components() {
         icon={IconPuzzle}
         title={t(flat ? 'noServices' : 'noComponents')}
         action={
-          flat ? undefined : (
+          flat || !may('update_services') ? undefined : (
             <Button leftSection={<IconPlus size={16} />} disabled={isBusy(environment.status)} onClick={() => void navigate({ to: '/catalog', search: { environment: environmentId } })}>
               {t('add')}
             </Button>
@@ -76,12 +78,13 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
   const queries = useQueryClient();
   const failed = useFailure();
   const navigate = useNavigate();
+  const { may } = useSession();
   const [asked, setAsked] = useState<[string, Action] | null>(null);
   const [noting, setNoting] = useState(false);
   const { id, type, _actions = {} } = component['?'];
   const packageName = packageNameOf(component);
   const actions = Object.entries(_actions)
-    .filter(([, one]) => one.enabled)
+    .filter(([, one]) => one.enabled && may('execute_action'))
     .sort(([, a], [, b]) => (a.title ?? a.name).localeCompare(b.title ?? b.name));
   const remove = async () => {
     try {
@@ -155,17 +158,21 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
                 </Menu.Item>
               ))}
               {actions.length > 0 && <Menu.Divider />}
-              <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
-                {t('edit')}
-              </Menu.Item>
-              {!flat && (
+              {may('update_services') && (
+                <Menu.Item leftSection={<IconPencil size={16} />} disabled={busy} onClick={() => void navigate({ to: '/environments/$environmentId/edit/$componentId', params: { environmentId, componentId: id } })}>
+                  {t('edit')}
+                </Menu.Item>
+              )}
+              {!flat && may('update_environment') && (
                 <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setNoting(true)}>
                   {t('metadata')}
                 </Menu.Item>
               )}
-              <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
-                {t('remove')}
-              </Menu.Item>
+              {may('update_services') && (
+                <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
+                  {t('remove')}
+                </Menu.Item>
+              )}
             </>
           )}
         </More>

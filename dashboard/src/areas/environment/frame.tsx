@@ -3,8 +3,9 @@ import { notifications } from '@mantine/notifications';
 import { IconArrowBackUp, IconPlayerPlay, IconPlus } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { ApiError, catalogApi } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Page, PageError, PageMissing } from '~/ui/page';
@@ -13,19 +14,23 @@ import { Leaked } from './leaked';
 import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
 import { Progress } from './progress';
-import { changesOf, currentSession, deploymentsQuery, environmentQuery, hasServices, isBusy, refreshEnvironment, sessionsQuery, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { changesOf, deploymentsQuery, hasServices, isBusy, refreshEnvironment, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { useEnvironment } from './shown';
 import { Status } from './status';
+import { rememberTab, type Tab } from './tab';
 
 /** What an environment's pages share: its name, status, changes, and what can be done with it. */
 export function EnvironmentFrame() {
   const t = useTexts(messages);
   const { environmentId } = useParams({ from: '/shell/environments/$environmentId' });
-  const sessions = useQuery(sessionsQuery(environmentId));
-  const session = currentSession(sessions.data ?? []);
-  const shown = useQuery({ ...environmentQuery(environmentId, session?.id), enabled: !sessions.isPending });
+  const { sessions, session, shown } = useEnvironment(environmentId);
   const deployments = useQuery(deploymentsQuery(environmentId));
   const path = useRouterState({ select: (state) => state.location.pathname });
   const navigate = useNavigate();
+  const { may, user } = useSession();
+  const tabs = useRef<HTMLDivElement>(null);
+  // On a phone not every tab has room: the chosen one is in sight.
+  useEffect(() => tabs.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' }), [path]);
   const error = shown.error ?? sessions.error;
   if (error && !shown.data) return error instanceof ApiError && error.status === 404 ? <PageMissing /> : <PageError error={error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
@@ -34,6 +39,7 @@ export function EnvironmentFrame() {
   const section = path.slice(base.length + 1).split('/')[0] ?? '';
   const tab = section === 'components' ? '' : section === 'deployments' ? 'history' : section;
   const running = deployments.data?.find((one) => !one.finished);
+  const shownTab = tab || 'components';
   return (
     <Page title={environment.name} aside={<Status environment={environment} />} lead={hasServices(environment) ? t('kind_workflow') : undefined} path={[[t('title'), '/environments']]} actions={<Actions environment={environment} session={session} />}>
       <Stack gap="lg">
@@ -41,14 +47,19 @@ export function EnvironmentFrame() {
         {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
         <Leaked environmentId={environmentId} />
         {running ? <Progress environmentId={environmentId} deployment={running} /> : <Pending environment={environment} session={session} />}
-        <Tabs value={tab || 'components'} onChange={(value) => void navigate({ to: value === 'components' ? base : `${base}/${value}` })} keepMounted={false}>
-          <Tabs.List style={{ flexWrap: 'nowrap', overflowX: 'auto', overflowY: 'hidden' }}>
+        <Tabs value={shownTab} onChange={(value) => {
+            const chosen = value as Tab;
+            rememberTab(user.id, chosen);
+            void navigate({ to: chosen === 'components' ? base : `${base}/${chosen}` });
+          }} keepMounted={false}>
+          <Tabs.List ref={tabs} style={{ flexWrap: 'nowrap', overflowX: 'auto', overflowY: 'hidden' }}>
             <Tabs.Tab value="components">{t('components')}</Tabs.Tab>
             <Tabs.Tab value="topology">{t('topology')}</Tabs.Tab>
-            <Tabs.Tab value="history">{t('history')}</Tabs.Tab>
+            {may('list_deployments') && <Tabs.Tab value="history">{t('history')}</Tabs.Tab>}
+            {(tab === 'log' || (may('list_deployments') && (deployments.data?.length ?? 0) > 0)) && <Tabs.Tab value="log">{t('latestLog')}</Tabs.Tab>}
             <Tabs.Tab value="model">{t('model')}</Tabs.Tab>
           </Tabs.List>
-          <Tabs.Panel value={tab || 'components'} pt="lg">
+          <Tabs.Panel value={shownTab} pt="lg">
             <Outlet />
           </Tabs.Panel>
         </Tabs>
@@ -59,6 +70,7 @@ export function EnvironmentFrame() {
 
 function Actions({ environment, session }: { environment: Environment; session: OpenedSession | undefined }) {
   const t = useTexts(messages);
+  const { may } = useSession();
   const queries = useQueryClient();
   const navigate = useNavigate();
   const failed = useFailure();
@@ -80,14 +92,16 @@ function Actions({ environment, session }: { environment: Environment; session: 
   const deployable = changesOf(session).length > 0 || environment.status === 'deploy failure';
   return (
     <>
-      {!hasServices(environment) && (
+      {!hasServices(environment) && may('update_services') && (
         <Button variant="default" leftSection={<IconPlus size={16} />} disabled={busy} onClick={() => void navigate({ to: '/catalog', search: { environment: id } })}>
           {t('add')}
         </Button>
       )}
-      <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void start()}>
-        {environment.version > 0 ? t('update') : t('deploy')}
-      </Button>
+      {may('deploy_session') && (
+        <Button leftSection={<IconPlayerPlay size={16} />} disabled={busy || !deployable} loading={deploying} onClick={() => void start()}>
+          {environment.version > 0 ? t('update') : t('deploy')}
+        </Button>
+      )}
       <EnvironmentMenu environment={environment} label={t('more')} onAbandoned={() => void navigate({ to: '/environments' })} />
     </>
   );

@@ -22,14 +22,13 @@ const componentsRoute = createRoute({ ...child('/'), component: lazyRouteCompone
 const componentRoute = createRoute({ ...child('components/$componentId'), component: lazyRouteComponent(() => import('./component'), 'ComponentPage') });
 const historyRoute = createRoute({ ...child('history'), component: lazyRouteComponent(() => import('./history'), 'History') });
 const deploymentRoute = createRoute({ ...child('deployments/$deploymentId'), component: lazyRouteComponent(() => import('./deployment'), 'DeploymentPage') });
+const logRoute = createRoute({ ...child('log'), component: lazyRouteComponent(() => import('./deployment'), 'LatestLog') });
 const modelRoute = createRoute({ ...child('model'), component: lazyRouteComponent(() => import('./model'), 'Model') });
 const topologyRoute = createRoute({ ...child('topology'), component: lazyRouteComponent(() => import('../topology/page'), 'TopologyPage') });
 
 export const addRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: '/environments/$environmentId/add/$packageId',
-  // Made for this application: who cancels has no environment left over.
-  validateSearch: (search: Record<string, unknown>): { made?: boolean } => (search['made'] === true ? { made: true } : {}),
   component: lazyRouteComponent(() => import('../composer/page'), 'AddApplication'),
 });
 
@@ -50,5 +49,5 @@ export const environmentRoutes = [
   addRoute,
   addServiceRoute,
   editRoute,
-  environmentRoute.addChildren([componentsRoute, componentRoute, historyRoute, deploymentRoute, modelRoute, topologyRoute]),
+  environmentRoute.addChildren([componentsRoute, componentRoute, historyRoute, logRoute, deploymentRoute, modelRoute, topologyRoute]),
 ] as const;

@@ -5,6 +5,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
 import { catalogApi, data } from '~/api/client';
+import { useSession } from '~/app/session';
 import { networksQuery, type Network, type Subnet } from '~/areas/machines/queries';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -17,12 +18,14 @@ import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
 import { environmentsQuery, hasServices, type ListedEnvironment } from './queries';
 import { Status } from './status';
+import { opensAt } from './tab';
 import classes from './list.module.css';
 
 export function EnvironmentList() {
   const t = useTexts(messages);
   const navigate = useNavigate({ from: '/environments' });
   const { create } = useSearch({ from: '/shell/environments' });
+  const { may } = useSession();
   const { data: all } = useSuspenseQuery(environmentsQuery);
   const [search, setSearch] = useState('');
   const wanted = useDeferredValue(search).trim().toLowerCase();
@@ -31,7 +34,7 @@ export function EnvironmentList() {
   const tick = useCallback((id: string, on: boolean) => setTicked((was) => new Set(on ? [...was, id] : [...was].filter((one) => one !== id))), []);
   const chosen = found.filter((one) => ticked.has(one.id));
   const open = (shown: boolean) => void navigate({ search: shown ? { create: true } : {} });
-  const button = (
+  const button = may('create_environment') && (
     <Button leftSection={<IconPlus size={16} />} onClick={() => open(true)}>
       {t('create')}
     </Button>
@@ -40,9 +43,11 @@ export function EnvironmentList() {
     <Page title={t('title')} lead={t('lead')} actions={
         all.length > 0 && (
           <>
-            <Button variant="default" leftSection={<IconHistory size={16} />} renderRoot={(props) => <Link {...props} to="/history" />}>
-              {t('allHistory')}
-            </Button>
+            {may('list_deployments_all_environments') && (
+              <Button variant="default" leftSection={<IconHistory size={16} />} renderRoot={(props) => <Link {...props} to="/history" />}>
+                {t('allHistory')}
+              </Button>
+            )}
             {button}
           </>
         )
@@ -69,7 +74,7 @@ export function EnvironmentList() {
           <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} />
         </Stack>
       )}
-      <CreateDialog opened={create ?? false} onClose={() => open(false)} />
+      <CreateDialog opened={(create ?? false) && may('create_environment')} onClose={() => open(false)} />
     </Page>
   );
 }
@@ -105,11 +110,12 @@ function Tiles({ environments, label, ticked, tick }: TilesProps) {
 const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean; tick: TilesProps['tick'] }) {
   const t = useTexts(messages);
   const c = useTexts(common);
+  const { user } = useSession();
   return (
     <Card role="listitem" aria-posinset={place} aria-setsize={count} className={classes.tile}>
       <Group wrap="nowrap" align="flex-start" mb="xs" gap="xs">
         <Checkbox size="xs" mt={3} checked={ticked} aria-label={c('choose', { name: environment.name })} className={classes.above} onChange={(event) => tick(environment.id, event.currentTarget.checked)} />
-        <Link to="/environments/$environmentId" params={{ environmentId: environment.id }} className={classes.name}>
+        <Link to={opensAt(user.id, environment)} params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
         <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys />
@@ -133,6 +139,7 @@ const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { e
 interface Existing {
   value: string;
   label: string;
+  name: string;
   network: string;
   subnet: string;
 }
@@ -144,7 +151,7 @@ const existingNetworks = (networks: Network[], subnets: Subnet[]): Existing[] =>
     .flatMap((one) =>
       subnets
         .filter((subnet) => subnet.network_uuid === one.uuid)
-        .map((subnet) => ({ value: subnet.uuid, label: `${one.name}: ${subnet.cidr}`, network: one.uuid, subnet: subnet.uuid })),
+        .map((subnet) => ({ value: subnet.uuid, label: `${one.name}: ${subnet.cidr}`, name: one.name, network: one.uuid, subnet: subnet.uuid })),
     );
 
 /** `defaultNetworks` of an environment on an existing network; the document says no more than an object. */
@@ -169,6 +176,10 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
   // Without a compute service of ours there are none, and the environment makes its own.
   const known = useQuery({ ...networksQuery, enabled: opened, refetchInterval: false });
   const networks = existingNetworks(known.data?.networks ?? [], known.data?.subnets ?? []);
+  // Where the operator has said which network every environment joins, nobody chooses.
+  const fixed = useSession().settings.fixed_network;
+  const joined = networks.find((one) => one.network === fixed || one.name === fixed);
+  const lost = fixed !== '' && known.isFetched && !joined && kind === 'muranopl';
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const navigate = useNavigate();
@@ -180,7 +191,7 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     setBusy(true);
     try {
       const body = { name: name.trim() };
-      const existing = networks.find((one) => one.value === network);
+      const existing = fixed ? joined : networks.find((one) => one.value === network);
       const made = await data(kind === 'workflow' ? catalogApi.POST('/environments', { body }) : catalogApi.POST('/v1/environments', { body: existing ? { ...body, defaultNetworks: networksOf(existing) } : body }));
       await queries.invalidateQueries({ queryKey: environmentsQuery.queryKey });
       setName('');
@@ -220,14 +231,15 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
               <Radio value="workflow" label={t('kind_workflow')} description={t('kindHint_workflow')} />
             </Stack>
           </Radio.Group>
-          {kind === 'muranopl' && networks.length > 0 && (
+          {kind === 'muranopl' && fixed !== '' && <TextInput label={t('network')} description={t('networkFixed')} readOnly value={joined?.label ?? fixed} error={lost ? t('networkMissing', { name: fixed }) : undefined} />}
+          {kind === 'muranopl' && fixed === '' && networks.length > 0 && (
             <Select label={t('network')} description={t('networkHint')} allowDeselect={false} data={[{ value: '', label: t('networkNew') }, ...networks.map(({ value, label }) => ({ value, label }))]} value={network} onChange={(chosen) => setNetwork(chosen ?? '')} />
           )}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               {c('cancel')}
             </Button>
-            <Button type="submit" loading={busy}>
+            <Button type="submit" loading={busy} disabled={lost || (kind === 'muranopl' && fixed !== '' && !joined)}>
               {t('createAction')}
             </Button>
           </Group>

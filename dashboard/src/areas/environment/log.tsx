@@ -28,8 +28,8 @@ export const Linked = memo(function Linked({ text }: { text: string }) {
   );
 });
 
-/** The reports of a deployment as they come; only the lines in sight are drawn. */
-export function Log({ followed, names }: { followed: Followed; names: ReadonlyMap<string, string> }) {
+/** The reports of a deployment as they come; only the lines in sight are drawn. `days`: they are of several, so each has its date. */
+export function Log({ followed, names, days = false }: { followed: Followed; names: ReadonlyMap<string, string>; days?: boolean }) {
   const t = useTexts(messages);
   const { language } = useLanguage();
   const [level, setLevel] = useState<string | null>(null);
@@ -50,7 +50,7 @@ export function Log({ followed, names }: { followed: Followed; names: ReadonlyMa
     <div>
       <Group mb="sm" gap="md">
         <Select size="xs" aria-label={t('level')} placeholder={t('allLevels')} clearable w={170} value={level} onChange={setLevel} data={[{ value: 'warning', label: t('warnings') }, { value: 'error', label: t('errors') }]} />
-        {entities.length > 0 && (
+        {entities.length > 0 && !days && (
           <Select size="xs" aria-label={t('component')} placeholder={t('allComponents')} clearable w={200} value={component} onChange={setComponent} data={entities.map((id) => ({ value: id, label: names.get(id) ?? id }))} />
         )}
         <Switch size="sm" label={t('follow')} checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} ms="auto" />
@@ -83,7 +83,7 @@ export function Log({ followed, names }: { followed: Followed; names: ReadonlyMa
             return (
               <div key={row.key} ref={rows.measureElement} data-index={row.index} className={classes.row} data-level={one.level} style={{ transform: `translateY(${row.start}px)` }}>
                 <time className={classes.time} dateTime={date?.toISOString()} title={date ? exact(date, language) : ''}>
-                  {date?.toLocaleTimeString(language, { hourCycle: 'h23' })}
+                  {days ? date?.toLocaleString(language, { hourCycle: 'h23', dateStyle: 'short', timeStyle: 'medium' }) : date?.toLocaleTimeString(language, { hourCycle: 'h23' })}
                 </time>
                 {nameOf(one) && <span className={classes.entity}>{nameOf(one)}</span>}
                 <span className={classes.text}>

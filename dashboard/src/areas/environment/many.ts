@@ -1,9 +1,13 @@
 // What can be done with an environment, and the same done with many that were chosen in the list.
 import type { QueryClient } from '@tanstack/react-query';
 import { catalogApi } from '~/api/client';
+import type { Rule } from '~/app/session';
 import { changesOf, currentSession, ensureSession, isBusy, sessionsQuery } from './queries';
 
 export type Act = 'deploy' | 'destroy' | 'abandon';
+/** The policy's rule of each. */
+export const RULE_OF = { deploy: 'deploy_session', destroy: 'delete_environment', abandon: 'delete_environment' } as const satisfies Record<Act, Rule>;
+
 export interface Acted {
   id: string;
   name: string;

@@ -4,6 +4,7 @@ import { IconPencil, IconPlayerPlay, IconTags, IconTrash, IconUnlink } from '@ta
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { catalogApi, data } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
 import { Dialog } from '~/ui/dialog';
@@ -29,6 +30,7 @@ interface MenuProps {
 /** What can be done with an environment, and the dialogs that ask for it. */
 export function EnvironmentMenu({ environment, label, deploys = false, onAbandoned }: MenuProps) {
   const t = useTexts(messages);
+  const { may } = useSession();
   const queries = useQueryClient();
   const failed = useFailure();
   const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename' | 'metadata'>('');
@@ -48,24 +50,28 @@ export function EnvironmentMenu({ environment, label, deploys = false, onAbandon
       <More label={label} framed={!deploys}>
         {() => (
           <>
-            {deploys && allowed('deploy', environment) && (
+            {deploys && may('deploy_session') && allowed('deploy', environment) && (
               <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={() => void start()}>
                 {environment.version > 0 ? t('update') : t('deploy')}
               </Menu.Item>
             )}
-            <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
-              {t('rename')}
-            </Menu.Item>
-            {!hasServices(environment) && (
+            {may('update_environment') && (
+              <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
+                {t('rename')}
+              </Menu.Item>
+            )}
+            {!hasServices(environment) && may('update_environment') && (
               <Menu.Item leftSection={<IconTags size={16} />} disabled={isBusy(environment.status)} onClick={() => setAsked('metadata')}>
                 {t('metadata')}
               </Menu.Item>
             )}
-            <Menu.Divider />
-            <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => setAsked('destroy')}>
-              {t('destroy')}
-            </Menu.Item>
-            {allowed('abandon', environment) && (
+            {may('delete_environment') && <Menu.Divider />}
+            {may('delete_environment') && (
+              <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => setAsked('destroy')}>
+                {t('destroy')}
+              </Menu.Item>
+            )}
+            {may('delete_environment') && allowed('abandon', environment) && (
               <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
                 {t('abandon')}
               </Menu.Item>

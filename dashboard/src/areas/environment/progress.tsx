@@ -6,6 +6,7 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { useDeployment } from '~/api/events';
 import { catalogApi } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { moment } from '~/i18n/times';
 import { Confirm } from '~/ui/confirm';
@@ -16,6 +17,7 @@ import { refreshEnvironment, type Deployment } from './queries';
 /** A deployment that runs: what it waits for, its last words, and how to stop it. */
 export function Progress({ environmentId, deployment }: { environmentId: string; deployment: Deployment }) {
   const t = useTexts(messages);
+  const { may } = useSession();
   const queries = useQueryClient();
   const followed = useDeployment(environmentId, deployment.id, () => void refreshEnvironment(queries, environmentId));
   const [asking, setAsking] = useState(false);
@@ -43,8 +45,8 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
           {t('lost')}
         </Alert>
       )}
-      <Group justify="space-between" align="flex-start" wrap="nowrap">
-        <Group align="flex-start" wrap="nowrap">
+      <Group justify="space-between" align="flex-start">
+        <Group align="flex-start" wrap="nowrap" flex="1 1 16rem">
           <Loader size="sm" mt={3} aria-hidden />
           <Stack gap={2} role="status" aria-live="polite">
             <Text fw={600}>
@@ -69,9 +71,11 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
             </Text>
           </Stack>
         </Group>
-        <Button variant="default" size="xs" leftSection={<IconPlayerStop size={14} />} onClick={() => setAsking(true)}>
-          {t('cancelDeployment')}
-        </Button>
+        {may('deploy_session') && (
+          <Button variant="default" size="xs" leftSection={<IconPlayerStop size={14} />} onClick={() => setAsking(true)}>
+            {t('cancelDeployment')}
+          </Button>
+        )}
       </Group>
       <Confirm opened={asking} onClose={() => setAsking(false)} title={t('cancelTitle')} action={t('cancelDeployment')} run={cancel}>
         <Stack>

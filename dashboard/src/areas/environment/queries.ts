@@ -63,6 +63,13 @@ export function packageNameOf(component: Component): string {
   return typeof stored?.name === 'string' ? stored.name : '';
 }
 
+/** The components that a deployment had; descriptions that are not what they should be have none. */
+export function componentsOf(deployment: Deployment | undefined): Component[] {
+  const services = (deployment?.description as { services?: unknown } | null | undefined)?.services;
+  if (!Array.isArray(services)) return [];
+  return services.filter((one) => typeof one === 'object' && one !== null).map((one) => withHeader(one as Record<string, unknown>));
+}
+
 /** A component without what the service adds when it shows one. */
 export function asGiven(component: Component): Component {
   const { status: _status, _actions, ...header } = component['?'];

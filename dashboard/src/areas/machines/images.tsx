@@ -14,8 +14,11 @@ import { size, State } from './state';
 
 export function Images() {
   const t = useTexts(messages);
-  const { isAdmin } = useSession();
-  const { data: images } = useSuspenseQuery(imagesQuery);
+  const { may, settings, project } = useSession();
+  const mayMark = may('mark_image') || may('remove_image_metadata');
+  const { data: all } = useSuspenseQuery(imagesQuery);
+  // Installations with many projects show those of one that keeps images for all, and one's own (A7).
+  const images = settings.image_project ? all.filter((one) => one.owner === settings.image_project || one.owner === project.id) : all;
   const [marked, setMarked] = useState<Image | null>(null);
   if (images.length === 0) {
     return (
@@ -32,7 +35,7 @@ export function Images() {
     <>
     <Rows
       label={t('images')}
-      heads={[t('name'), t('marked'), t('state'), t('kind'), t('size'), t('copies'), t('published'), ...(isAdmin ? [t('actions')] : [])]}
+      heads={[t('name'), t('marked'), t('state'), t('kind'), t('size'), t('copies'), t('published'), ...(mayMark ? [t('actions')] : [])]}
       rows={images.map((one) => ({
         key: one.uuid,
         cells: [
@@ -43,7 +46,7 @@ export function Images() {
           size(one.size),
           copies(one),
           <When key="at" at={one.published_at} />,
-          ...(isAdmin
+          ...(mayMark
             ? [
                 <Button key="actions" variant="subtle" size="compact-sm" aria-label={t('markTitle', { name: one.name })} onClick={() => setMarked(one)}>
                   {t('mark')}

@@ -2,6 +2,7 @@ import { Button, Group, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
@@ -36,6 +37,7 @@ export function MarkDialog({ image, images, onClose }: { image: Image; images: I
   const c = useTexts(common);
   const explained = useExplained();
   const queries = useQueryClient();
+  const { may } = useSession();
   const known = markOf(image);
   const [title, setTitle] = useState(known?.title || image.name);
   const [type, setType] = useState(known?.type && !TYPES.includes(known.type) ? OTHER : known?.type || 'linux');
@@ -79,7 +81,7 @@ export function MarkDialog({ image, images, onClose }: { image: Image; images: I
           <Select label={t('markType')} allowDeselect={false} data={[...TYPES, { value: OTHER, label: t('markOther') }]} value={type} onChange={(chosen) => chosen && setType(chosen)} />
           {type === OTHER && <TextInput label={t('markOther')} required maxLength={80} value={other} onChange={(event) => setOther(event.currentTarget.value)} />}
           <Group justify="space-between">
-            {known ? (
+            {known && may('remove_image_metadata') ? (
               <Button variant="subtle" color="red" disabled={busy} onClick={() => void save(null)}>
                 {t('markRemove')}
               </Button>
@@ -90,7 +92,7 @@ export function MarkDialog({ image, images, onClose }: { image: Image; images: I
               <Button variant="default" onClick={onClose}>
                 {c('cancel')}
               </Button>
-              <Button type="submit" loading={busy}>
+              <Button type="submit" loading={busy} disabled={!may('mark_image')}>
                 {t('markSave')}
               </Button>
             </Group>

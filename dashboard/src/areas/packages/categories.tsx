@@ -2,6 +2,7 @@ import { Button, CloseButton, Group, Stack, Text, TextInput } from '@mantine/cor
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { catalogApi } from '~/api/client';
+import { useSession } from '~/app/session';
 import { categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
@@ -12,6 +13,7 @@ import { messages } from './messages';
 export function Categories({ onClose }: { onClose: () => void }) {
   const t = useTexts(messages);
   const explained = useExplained();
+  const { may } = useSession();
   const queries = useQueryClient();
   const { data: categories } = useQuery(categoriesQuery);
   const [name, setName] = useState('');
@@ -38,12 +40,12 @@ export function Categories({ onClose }: { onClose: () => void }) {
                 {t('categoryCount', { count: one.package_count })}
               </Text>
             </Text>
-            {one.package_count === 0 && (
+            {one.package_count === 0 && may('delete_category') && (
               <CloseButton aria-label={t('deleteCategory', { name: one.name })} onClick={() => void run(catalogApi.DELETE('/v1/catalog/categories/{category_id}', { params: { path: { category_id: one.id } } }))} />
             )}
           </Group>
         ))}
-        <form
+        {may('add_category') && <form
           onSubmit={(event) => {
             event.preventDefault();
             void run(catalogApi.POST('/v1/catalog/categories', { body: { name: name.trim() } }));
@@ -53,7 +55,7 @@ export function Categories({ onClose }: { onClose: () => void }) {
             <TextInput flex={1} data-autofocus label={t('newCategory')} description={t('inUse')} required maxLength={80} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
             <Button type="submit">{t('addCategory')}</Button>
           </Group>
-        </form>
+        </form>}
       </Stack>
     </Dialog>
   );

@@ -25,11 +25,12 @@ const CHANGES: Record<Act, (one: Package) => boolean> = {
 /** What can be done with the packages that are ticked. Those that are so already are skipped. */
 export function ChosenPackages({ chosen, all, choose }: { chosen: Package[]; all: Package[]; choose: (ids: string[]) => void }) {
   const t = useTexts(messages);
-  const { isAdmin } = useSession();
+  const { may } = useSession();
   const queries = useQueryClient();
   const said = useOutcome();
   const [deleting, setDeleting] = useState(false);
   const [busy, setBusy] = useState(false);
+  const switches = may('modify_package') ? SWITCHES.filter((act) => may('publicize_package') || !act.endsWith('share')) : [];
   const run = async (act: Act) => {
     setBusy(true);
     const outcome = { done: [] as string[], skipped: [] as string[], failed: [] as [string, unknown][] };
@@ -56,23 +57,23 @@ export function ChosenPackages({ chosen, all, choose }: { chosen: Package[]; all
   return (
     <>
       <Chosen count={chosen.length} all={all.length} chooseAll={() => choose(all.map((one) => one.id))} clear={() => choose([])}>
-        <Menu position="bottom-end">
+        {switches.length > 0 && <Menu position="bottom-end">
           <Menu.Target>
             <Button size="xs" variant="default" loading={busy} rightSection={<IconChevronDown size={14} />}>
               {t('change')}
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            {SWITCHES.filter((act) => isAdmin || !act.endsWith('share')).map((act) => (
+            {switches.map((act) => (
               <Menu.Item key={act} disabled={!chosen.some(CHANGES[act])} onClick={() => void run(act)}>
                 {t(act)}
               </Menu.Item>
             ))}
           </Menu.Dropdown>
-        </Menu>
-        <Button size="xs" variant="default" c="var(--mantine-color-red-light-color)" leftSection={<IconTrash size={14} />} disabled={busy} onClick={() => setDeleting(true)}>
+        </Menu>}
+        {may('delete_package') && <Button size="xs" variant="default" c="var(--mantine-color-red-light-color)" leftSection={<IconTrash size={14} />} disabled={busy} onClick={() => setDeleting(true)}>
           {t('delete')}
-        </Button>
+        </Button>}
       </Chosen>
       {deleting && (
         <Confirm opened onClose={() => setDeleting(false)} title={t('deleteMany', { count: chosen.length })} action={t('delete')} run={() => run('delete')}>

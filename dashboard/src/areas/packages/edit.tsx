@@ -16,7 +16,7 @@ export function EditDialog({ one, onClose }: { one: Package; onClose: () => void
   const t = useTexts(messages);
   const c = useTexts(common);
   const explained = useExplained();
-  const { isAdmin } = useSession();
+  const { may } = useSession();
   const queries = useQueryClient();
   const { data: categories = [] } = useQuery(categoriesQuery);
   const [name, setName] = useState(one.name);
@@ -65,7 +65,7 @@ export function EditDialog({ one, onClose }: { one: Package; onClose: () => void
           <MultiSelect label={t('categories')} description={t('categoriesHint')} data={categories.map((category) => category.name)} value={chosen} onChange={setChosen} searchable />
           <Group>
             <Checkbox label={t('enabled')} checked={enabled} onChange={(event) => setEnabled(event.currentTarget.checked)} />
-            <Checkbox label={t('publicAll')} checked={isPublic} disabled={!isAdmin} onChange={(event) => setPublic(event.currentTarget.checked)} />
+            <Checkbox label={t('publicAll')} checked={isPublic} disabled={!may('publicize_package')} onChange={(event) => setPublic(event.currentTarget.checked)} />
           </Group>
           {usedBy && (
             <Alert color="yellow" variant="light" role="alert">

@@ -30,7 +30,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
-  const { isAdmin, project } = useSession();
+  const { may, project } = useSession();
   const { data: repository } = useQuery(repositoryQuery);
   const { data: categories = [] } = useQuery(categoriesQuery);
   const [kind, setKind] = useState<'package' | 'bundle'>('package');
@@ -144,7 +144,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
           )}
           <Group>
             <Checkbox label={t('enabled')} checked={enabled} onChange={(event) => setEnabled(event.currentTarget.checked)} />
-            <Checkbox label={t('publicAll')} checked={isPublic} disabled={!isAdmin} onChange={(event) => setPublic(event.currentTarget.checked)} />
+            <Checkbox label={t('publicAll')} checked={isPublic} disabled={!may('publicize_package')} onChange={(event) => setPublic(event.currentTarget.checked)} />
           </Group>
           {categories.length > 0 && <MultiSelect label={t('categories')} data={categories.map((category) => category.name)} value={filed} onChange={setFiled} />}
           {skipped.length > 0 && (

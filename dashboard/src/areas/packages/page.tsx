@@ -27,13 +27,14 @@ import { UploadDialog } from './upload';
 /** The packages that one may change: what is in the catalog, for whom. */
 export function Packages() {
   const t = useTexts(messages);
-  const { project, isAdmin } = useSession();
+  const { project, isAdmin, may } = useSession();
   const queries = useQueryClient();
   const failed = useFailure();
   const [typed, setTyped] = useState('');
   const [search] = useDebouncedValue(typed.trim(), 180);
   const [type, setType] = useState<Filter['type']>('');
   const [exact, setExact] = useState(false);
+  const [own, setOwn] = useState(false);
   const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set());
   const wanted = useSearch({ from: '/shell/packages' });
   const navigate = useNavigate({ from: '/packages' });
@@ -43,13 +44,13 @@ export function Packages() {
   const [edited, setEdited] = useState<Package>();
   const [deleted, setDeleted] = useState<Package>();
   const [usedBy, setUsedBy] = useState('');
-  const found = useInfiniteQuery({ ...ownPackagesQuery({ text: search, exact, type }), placeholderData: keepPreviousData });
+  const found = useInfiniteQuery({ ...ownPackagesQuery({ text: search, exact, type, own }), placeholderData: keepPreviousData });
   const packages = found.data?.pages.flatMap((page) => page.packages) ?? [];
   const choose = (ids: string[]) => setTicked(new Set(ids));
   // Operators see whose packages the others are.
   const { data: projects = [] } = useQuery({ ...projectsQuery, enabled: isAdmin, staleTime: 60_000 });
   const ownerOf = (one: Package) => (one.owner_id === project.id ? project.name : (projects.find(({ id }) => id === one.owner_id)?.name ?? t('unknownProject')));
-  const filtered = Boolean(search || type);
+  const filtered = Boolean(search || type || own);
   const set = async (one: Package, path: '/enabled' | '/is_public', value: boolean) => {
     try {
       await changePackage(one.id, [{ op: 'replace', path, value }]);
@@ -79,7 +80,7 @@ export function Packages() {
   return (
     <div
       onDragOver={(event) => {
-        if (!event.dataTransfer.types.includes('Files')) return;
+        if (!may('upload_package') || !event.dataTransfer.types.includes('Files')) return;
         event.preventDefault();
         setOver(true);
       }}
@@ -93,15 +94,19 @@ export function Packages() {
     >
       <Page title={t('title')} lead={t('lead')} actions={
           <>
-            {isAdmin && (
+            {may('get_category') && (
               <Button variant="default" onClick={() => void navigate({ search: { categories: true } })}>
                 {t('categories')}
               </Button>
             )}
-            <Button variant="default" onClick={() => void navigate({ search: { import: true } })}>
-              {t('import')}
-            </Button>
-            {uploadButton}
+            {may('upload_package') && (
+              <>
+                <Button variant="default" onClick={() => void navigate({ search: { import: true } })}>
+                  {t('import')}
+                </Button>
+                {uploadButton}
+              </>
+            )}
           </>
         }>
         <Stack>
@@ -119,6 +124,17 @@ export function Packages() {
               onChange={(value) => setExact(value === 'name')}
             />
             <Select w={150} aria-label={t('type')} allowDeselect={false} data={(['', 'Application', 'Library'] as const).map((value) => ({ value, label: t(`type_${value}`) }))} value={type} onChange={(value) => setType((value ?? '') as Filter['type'])} />
+            <Select
+              w={190}
+              aria-label={t('owner')}
+              allowDeselect={false}
+              data={[
+                { value: 'any', label: t('anyOwner') },
+                { value: 'own', label: t('ownOnly', { name: project.name }) },
+              ]}
+              value={own ? 'own' : 'any'}
+              onChange={(value) => setOwn(value === 'own')}
+            />
           </Group>
           <ChosenPackages chosen={packages.filter((one) => ticked.has(one.id))} all={packages} choose={choose} />
           {found.error ? (
@@ -148,8 +164,8 @@ export function Packages() {
                   t(`type_${one.type}`),
                   one.version,
                   ownerOf(one),
-                  <Switch key="enabled" checked={one.enabled} aria-label={t('enabledOf', { name: one.name })} onChange={(event) => void set(one, '/enabled', event.currentTarget.checked)} />,
-                  <Switch key="public" checked={one.is_public} disabled={!isAdmin} aria-label={t('publicOf', { name: one.name })} onChange={(event) => void set(one, '/is_public', event.currentTarget.checked)} />,
+                  <Switch key="enabled" checked={one.enabled} disabled={!may('modify_package')} aria-label={t('enabledOf', { name: one.name })} onChange={(event) => void set(one, '/enabled', event.currentTarget.checked)} />,
+                  <Switch key="public" checked={one.is_public} disabled={!may('modify_package') || !may('publicize_package')} aria-label={t('publicOf', { name: one.name })} onChange={(event) => void set(one, '/is_public', event.currentTarget.checked)} />,
                   <When key="created" at={one.created} />,
                   <When key="updated" at={one.updated} />,
                   <Menu key="actions" position="bottom-end">
@@ -159,14 +175,18 @@ export function Packages() {
                       </ActionIcon>
                     </Menu.Target>
                     <Menu.Dropdown>
-                      <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setEdited(one)}>
-                        {t('edit')}
-                      </Menu.Item>
-                      <Menu.Item leftSection={<IconDownload size={16} />} component="a" href={downloadOf(one.id)} download={`${one.fully_qualified_name}.zip`}>
-                        {t('download')}
-                      </Menu.Item>
-                      <Menu.Divider />
-                      <Menu.Item
+                      {may('modify_package') && (
+                        <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setEdited(one)}>
+                          {t('edit')}
+                        </Menu.Item>
+                      )}
+                      {may('download_package') && (
+                        <Menu.Item leftSection={<IconDownload size={16} />} component="a" href={downloadOf(one.id)} download={`${one.fully_qualified_name}.zip`}>
+                          {t('download')}
+                        </Menu.Item>
+                      )}
+                      {may('delete_package') && <Menu.Divider />}
+                      {may('delete_package') && <Menu.Item
                         color="red"
                         leftSection={<IconTrash size={16} />}
                         onClick={() => {
@@ -175,7 +195,7 @@ export function Packages() {
                         }}
                       >
                         {t('delete')}
-                      </Menu.Item>
+                      </Menu.Item>}
                     </Menu.Dropdown>
                   </Menu>,
                 ],
@@ -191,11 +211,11 @@ export function Packages() {
           )}
         </Stack>
       </Page>
-      {dropped && <UploadDialog dropped={dropped} onClose={() => setDropped(null)} />}
+      {dropped && may('upload_package') && <UploadDialog dropped={dropped} onClose={() => setDropped(null)} />}
       {edited && <EditDialog one={edited} onClose={() => setEdited(undefined)} />}
-      {asked.data && wanted.edit && <EditDialog key={asked.data.id} one={asked.data} onClose={() => void navigate({ search: {} })} />}
-      {wanted.import && <ImportDialog onClose={() => void navigate({ search: {} })} />}
-      {wanted.categories && <Categories onClose={() => void navigate({ search: {} })} />}
+      {asked.data && wanted.edit && may('modify_package') && <EditDialog key={asked.data.id} one={asked.data} onClose={() => void navigate({ search: {} })} />}
+      {wanted.import && may('upload_package') && <ImportDialog onClose={() => void navigate({ search: {} })} />}
+      {wanted.categories && may('get_category') && <Categories onClose={() => void navigate({ search: {} })} />}
       <Confirm opened={deleted !== undefined} onClose={() => setDeleted(undefined)} title={t('deleteTitle', { name: deleted?.name })} action={t(usedBy ? 'deleteAnyway' : 'delete')} run={remove}>
         {usedBy || t('deleteText')}
       </Confirm>

@@ -11,11 +11,13 @@ export interface Filter {
   text: string;
   exact: boolean;
   type: '' | Package['type'];
+  /** Only packages of the project itself. */
+  own?: boolean;
 }
 
 /** What the filter is to the service (dashboard-and-cli.md A6). */
-export function filterQuery({ text, exact, type }: Filter): Record<string, string> {
-  return { ...(text ? { [exact ? 'name' : 'search']: text } : {}), ...(type ? { type } : {}) };
+export function filterQuery({ text, exact, type, own }: Filter): Record<string, string> {
+  return { ...(text ? { [exact ? 'name' : 'search']: text } : {}), ...(type ? { type } : {}), ...(own ? { owned: 'true' } : {}) };
 }
 
 /** The packages that one may change, also disabled ones. */

@@ -13,6 +13,8 @@ import { FindingList } from './findings';
 import { messages } from './messages';
 import { addPackage, checkPackage, refreshPackages, type Finding } from './queries';
 
+const MIB = 2 ** 20;
+
 interface Entry {
   file: File;
   state: 'checking' | 'checked' | 'adding' | 'added' | 'known' | 'refused';
@@ -26,7 +28,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
-  const { isAdmin, project } = useSession();
+  const { may, project, settings } = useSession();
   const { data: known = [] } = useQuery(categoriesQuery);
   const [entries, setEntries] = useState<Entry[]>([]);
   const [isPublic, setPublic] = useState(false);
@@ -37,6 +39,10 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
   const take = (files: File[]) => {
     setEntries((all) => [...all, ...files.map((file): Entry => ({ file, state: 'checking', part: 0, findings: [], problem: '' }))]);
     for (const file of files) {
+      if (file.size > settings.package_mib * MIB) {
+        change(file, { state: 'refused', problem: t('tooLarge', { size: Math.ceil(file.size / MIB), limit: settings.package_mib }) });
+        continue;
+      }
       checkPackage(file, (part) => change(file, { part }))
         .then(({ findings }) => change(file, { state: 'checked', findings }))
         .catch((error: unknown) => change(file, { state: 'refused', problem: explained(error).text }));
@@ -111,7 +117,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
           <>
             <Group>
               <Checkbox label={t('enabled')} checked={enabled} onChange={(event) => setEnabled(event.currentTarget.checked)} />
-              <Checkbox label={t('publicAll')} checked={isPublic} disabled={!isAdmin} onChange={(event) => setPublic(event.currentTarget.checked)} />
+              <Checkbox label={t('publicAll')} checked={isPublic} disabled={!may('publicize_package')} onChange={(event) => setPublic(event.currentTarget.checked)} />
             </Group>
             {known.length > 0 && <MultiSelect label={t('categories')} data={known.map((one) => one.name)} value={categories} onChange={setCategories} />}
           </>

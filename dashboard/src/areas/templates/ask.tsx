@@ -12,24 +12,27 @@ interface AskProps {
   name?: string;
   /** Ask whether every project may see it. */
   isPublic?: boolean;
-  run: (name: string, isPublic: boolean) => Promise<unknown>;
+  /** Ask in which region it is made. */
+  region?: boolean;
+  run: (name: string, isPublic: boolean, region: string) => Promise<unknown>;
   onClose: () => void;
 }
 
 /** Asks for a name. */
-export function Ask({ title, action, name: given = '', isPublic, run, onClose }: AskProps) {
+export function Ask({ title, action, name: given = '', isPublic, region: asksRegion = false, run, onClose }: AskProps) {
   const t = useTexts(messages);
   const c = useTexts(common);
   const explained = useExplained();
   const [name, setName] = useState(given);
   const [open, setOpen] = useState(isPublic ?? false);
+  const [region, setRegion] = useState('');
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const submit = async () => {
     if (!name.trim()) return setProblem(t('nameBlank'));
     setBusy(true);
     try {
-      await run(name.trim(), open);
+      await run(name.trim(), open, region.trim());
       onClose();
     } catch (error) {
       setProblem(explained(error).text);
@@ -49,6 +52,7 @@ export function Ask({ title, action, name: given = '', isPublic, run, onClose }:
         <Stack>
           <TextInput data-autofocus label={t('name')} required maxLength={255} value={name} error={problem} onChange={(event) => setName(event.currentTarget.value)} />
           {isPublic !== undefined && <Checkbox label={t('publicHint')} checked={open} onChange={(event) => setOpen(event.currentTarget.checked)} />}
+          {asksRegion && <TextInput label={t('region')} description={t('regionHint')} maxLength={255} value={region} onChange={(event) => setRegion(event.currentTarget.value)} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               {c('cancel')}

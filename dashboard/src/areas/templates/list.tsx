@@ -18,10 +18,10 @@ export function Templates() {
   const t = useTexts(messages);
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const { project } = useSession();
+  const { project, may } = useSession();
   const shown = useQuery(templatesQuery);
   const [asked, setAsked] = useState(false);
-  const button = (
+  const button = may('create_env_template') && (
     <Button leftSection={<IconPlus size={16} />} onClick={() => setAsked(true)}>
       {t('create')}
     </Button>

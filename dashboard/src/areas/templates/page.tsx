@@ -25,7 +25,7 @@ export function TemplatePage() {
   const navigate = useNavigate();
   const queries = useQueryClient();
   const failed = useFailure();
-  const { project } = useSession();
+  const { project, may } = useSession();
   const [asked, setAsked] = useState<'' | 'environment' | 'rename' | 'clone' | 'delete'>('');
   const [added, setAdded] = useState<string | null>(null);
   const shown = useQuery(templateQuery(templateId));
@@ -51,9 +51,11 @@ export function TemplatePage() {
       path={[[t('title'), '/templates']]}
       actions={
         <>
-          <Button leftSection={<IconBox size={16} />} disabled={components.length === 0} onClick={() => setAsked('environment')}>
-            {t('makeEnvironment')}
-          </Button>
+          {may('create_environment') && (
+            <Button leftSection={<IconBox size={16} />} disabled={components.length === 0} onClick={() => setAsked('environment')}>
+              {t('makeEnvironment')}
+            </Button>
+          )}
           <Menu position="bottom-end">
             <Menu.Target>
               <ActionIcon variant="default" size="lg" aria-label={t('more')}>
@@ -131,9 +133,10 @@ export function TemplatePage() {
           title={t('makeEnvironment')}
           action={t('createAction')}
           name={template.name}
+          region
           onClose={() => setAsked('')}
-          run={async (name) => {
-            const made = await data(catalogApi.POST('/v1/templates/{template_id}/create-environment', { params: { path }, body: { name } }));
+          run={async (name, _, region) => {
+            const made = await data(catalogApi.POST('/v1/templates/{template_id}/create-environment', { params: { path }, body: { name, ...(region ? { region } : {}) } }));
             await queries.invalidateQueries({ queryKey: ['environments'] });
             await navigate({ to: '/environments/$environmentId', params: { environmentId: made.environment_id } });
           }}

@@ -45,6 +45,13 @@ describe('topologyOf', () => {
     expect(node(machine)?.addresses).toEqual(['10.0.0.5', '192.0.2.1']);
   });
 
+  it('shows the network outside when a machine gets an address there', () => {
+    const reached = topologyOf(environment, [{ ...components[0], instance: { '?': { id: machine, type: 'a.Instance' }, assignFloatingIp: true } }] as unknown as Component[]);
+    expect(reached.nodes.map((one) => one.name)).toContain('External network');
+    expect(reached.edges).toContainEqual({ from: web, to: 'External_Network', kind: 'refers' });
+    expect(graph.nodes.map((one) => one.name)).not.toContain('External network');
+  });
+
   it('visits an object once, however often the model has it', () => {
     const twice = [...components, ...components];
     expect(topologyOf(environment, twice).nodes).toHaveLength(4);

@@ -27,6 +27,8 @@ const SECRET = /password|secret|token|private.?key/i;
 const SERVER = /Instance|Server|Machine|HostInstance/;
 const NETWORK = /Network/;
 const MAX_FACT = 120;
+/** The network outside, where floating addresses of machines are. */
+const EXTERNAL = 'External_Network';
 
 interface ModelObject {
   '?': { id: string; type: string; name?: string };
@@ -41,6 +43,7 @@ export function topologyOf(environment: { id: string; name: string }, components
   const nodes: TopologyNode[] = [{ id: environment.id, name: environment.name, type: 'io.murano.Environment', kind: 'environment', facts: [], addresses: [], depth: 0 }];
   const edges: TopologyEdge[] = [];
   const references: [string, string][] = [];
+  const outside: string[] = [];
   const seen = new Set([environment.id]);
 
   const visit = (object: ModelObject, owner: string, path: string, depth: number) => {
@@ -59,6 +62,8 @@ export function topologyOf(environment: { id: string; name: string }, components
     };
     nodes.push(node);
     edges.push({ from: owner, to: id, kind: 'contains' });
+    const { instance } = object as { instance?: { assignFloatingIp?: unknown } | null };
+    if (instance?.assignFloatingIp === true) outside.push(id);
     for (const [property, value] of Object.entries(object)) {
       if (property === '?') continue;
       walk(value, id, property, depth, node);
@@ -81,6 +86,10 @@ export function topologyOf(environment: { id: string; name: string }, components
 
   for (const one of components) visit(one as ModelObject, environment.id, '', 1);
   for (const [from, to] of references) if (seen.has(to) && from !== to) edges.push({ from, to, kind: 'refers' });
+  if (outside.length > 0) {
+    nodes.push({ id: EXTERNAL, name: 'External network', type: '', kind: 'network', facts: [], addresses: [], depth: 1 });
+    edges.push({ from: environment.id, to: EXTERNAL, kind: 'contains' }, ...outside.map((from) => ({ from, to: EXTERNAL, kind: 'refers' as const })));
+  }
   return { nodes, edges };
 }
 

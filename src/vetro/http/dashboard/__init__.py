@@ -3,11 +3,12 @@
 A browser gets no token. It signs in (`signing_in`), and the token goes into a cookie that only this
 service can open (`sessions`). Requests below ``/dashboard/api`` for the faces are passed to them in
 this process, with the session's token (`forwarding`). Everything else below ``/dashboard`` is the
-built dashboard (`files`), or a bookmark of an older one (`bookmarks`).
+built dashboard (`files`), or a bookmark of an older one (`bookmarks`) or a call of its pages (`earlier`).
 Specification: dashboard-and-cli.md part A; why so: docs/decisions/0215.
 """
 
+from vetro.http.dashboard.customs import Customs, DashboardSection
 from vetro.http.dashboard.face import dashboard_face
 from vetro.http.dashboard.health import ServicePart
 
-__all__ = ["ServicePart", "dashboard_face"]
+__all__ = ["Customs", "DashboardSection", "ServicePart", "dashboard_face"]

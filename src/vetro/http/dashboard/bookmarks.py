@@ -11,7 +11,7 @@ _PACKAGE = r"api/v1/catalog/packages/\1"
 _MOVED: tuple[tuple[str, str], ...] = (
     (rf"catalog/switch_environment/{_ID}", r"catalog?environment=\1"),
     (rf"catalog/add/{_ID}/{_ID}(?:/[^/]+){{0,2}}", r"environments/\2/add/\1"),
-    (rf"catalog/quick-add/{_ID}", r"catalog/\1?deploy=true"),
+    (rf"catalog/quick-add/{_ID}", r"catalog/\1/deploy"),
     (rf"catalog/details/{_ID}", r"catalog/\1"),
     (rf"catalog/images/{_ID}", rf"{_PACKAGE}/logo"),
     (rf"catalog/supplier-images/{_ID}", rf"{_PACKAGE}/supplier_logo"),
@@ -19,7 +19,6 @@ _MOVED: tuple[tuple[str, str], ...] = (
     (r"environments/deployment_history", r"history"),
     (rf"environments/{_ID}/services", r"environments/\1"),
     (rf"environments/{_ID}/services/get_d3_data", r"environments/\1/topology"),
-    (rf"environments/{_ID}/actions/{_ID}(?:/poll)?", r"api/v1/environments/\1/actions/\2"),
     (rf"environments/{_ID}/([0-9a-f]{{32}}|[0-9a-f-]{{36}})", r"environments/\1/components/\2"),
     (r"packages/upload", r"packages?upload=true"),
     (r"packages/import_bundle", r"packages?import=true"),

@@ -13,6 +13,8 @@ from litestar.types import Receive, Scope, Send
 from vetro.http.assembly import refuse, respond
 from vetro.http.dashboard.bookmarks import moved
 from vetro.http.dashboard.consoles import serve_stream, wanted_at
+from vetro.http.dashboard.customs import Customs
+from vetro.http.dashboard.earlier import EarlierCalls, earlier_call
 from vetro.http.dashboard.files import Files
 from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward, is_own_origin
 from vetro.http.dashboard.health import Parts, no_parts
@@ -28,18 +30,24 @@ PREFIX = "/dashboard"
 
 
 def dashboard_face(
-    faces: Sequence[Face], directory: Path, key: str, parts: Parts = no_parts
+    faces: Sequence[Face],
+    directory: Path,
+    key: str,
+    parts: Parts = no_parts,
+    customs: Customs | None = None,
 ) -> Face:
     """The dashboard of these faces.
 
     ``directory``: its built files; without them a page says how to build them. ``key`` seals the
     sessions: its owner can make a session from any token. ``parts``: how the service is.
+    ``customs``: what this installation's pages offer, and to whom.
     """
     sealer = Sealer(key)
+    signing = SigningIn(faces, sealer, parts, customs or Customs())
     made = make_face(
         name="dashboard",
         prefix=PREFIX,
-        handlers=routes(ENDPOINTS, serving(partial(Call, SigningIn(faces, sealer, parts)))),
+        handlers=routes(ENDPOINTS, serving(partial(Call, signing))),
         title="Vetro dashboard sessions",
         public=lambda method, path: True,
         replies=REPLIES,
@@ -66,6 +74,7 @@ class _Front:
         self.faces = faces
         self.files = files
         self.sealer = sealer
+        self.earlier = EarlierCalls(faces, sealer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or one web socket."""
@@ -94,14 +103,17 @@ class _Front:
             if session is None:
                 raise Unauthorized("The session is over; sign in again")
             await forward(self.faces, scope, receive, send, "/" + rest, session.token)
+        elif (call := earlier_call(path, headers)) is not None:
+            await self.earlier.serve(call, scope, receive, send)
         elif method not in ("GET", "HEAD"):
             raise MethodNotAllowed(
                 "Pages of the dashboard are only read", headers={"Allow": "GET, HEAD"}
             )
         elif (target := moved(path)) is not None:
             location = quote(target, safe="/?=").encode()
-            if given["query_string"] and b"?" not in location:
-                location += b"?" + given["query_string"]  # what a catalog is filtered by
+            if given["query_string"]:  # what a catalog is filtered by, where to go next
+                location += b"&" if b"?" in location else b"?"
+                location += given["query_string"]
             await respond(send, 302, b"", "", [(b"location", location)])
         else:
             await self.files.send(path, headers, send)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
 from typing import Any
@@ -13,6 +13,7 @@ from litestar import Request
 from vetro import __version__
 from vetro.http import endpoint as http
 from vetro.http.context import base_url
+from vetro.http.dashboard.customs import Customs
 from vetro.http.dashboard.forwarding import CSRF_HEADER, Answered, ask
 from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import LINK_SECONDS, Link, Sealer, Session, cookie
@@ -21,6 +22,7 @@ from vetro.http.endpoint import Answer
 from vetro.http.face import Face
 from vetro.http.faults import BadRequest, Fault, Forbidden, ServiceUnavailable, Unauthorized
 from vetro.http.parameters import STRING, Param
+from vetro.http.principal import Principal
 
 TOKENS = "/identity/v3/auth/tokens"
 _SIGN_IN = "Sign in first"
@@ -28,11 +30,13 @@ _SIGN_IN = "Sign in first"
 
 @dataclass(frozen=True)
 class SigningIn:
-    """What the calls work on: the faces of this process, the key of the sessions, and its parts."""
+    """What the calls work on: the faces of this process, the key of the sessions, its parts, and what
+    this installation's pages offer."""
 
     faces: Sequence[Face]
     sealer: Sealer
     parts: Parts = no_parts
+    customs: Customs = field(default_factory=Customs)
 
 
 Call = http.Call[SigningIn]
@@ -132,13 +136,49 @@ async def _begun(call: Call, session: Session) -> Answer:
 async def _shown(call: Call, session: Session) -> dict[str, Any]:
     known = await _known(call, session.token)
     projects = await _projects(call, session.token)
+    customs = call.service.customs
+    chosen = customs.settings
     return {
         "user": {"id": known["user"]["id"], "name": known["user"]["name"]},
         "project": _named(known.get("project") or {}),
         "projects": sorted((_named(one) for one in projects), key=lambda one: one["name"].lower()),
         "roles": sorted(one["name"] for one in known.get("roles", [])),
         "expires": known["expires_at"],
+        "allowed": sorted(customs.allowed(_principal(known))),
+        "settings": {
+            "title": chosen.title,
+            "package_mib": customs.package_mib,
+            "image_project": chosen.image_project,
+            "fixed_network": await _fixed_network(call, session.token, known),
+        },
     }
+
+
+def _principal(known: Mapping[str, Any]) -> Principal:
+    """The user of a token, as the faces know it."""
+    user: dict[str, Any] = known["user"]
+    project: dict[str, Any] = known.get("project") or {}
+    domain: dict[str, Any] = user.get("domain") or {}
+    return Principal(
+        user_id=user["id"],
+        user_name=user["name"],
+        project_id=project.get("id", ""),
+        project_name=project.get("name", ""),
+        domain_id=domain.get("id", "default"),
+        roles=frozenset(one["name"] for one in known.get("roles", [])),
+    )
+
+
+async def _fixed_network(call: Call, token: str, known: Mapping[str, Any]) -> str:
+    """The network that the project's new environments join (A4); empty: people choose."""
+    chosen = call.service.customs.settings
+    project: dict[str, Any] = known.get("project") or {}
+    if not chosen.use_fixed_network or not project:
+        return ""
+    answer = await _ask(call, "GET", f"/identity/v3/projects/{project['id']}", token=token)
+    shown: Any = answer.json() if answer.status == 200 else {}
+    named = shown.get("project", {}).get(chosen.fixed_network)
+    return named if isinstance(named, str) and named else chosen.fixed_network
 
 
 def _named(project: Mapping[str, Any]) -> dict[str, str]:
@@ -271,6 +311,16 @@ _SESSION = shape(
         "projects": listed(_NAMED),
         "roles": listed(_TEXT),
         "expires": _TEXT,
+        "allowed": listed(_TEXT),
+        "settings": shape(
+            "DashboardSettings",
+            {
+                "title": _TEXT,
+                "package_mib": {"type": "number"},
+                "image_project": _TEXT,
+                "fixed_network": _TEXT,
+            },
+        ),
     },
 )
 REPLIES = {

@@ -19,6 +19,8 @@ KINDS = (
     *("flavors", "images", "keypairs", "azones", "networks", "volumes"),
     *("security_groups", "dns_zones"),
 )
+#: What a flavor gives a machine: cores, MiB of memory, GiB of disk.
+SIZES = ("vcpus", "memory", "disk")
 ANY_CLASS = "*"
 """The type of a component that fits every field (form-case)."""
 _ITEM = re.compile(r"""\s*(?:u?'([^']*)'|u?"([^"]*)"|([^\s,'"()\[\]]+))\s*""")
@@ -34,8 +36,10 @@ class Choice:
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def as_json(self) -> dict[str, object]:
-        """``value`` and ``label``; ``enabled`` when it cannot be chosen now."""
+        """``value`` and ``label``; ``enabled`` when it cannot be chosen now; ``size`` of a flavor."""
         shown: dict[str, object] = {"value": self.value, "label": self.label}
+        if {"vcpus", "memory"} <= self.details.keys():
+            shown["size"] = {name: self.details[name] for name in SIZES if name in self.details}
         return shown if self.enabled else {**shown, "enabled": False}
 
 
