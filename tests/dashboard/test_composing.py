@@ -181,6 +181,8 @@ def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
 
     def end_nested() -> None:
         nested = page.get_by_role("dialog")
+        nested.get_by_role("combobox", name="Image").click()
+        page.get_by_role("option", name=image).click()
         to_the_last_page(nested)
         nested.get_by_role("button", name="Add to the environment").click()
         expect(nested).to_have_count(0)
@@ -196,6 +198,8 @@ def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
     until(lambda: names() == before, "the environment is gone with the window")
     begin()
     end_nested()
+    page.locator("input[name=password]").fill("long enough")
+    page.get_by_label("Password, once more").fill("long enough")
     to_the_last_page(page)
     page.get_by_role("button", name="Make the environment").click()
     changes = page.get_by_role("region", name="Deploy will do this")

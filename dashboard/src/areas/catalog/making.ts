@@ -10,7 +10,7 @@ export function nextName(taken: Iterable<string>): string {
 const TRIES = 20;
 
 /** Makes an environment; without a name it gets the next free one, and the one after that when somebody was quicker. */
-export async function makeEnvironment(name: string, known: Iterable<string>): Promise<{ id: string }> {
+export async function makeEnvironment(name: string, known: Iterable<string>): Promise<{ id: string; name: string }> {
   const taken = new Set(known);
   for (let tries = 1; ; tries += 1) {
     const tried = name.trim() || nextName(taken);

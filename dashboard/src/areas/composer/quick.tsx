@@ -37,10 +37,11 @@ export function QuickDeploy() {
 
   const make = async (): Promise<Place> => {
     if (made.current) return made.current;
-    const { id } = await makeEnvironment(name, (environments ?? []).map((one) => one.name));
+    const { id, name: given } = await makeEnvironment(name, (environments ?? []).map((one) => one.name));
     const opened = await data(catalogApi.POST('/v1/environments/{environment_id}/configure', { params: { path: { environment_id: id } } }));
     made.current = { environmentId: id, session: opened.id };
     setPlace(made.current);
+    setName(given);
     return made.current;
   };
   /** Forgets the environment that was made for this. */

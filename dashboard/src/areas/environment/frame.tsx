@@ -30,7 +30,10 @@ export function EnvironmentFrame() {
   const { may, user } = useSession();
   const tabs = useRef<HTMLDivElement>(null);
   // On a phone not every tab has room: the chosen one is in sight.
-  useEffect(() => tabs.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' }), [path]);
+  useEffect(() => {
+    // In braces: browsers of today answer with a promise, which is no clean-up of an effect.
+    tabs.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
+  }, [path]);
   const error = shown.error ?? sessions.error;
   if (error && !shown.data) return error instanceof ApiError && error.status === 404 ? <PageMissing /> : <PageError error={error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
