@@ -17,7 +17,7 @@ export const Linked = memo(function Linked({ text }: { text: string }) {
     <>
       {parts.map((part, index) =>
         index % 2 === 1 ? (
-          <Anchor key={index} href={part} target="_blank" rel="noopener noreferrer nofollow" inherit>
+          <Anchor key={index} href={part} target="_blank" rel="noopener noreferrer nofollow" inherit underline="always">
             {part}
           </Anchor>
         ) : (
