@@ -44,9 +44,14 @@ disk_free_limit.absolute = 50MB
 CONF
 broker=
 cleanup() {
-  # Whoever started it last.
-  kill "$(cat "$root/pid" 2>/dev/null)" $broker 2>/dev/null || true
+  # Whoever started it last. While it runs, epmd does not end.
+  last=$(cat "$root/pid" 2>/dev/null || true)
+  kill $last $broker 2>/dev/null || true
   wait $broker 2>/dev/null || true
+  for _ in $(seq 120); do
+    [ -n "$last" ] && kill -0 "$last" 2>/dev/null || break
+    sleep 0.25
+  done
   ERL_EPMD_PORT=$epmd epmd -kill >/dev/null 2>&1 || true
   rm -rf "$root"
 }
