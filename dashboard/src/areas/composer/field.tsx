@@ -32,7 +32,7 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
     description: explanation(field),
     required: field.required,
     disabled: !field.enabled,
-    error: errors?.join(' ') ?? field.problem,
+    error: complaints(errors) ?? field.problem,
     name: field.name,
   };
   switch (field.control) {
@@ -74,6 +74,11 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
   }
 });
 
+/** Everything that is wrong with a value, a line each. */
+function complaints(errors: string[] | undefined): ReactNode {
+  return errors && errors.length > 1 ? <span style={{ whiteSpace: 'pre-line' }}>{errors.join('\n')}</span> : errors?.[0];
+}
+
 /** What the author says about a field: the help, then the description, under its own title if it has one. */
 function explanation({ label, help_text: help, description, description_title: title }: FormField): ReactNode {
   if (!description) return help ?? undefined;
@@ -86,7 +91,7 @@ const FEW = 3;
 
 interface ChoiceProps {
   field: FormField;
-  shared: { label: string; description: ReactNode; required: boolean; disabled: boolean; error: string | undefined; name: string };
+  shared: { label: string; description: ReactNode; required: boolean; disabled: boolean; error: ReactNode; name: string };
   value: unknown;
   onChange: (value: unknown) => void;
   onCreate: (made: Catalog['FormPackage']) => void;

@@ -8,7 +8,7 @@ import { blank, withCell, without, type Column, type Row } from './table';
 interface RowsProps {
   label: string;
   description: ReactNode;
-  error: string | undefined;
+  error: ReactNode;
   enabled: boolean;
   columns: Column[];
   least: number | undefined;
