@@ -1,6 +1,6 @@
 """Writes docs/api.md from the OpenAPI documents of the faces and tools/api_examples.sh; `make docs` calls it.
 
-The examples are a script in parts, each below a line `#: PART`; tests/cli/test_stock_clients.py runs
+The examples are a script in parts, each below a line `#: PART`; tests/cli/stock/test_commands.py runs
 all of them, in the order of the page, against a service.
 """
 

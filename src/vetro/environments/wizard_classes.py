@@ -34,7 +34,7 @@ async def form_of_class(calls: CallStore, principal: Principal, package: Json) -
             nested[owned] = await _schema(calls, principal, owned, package)
         except Fault as error:
             # Components of the class can be picked all the same.
-            log.info("wizards.no_schema", class_name=owned, error=error.message)
+            log.info("wizard_class_has_no_schema", class_name=owned, error=error.message)
     return generated_form(
         schema, class_name=class_name, version=package["version"], nested=nested, own=classes
     )
