@@ -124,6 +124,8 @@ def test_every_page_is_accessible_and_runs_no_script_of_tenants(
         for theme, width in (("light", 1280), ("dark", 390)):
             page.set_viewport_size({"width": width, "height": 900})
             page.emulate_media(color_scheme="light" if theme == "light" else "dark")
+            # The page follows the system a moment later.
+            page.wait_for_selector(f"html[data-mantine-color-scheme={theme}]")
             wrong.extend(f"{path} ({theme}): {one}" for one in person.violations())
             if page.evaluate(OVERFLOW) > 0:
                 wrong.append(f"{path}: wider than a phone")
