@@ -93,6 +93,9 @@ class Row:
     good: tuple[int, ...] = ()
 
 
+#: Of what is not there: an instance with statistics, an object that could not be destroyed.
+OTHER_NAMES = {"instance_id": "x", "object_id": "x"}
+
 # What the owner makes for a row, so that each finds it whole.
 
 
@@ -105,7 +108,7 @@ async def environment(place: Place) -> Names:
     service = {"?": {"type": "org.App", "id": uuid.uuid4().hex}, "name": f"{MARK}-app"}
     await place.ok("ann", "POST", f"{base}/services", service, X_Configuration_Session=session)
     place.known |= {made, session, service["?"]["id"]}  # type: ignore[index]
-    return {"environment_id": made, "session_id": session, "path": "/name", "instance_id": "x"}
+    return {"environment_id": made, "session_id": session, "path": "/name", **OTHER_NAMES}
 
 
 def template(*, public: bool) -> Make:
@@ -342,6 +345,8 @@ CATALOG = {
     f"PUT {E}": Row("owned", environment, {"name": f"{MARK}-r"}),
     f"DELETE {E}": Row("owned", environment),
     f"POST {E}/configure": Row("owned", environment),
+    f"GET {E}/leaked": Row("owned", environment),
+    f"DELETE {E}/leaked/{{object_id}}": Row("owned", environment, good=(404,)),
     f"GET {E}/sessions/{{session_id}}": Row("owned", environment),
     f"DELETE {E}/sessions/{{session_id}}": Row("owned", environment),
     f"POST {E}/sessions/{{session_id}}/deploy": Row("owned", environment),
