@@ -55,6 +55,7 @@ call -X DELETE "$URL/v1/templates/$COPY"
 call "$URL/v1/schemas/io.murano.Environment"
 #: flavors
 call "$URL/v1/flavors"
+call "$URL/v1/networks"
 #: identity
 call "$URL/identity/v3/auth/projects"
 call -H "X-Subject-Token: $TOKEN" "$URL/identity/v3/auth/tokens"

@@ -46,6 +46,11 @@ async def test_the_dashboard_signs_in_at_keystone(vetro: Installation, cloud: Cl
         assert (begun.status, begun.json()["project"]["name"]) == (200, "demo"), begun.text
         marks["Cookie"] = begun.headers["set-cookie"].partition(";")[0]
         assert (await browser.request("GET", "/v1/environments", headers=marks)).status == 200
+        # A new environment can join the networks of the cloud; none of those that lead outside.
+        offered = await browser.request("GET", "/v1/networks", headers=marks)
+        joinable = {one["name"]: one["subnets"] for one in offered.json()["networks"]}
+        assert [one["cidr"] for one in joinable["private"]] == ["10.0.0.0/24"]
+        assert "public" not in joinable
         assert (await browser.request("DELETE", "/session", headers=marks)).status == 204
         over = await browser.request("GET", "/session", headers=marks)
         assert over.status == 401

@@ -338,6 +338,17 @@ def _value(name: str, *errors: int) -> Reply:
     return Reply(_ANYTHING, name=name, errors=errors)
 
 
+#: A network that an environment can join.
+JOINABLE = shape(
+    "JoinableNetwork",
+    {
+        "id": _TEXT,
+        "name": _TEXT,
+        "subnets": listed(shape("JoinableSubnet", dict.fromkeys(("id", "name", "cidr"), _TEXT))),
+    },
+)
+
+
 def _in(key: str, shown: object) -> dict[str, object]:
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
@@ -395,6 +406,9 @@ REPLIES = {
         _in("flavors", listed(shape("Flavor", {"name": _TEXT}))),
         errors=(404,),
         name="list_flavors",
+    ),
+    "GET /v1/networks": Reply(
+        _in("networks", listed(JOINABLE)), errors=(404,), name="list_networks"
     ),
     "GET /v1/environments": Reply(
         _page("EnvironmentPage", "environments", LISTED), name="list_environments", errors=(404,)

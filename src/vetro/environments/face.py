@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -88,18 +88,34 @@ async def version(call: Call) -> Json:
 
 async def sizes(call: Call) -> Json:
     """The sizes that instances can have."""
-    found, warnings = await call.service.platform.offers(["flavors"], call.principal, None)
-    flavors = found["flavors"]
-    if flavors is None:
-        raise NotFound("The back end of this service does not list its flavors")
-    if warnings:
-        raise ServiceUnavailable(warnings[0])
     return {
         "flavors": [
             {"name": one["value"], **{key: one[key] for key in ("memory", "disk", "vcpus")}}
-            for one in flavors
+            for one in await _offered(call, "flavors")
         ]
     }
+
+
+async def networks(call: Call) -> Json:
+    """The networks that an environment can join, with their subnets: none that lead outside."""
+    return {
+        "networks": [
+            {key: one[key] for key in ("id", "name", "subnets")}
+            for one in await _offered(call, "networks")
+            if not one["external"]
+        ]
+    }
+
+
+async def _offered(call: Call, kind: str) -> Sequence[Mapping[str, Any]]:
+    """What the back end offers to the project. Errors: 404, 503."""
+    found, warnings = await call.service.platform.offers([kind], call.principal, None)
+    offered = found[kind]
+    if offered is None:
+        raise NotFound(f"The back end of this service does not list its {kind}")
+    if warnings:
+        raise ServiceUnavailable(warnings[0])
+    return offered
 
 
 async def request_statistics(call: Call) -> Json:
@@ -120,6 +136,7 @@ ENDPOINTS = [
     Endpoint("list_versions", "GET", "/", versions, status=300),
     Endpoint("show_version", "GET", "/v1", version),
     Endpoint("list_flavors", "GET", "/v1/flavors", sizes),
+    Endpoint("list_networks", "GET", "/v1/networks", networks),
     Endpoint("list_request_statistics", "GET", "/v1/stats", request_statistics),
     Endpoint(
         "discovery",

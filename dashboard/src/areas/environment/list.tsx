@@ -4,9 +4,8 @@ import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-quer
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useDeferredValue, useLayoutEffect, useRef, useState } from 'react';
-import { catalogApi, data } from '~/api/client';
+import { catalogApi, data, type Catalog } from '~/api/client';
 import { useSession } from '~/app/session';
-import { networksQuery, type Network, type Subnet } from '~/areas/machines/queries';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
@@ -16,7 +15,7 @@ import { When } from '~/ui/when';
 import { ChosenEnvironments } from './chosen';
 import { EnvironmentMenu } from './menu';
 import { messages } from './messages';
-import { environmentsQuery, hasServices, type ListedEnvironment } from './queries';
+import { environmentsQuery, hasServices, joinableQuery, type ListedEnvironment } from './queries';
 import { Status } from './status';
 import { opensAt } from './tab';
 import classes from './list.module.css';
@@ -145,14 +144,7 @@ interface Existing {
 }
 
 /** Networks that an environment can join: a choice for each of their subnets. */
-const existingNetworks = (networks: Network[], subnets: Subnet[]): Existing[] =>
-  networks
-    .filter((one) => !one.external)
-    .flatMap((one) =>
-      subnets
-        .filter((subnet) => subnet.network_uuid === one.uuid)
-        .map((subnet) => ({ value: subnet.uuid, label: `${one.name}: ${subnet.cidr}`, name: one.name, network: one.uuid, subnet: subnet.uuid })),
-    );
+const existingNetworks = (networks: Catalog['JoinableNetwork'][]): Existing[] => networks.flatMap((one) => one.subnets.map((subnet) => ({ value: subnet.id, label: `${one.name}: ${subnet.cidr}`, name: one.name, network: one.id, subnet: subnet.id })));
 
 /** `defaultNetworks` of an environment on an existing network; the document says no more than an object. */
 const networksOf = ({ network, subnet }: Existing) =>
@@ -173,9 +165,9 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
   const [name, setName] = useState('');
   const [kind, setKind] = useState('muranopl');
   const [network, setNetwork] = useState('');
-  // Without a compute service of ours there are none, and the environment makes its own.
-  const known = useQuery({ ...networksQuery, enabled: opened, refetchInterval: false });
-  const networks = existingNetworks(known.data?.networks ?? [], known.data?.subnets ?? []);
+  // Where the back end lists none, the environment makes its own.
+  const known = useQuery({ ...joinableQuery, enabled: opened });
+  const networks = existingNetworks(known.data ?? []);
   // Where the operator has said which network every environment joins, nobody chooses.
   const fixed = useSession().settings.fixed_network;
   const joined = networks.find((one) => one.network === fixed || one.name === fixed);

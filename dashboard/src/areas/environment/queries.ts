@@ -82,6 +82,13 @@ export const environmentsQuery = queryOptions({
   refetchInterval: (query) => unlessLive(query.state.data?.some((one) => isBusy(one.status)) ? 2_000 : 15_000),
 });
 
+/** The networks that a new environment can join. */
+export const joinableQuery = queryOptions({
+  queryKey: ['joinable networks'],
+  queryFn: async () => (await data(catalogApi.GET('/v1/networks'))).networks,
+  retry: false,
+});
+
 /** Sessions with changes that wait; the newest of one's own is what the pages show. */
 export const sessionsQuery = (id: string) =>
   queryOptions({
