@@ -10,7 +10,7 @@ from sqlalchemy import func, insert, select, update
 
 from vetro.engine.pool import CUT_OFF, ENDS_ENGINES, STOPPED
 from vetro.environments import MIGRATIONS, HistoryPruning, HistorySection, TaskResult
-from vetro.environments.answers import OUTCOMES
+from vetro.environments.shapes import OUTCOMES
 from vetro.environments.lifecycle import Outcome
 from vetro.environments.tables import statuses, tasks
 from vetro.storage import Database, ManualClock, MigrationSet, migrate

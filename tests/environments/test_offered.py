@@ -17,7 +17,7 @@ from vetro.storage import Database, migrate
 from .conftest import Users
 
 LAN = {"id": "n1", "name": "lan", "subnets": [{"id": "s1", "name": "s", "cidr": "10.1.0.0/24"}]}
-OUTSIDE = {"id": "n2", "name": "outside", "external": True, "subnets": []}
+OUTSIDE: dict[str, Any] = {"id": "n2", "name": "outside", "external": True, "subnets": []}
 
 
 class Cloud:

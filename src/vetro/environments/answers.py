@@ -5,348 +5,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vetro.environments import upgrade_answers
+from vetro.environments.shapes import (
+    AGGREGATED,
+    ANYTHING,
+    CHANGED,
+    CHANGED_TEMPLATE,
+    CHECKED_PAGE,
+    COLUMNS,
+    DEPLOYMENT,
+    ENVIRONMENT,
+    FLAG,
+    FORM_PAGE,
+    JOINABLE,
+    KIND,
+    LEAKED,
+    LISTED,
+    LISTED_WIZARD,
+    OBJECT,
+    OPENED,
+    QUOTAS,
+    REPORT,
+    REQUEST_STATISTIC,
+    SERVICE,
+    SESSION,
+    STATISTIC,
+    STATUS,
+    SUBMITTED_PAGE,
+    TEMPLATE,
+    TEMPLATE_COLUMNS,
+    TEXT,
+    TRACE_ROUND,
+    VERSION,
+    WIZARD,
+)
 from vetro.http import Reply, listed, maybe, shape
 
-_TEXT = {"type": "string"}
-_NUMBER = {"type": "integer"}
-_FLAG = {"type": "boolean"}
-_TIME = {"type": "string", "examples": ["2026-01-31T12:00:00"]}
-_OBJECT = {"type": "object"}
-_ANYTHING: dict[str, object] = {}
-#: As `lifecycle.Outcome`; a test compares them.
-OUTCOMES = ("success", "warnings", "failed", "cancelled", "interrupted", "abandoned")
-_STATUS = {
-    "type": "string",
-    "enum": [
-        *("ready", "pending", "deploying", "deploy failure", "deleting", "delete failure"),
-    ],
-}
-SERVICE = shape(
-    "Service",
-    {
-        # Client generators derive names from titles; "?" does not make a name.
-        "?": {
-            "title": "ObjectHeader",
-            "type": "object",
-            "properties": {"id": _TEXT, "type": _TEXT, "status": _TEXT},
-            "required": ["id", "type"],
-        }
-    },
-    ["?"],
-)
-_COLUMNS = {
-    "id": _TEXT,
-    "name": _TEXT,
-    "tenant_id": _TEXT,
-    "description_text": _TEXT,
-    "version": _NUMBER,
-    "created": _TIME,
-    "updated": _TIME,
-}
-#: Only for clients that ask for all members (`vetro.http.endpoint.Extras`).
-_KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
-#: The answer to a change: the sent values are echoed beside the columns.
-CHANGED = shape("ChangedEnvironment", {**_COLUMNS, **_KIND}, [*_KIND])
-LISTED = shape("ListedEnvironment", {**_COLUMNS, **_KIND, "status": _STATUS}, [*_KIND])
-ENVIRONMENT = shape(
-    "Environment",
-    {
-        **_COLUMNS,
-        **_KIND,
-        "status": _STATUS,
-        "acquired_by": maybe(_TEXT),
-        "services": listed(SERVICE),
-    },
-    [*_KIND],
-)
-SESSION = shape(
-    "Session",
-    {
-        "id": _TEXT,
-        "environment_id": _TEXT,
-        "user_id": _TEXT,
-        "state": {
-            "type": "string",
-            "enum": [
-                *("opened", "deploying", "deployed", "deploy failure"),
-                *("deleting", "delete failure"),
-            ],
-        },
-        "version": _NUMBER,
-        "created": _TIME,
-        "updated": _TIME,
-    },
-)
-_QUOTA = shape(
-    "Quota",
-    {
-        "used": _NUMBER,
-        "limit": _NUMBER,
-        "default": _NUMBER,
-        "unit": _TEXT,
-        "enforced_by": {"type": "string", "enum": ["vetro", "openstack"]},
-    },
-)
-QUOTAS = shape(
-    "Quotas",
-    {
-        "project_id": _TEXT,
-        "quotas": {"type": "object", "additionalProperties": _QUOTA},
-        "warnings": listed(_TEXT),
-    },
-    ["warnings"],
-)
-_TEMPLATE = {**_COLUMNS, "is_public": _FLAG}
-TEMPLATE = shape("Template", {**_TEMPLATE, "services": listed(SERVICE)})
-#: An answer to a change has the components only if the change had some.
-CHANGED_TEMPLATE = shape(
-    "ChangedTemplate", {**_TEMPLATE, "services": listed(SERVICE)}, ["services"]
-)
-OPENED = shape(
-    "OpenedSession",
-    {
-        **SESSION["properties"],
-        "own": _FLAG,
-        "overtaken": _FLAG,
-        "changes": _ANYTHING,
-        "summary": _TEXT,
-    },
-)
-LEAKED = shape(
-    "LeakedObject",
-    {
-        "id": _TEXT,
-        "type": _TEXT,
-        "name": maybe(_TEXT),
-        "error": _TEXT,
-        "deployment_id": _TEXT,
-        "created": _TIME,
-    },
-)
-DEPLOYMENT = shape(
-    "Deployment",
-    {
-        "id": _TEXT,
-        "environment_id": _TEXT,
-        "environment_name": _TEXT,
-        "environment_gone": maybe(_TIME),
-        "user_id": _TEXT,
-        "user_name": _TEXT,
-        "created": _TIME,
-        "updated": _TIME,
-        "started": _TIME,
-        "finished": maybe(_TIME),
-        "state": {
-            "type": "string",
-            "enum": [
-                *("running", "running_w_errors", "running_w_warnings"),
-                *("success", "completed_w_errors", "completed_w_warnings"),
-            ],
-        },
-        "action": maybe(_OBJECT),
-        "outcome": {"type": ["string", "null"], "enum": [*OUTCOMES, None]},
-        "waiting_on": maybe(_TEXT),
-        "result": _OBJECT,
-        "description": _OBJECT,
-    },
-    ["environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"],
-)
-REPORT = shape(
-    "Report",
-    {
-        "id": _TEXT,
-        "task_id": _TEXT,
-        "entity_id": maybe(_TEXT),
-        "entity": maybe(_TEXT),
-        "level": {"type": "string", "enum": ["info", "warning", "error"]},
-        "text": _TEXT,
-        "details": _ANYTHING,
-        "created": _TIME,
-        "updated": _TIME,
-    },
-)
-TRACE_ROUND = shape(
-    "TraceRound",
-    {
-        "round": _NUMBER,
-        "events": listed(
-            shape(
-                "TraceEvent",
-                {
-                    "kind": {"type": "string", "enum": ["rule", "set", "command", "warning"]},
-                    "at": _TEXT,
-                    "subject": _TEXT,
-                    "details": _OBJECT,
-                },
-            )
-        ),
-    },
-)
-REQUEST_STATISTIC = shape(
-    "RequestStatistic",
-    {
-        "id": _TEXT,
-        "host": _TEXT,
-        "request_count": _NUMBER,
-        "error_count": _NUMBER,
-        "average_response_time": {"type": "number"},
-        "requests_per_tenant": _TEXT,
-        "requests_per_second": {"type": "number"},
-        "errors_per_second": {"type": "number"},
-        "cpu_count": _NUMBER,
-        "cpu_percent": {"type": "number"},
-        "created": _TIME,
-        "updated": _TIME,
-    },
-)
-STATISTIC = shape(
-    "InstanceStatistic",
-    {
-        "type": _NUMBER,
-        "type_name": maybe(_TEXT),
-        "type_title": maybe(_TEXT),
-        "unit_count": maybe(_NUMBER),
-        "instance_id": _TEXT,
-        "duration": _NUMBER,
-        "active": _FLAG,
-    },
-)
-AGGREGATED = shape("AggregatedStatistic", {"type": _NUMBER, "duration": _NUMBER, "count": _NUMBER})
-VERSION = shape(
-    "ApiVersion",
-    {
-        "id": _TEXT,
-        "status": _TEXT,
-        "links": listed(shape("Link", {"rel": _TEXT, "href": _TEXT})),
-    },
-)
-_ENTERED: dict[str, object] = {}
-FLAVOR_SIZE = shape(
-    "FlavorSize",
-    {"vcpus": _NUMBER, "memory": _NUMBER, "disk": _NUMBER},
-    optional=["disk"],
-)
-CHOICE = shape(
-    "FormChoice",
-    {"value": _ANYTHING, "label": _TEXT, "enabled": _FLAG, "size": FLAVOR_SIZE},
-    optional=["enabled", "size"],
-)
-FORM_PACKAGE = shape(
-    "FormPackage",
-    {"id": _TEXT, "fully_qualified_name": _TEXT, "name": _TEXT, "version": _TEXT, "class": _TEXT},
-    optional=["class"],
-)
-FORM_FIELD = shape(
-    "FormField",
-    {
-        "name": _TEXT,
-        "path": _TEXT,
-        "type": _TEXT,
-        "control": {
-            "type": "string",
-            "enum": [
-                *("line", "text", "number", "password", "checkbox", "select", "object", "table"),
-            ],
-        },
-        "label": _TEXT,
-        "description": maybe(_TEXT),
-        "description_title": maybe(_TEXT),
-        "help_text": maybe(_TEXT),
-        "required": _FLAG,
-        "enabled": _FLAG,
-        "visible": _FLAG,
-        "hidden": _FLAG,
-        "secret": _FLAG,
-        "filled": _FLAG,
-        "initial": _ENTERED,
-        "value": _ENTERED,
-        "placeholder": maybe(_TEXT),
-        "choices": {"anyOf": [listed(CHOICE), {"type": "null"}]},
-        "constraints": {"type": "object", "additionalProperties": _NUMBER},
-        "messages": {"type": "object", "additionalProperties": _TEXT},
-        "patterns": listed(
-            shape("FormPattern", {"pattern": _TEXT, "flags": _TEXT, "message": _TEXT})
-        ),
-        "rules": listed(_TEXT),
-        "problem": _TEXT,
-        "confirmation": _TEXT,
-        "classes": listed(_TEXT),
-        "packages": listed(FORM_PACKAGE),
-        "empty_label": _TEXT,
-        "requirements": _OBJECT,
-        "columns": listed(shape("FormColumn", {"name": _TEXT, "type": _TEXT, "title": _TEXT})),
-    },
-    optional=[
-        *("filled", "problem", "confirmation", "classes", "packages", "empty_label"),
-        *("requirements", "columns"),
-    ],
-)
-FORM_PAGE = shape(
-    "FormPage",
-    {
-        "name": _TEXT,
-        "title": _TEXT,
-        "number": _NUMBER,
-        "region": maybe(_TEXT),
-        "submitted": _FLAG,
-        "problem": maybe(_TEXT),
-        "notes": listed(shape("FormNote", {"title": _TEXT, "text": _TEXT})),
-        "fields": listed(FORM_FIELD),
-    },
-)
-FORM = shape(
-    "Form",
-    {
-        "package": _TEXT,
-        "package_version": _TEXT,
-        "title": _TEXT,
-        "version": _TEXT,
-        "texts": {"type": "string", "enum": ["plain"]},
-        "pages": listed(FORM_PAGE),
-        "next": maybe(_TEXT),
-        "warnings": listed(_TEXT),
-    },
-)
-_WIZARD_COLUMNS = {
-    "id": _TEXT,
-    "package": FORM_PACKAGE,
-    "environment_id": maybe(_TEXT),
-    "component_id": maybe(_TEXT),
-    "created": _TIME,
-    "updated": _TIME,
-}
-LISTED_WIZARD = shape("ListedWizard", _WIZARD_COLUMNS)
-WIZARD = shape("Wizard", {**_WIZARD_COLUMNS, "form": FORM})
-_ERRORS = {"type": "object", "additionalProperties": listed(_TEXT)}
-CHECKED_PAGE = shape("CheckedPage", {"valid": _FLAG, "errors": _ERRORS, "page": FORM_PAGE})
-SUBMITTED_PAGE = shape(
-    "SubmittedPage",
-    {
-        "valid": _FLAG,
-        "errors": _ERRORS,
-        "next": maybe(_TEXT),
-        "page": maybe(FORM_PAGE),
-        "complete": _FLAG,
-    },
-)
 _E = "/v1/environments/{environment_id}"
 _W = "/v1/wizards/{wizard_id}"
 
 
 def _value(name: str, *errors: int) -> Reply:
     """Any JSON: a part of the model, or an action's result."""
-    return Reply(_ANYTHING, name=name, errors=errors)
-
-
-#: A network that an environment can join.
-JOINABLE = shape(
-    "JoinableNetwork",
-    {
-        "id": _TEXT,
-        "name": _TEXT,
-        "subnets": listed(shape("JoinableSubnet", dict.fromkeys(("id", "name", "cidr"), _TEXT))),
-    },
-)
+    return Reply(ANYTHING, name=name, errors=errors)
 
 
 def _in(key: str, shown: object) -> dict[str, object]:
@@ -355,7 +55,7 @@ def _in(key: str, shown: object) -> dict[str, object]:
 
 def _page(title: str, key: str, shown: Mapping[str, object]) -> Mapping[str, object]:
     """A page of a list: the marker of the next one is there if anything follows."""
-    return shape(title, {key: listed(shown), "next_marker": _TEXT}, ["next_marker"])
+    return shape(title, {key: listed(shown), "next_marker": TEXT}, ["next_marker"])
 
 
 _T = "/v1/templates/{template_id}"
@@ -363,10 +63,10 @@ _V03 = "/environments/{environment_id}"
 V03_ENVIRONMENT = shape(
     "V03Environment",
     {
-        **_COLUMNS,
-        **_KIND,
+        **COLUMNS,
+        **KIND,
         "status": {"type": "string", "enum": ["ready", "pending", "deploying"]},
-        "status_detail": _STATUS,
+        "status_detail": STATUS,
     },
 )
 V03_SESSION = shape(
@@ -374,13 +74,13 @@ V03_SESSION = shape(
     {
         **SESSION["properties"],
         "state": {"type": "string", "enum": ["open", "deploying", "deployed"]},
-        "state_detail": _TEXT,
+        "state_detail": TEXT,
     },
 )
 
 REPLIES = {
     "GET /v1/templates": Reply(
-        _page("TemplatePage", "templates", shape("ListedTemplate", _TEMPLATE)),
+        _page("TemplatePage", "templates", shape("ListedTemplate", TEMPLATE_COLUMNS)),
         name="list_templates",
         errors=(404,),
     ),
@@ -390,7 +90,7 @@ REPLIES = {
     f"DELETE {_T}": Reply(name="delete_template"),
     f"POST {_T}/clone": Reply(TEMPLATE, name="clone_template", errors=(409,)),
     f"POST {_T}/create-environment": Reply(
-        shape("MadeEnvironment", {"session_id": _TEXT, "environment_id": _TEXT}),
+        shape("MadeEnvironment", {"session_id": TEXT, "environment_id": TEXT}),
         name="create_environment_of_template",
         errors=(409,),
     ),
@@ -403,7 +103,7 @@ REPLIES = {
     "GET /v1": Reply(_in("version", VERSION), name="show_version"),
     "GET /v1/stats": Reply(listed(REQUEST_STATISTIC), name="list_request_statistics"),
     "GET /v1/flavors": Reply(
-        _in("flavors", listed(shape("Flavor", {"name": _TEXT}))),
+        _in("flavors", listed(shape("Flavor", {"name": TEXT}))),
         errors=(404,),
         name="list_flavors",
     ),
@@ -456,9 +156,9 @@ REPLIES = {
     f"POST {_E}/deployments/{{deployment_id}}/cancel": Reply(
         DEPLOYMENT, status=202, name="cancel_deployment", errors=(409,)
     ),
-    "GET /v1/events": Reply(_TEXT, media=("text/event-stream",), name="follow_environments"),
+    "GET /v1/events": Reply(TEXT, media=("text/event-stream",), name="follow_environments"),
     f"GET {_E}/deployments/{{deployment_id}}/events": Reply(
-        _TEXT, media=("text/event-stream",), name="follow_deployment"
+        TEXT, media=("text/event-stream",), name="follow_deployment"
     ),
     f"GET {_E}/lastStatus": Reply(
         _in(
@@ -468,12 +168,12 @@ REPLIES = {
         name="last_statuses",
     ),
     f"POST {_E}/actions/{{action_id}}": Reply(
-        _in("task_id", _TEXT), name="call_action", errors=(409,)
+        _in("task_id", TEXT), name="call_action", errors=(409,)
     ),
     f"GET {_E}/actions/{{task_id}}": Reply(
         {
             "type": "object",
-            "properties": {"isException": _FLAG, "result": _ANYTHING},
+            "properties": {"isException": FLAG, "result": ANYTHING},
         },
         name="show_action_result",
     ),
@@ -485,23 +185,23 @@ REPLIES = {
         listed(STATISTIC), name="raw_statistics_of_instance"
     ),
     "POST /v1/actions": _value("call_static_action", 404, 504),
-    "GET /v1/schemas/{class_name}": Reply(_OBJECT, name="show_schemas", errors=(504,)),
+    "GET /v1/schemas/{class_name}": Reply(OBJECT, name="show_schemas", errors=(504,)),
     "GET /v1/schemas/{class_name}/{method_names}": Reply(
-        _OBJECT, name="show_method_schemas", errors=(504,)
+        OBJECT, name="show_method_schemas", errors=(504,)
     ),
     "GET /v1/wizards": Reply(_in("wizards", listed(LISTED_WIZARD)), name="list_wizards"),
     "POST /v1/wizards": Reply(WIZARD, name="start_wizard", errors=(404,)),
     f"GET {_W}": Reply(WIZARD, name="show_wizard"),
     f"DELETE {_W}": Reply(name="delete_wizard"),
     f"GET {_W}/definition": Reply(
-        shape("FormDefinition", {"text": _TEXT}), name="show_wizard_definition"
+        shape("FormDefinition", {"text": TEXT}), name="show_wizard_definition"
     ),
     f"GET {_W}/pages/{{page}}": Reply(FORM_PAGE, name="show_wizard_page"),
     f"POST {_W}/pages/{{page}}": Reply(SUBMITTED_PAGE, name="submit_wizard_page"),
     f"POST {_W}/pages/{{page}}/check": Reply(CHECKED_PAGE, name="check_wizard_page"),
-    f"POST {_W}/build": Reply(_in("model", _OBJECT), name="build_wizard"),
+    f"POST {_W}/build": Reply(_in("model", OBJECT), name="build_wizard"),
     f"POST {_W}/finish": Reply(
-        shape("FinishedWizard", {"environment_id": _TEXT, "component": _OBJECT}),
+        shape("FinishedWizard", {"environment_id": TEXT, "component": OBJECT}),
         name="finish_wizard",
     ),
     "GET /v1/quotas": Reply(QUOTAS, name="show_quotas"),

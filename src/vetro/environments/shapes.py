@@ -1,0 +1,335 @@
+"""The shapes of what the catalog face answers, for its OpenAPI document (catalog-api.md §5, §6.1)."""
+
+from __future__ import annotations
+
+from vetro.http import listed, maybe, shape
+
+TEXT = {"type": "string"}
+_NUMBER = {"type": "integer"}
+FLAG = {"type": "boolean"}
+_TIME = {"type": "string", "examples": ["2026-01-31T12:00:00"]}
+OBJECT = {"type": "object"}
+ANYTHING: dict[str, object] = {}
+#: As `lifecycle.Outcome`; a test compares them.
+OUTCOMES = ("success", "warnings", "failed", "cancelled", "interrupted", "abandoned")
+STATUS = {
+    "type": "string",
+    "enum": [
+        *("ready", "pending", "deploying", "deploy failure", "deleting", "delete failure"),
+    ],
+}
+SERVICE = shape(
+    "Service",
+    {
+        # Client generators derive names from titles; "?" does not make a name.
+        "?": {
+            "title": "ObjectHeader",
+            "type": "object",
+            "properties": {"id": TEXT, "type": TEXT, "status": TEXT},
+            "required": ["id", "type"],
+        }
+    },
+    ["?"],
+)
+COLUMNS = {
+    "id": TEXT,
+    "name": TEXT,
+    "tenant_id": TEXT,
+    "description_text": TEXT,
+    "version": _NUMBER,
+    "created": _TIME,
+    "updated": _TIME,
+}
+#: Only for clients that ask for all members (`vetro.http.endpoint.Extras`).
+KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
+#: The answer to a change: the sent values are echoed beside the columns.
+CHANGED = shape("ChangedEnvironment", {**COLUMNS, **KIND}, [*KIND])
+LISTED = shape("ListedEnvironment", {**COLUMNS, **KIND, "status": STATUS}, [*KIND])
+ENVIRONMENT = shape(
+    "Environment",
+    {
+        **COLUMNS,
+        **KIND,
+        "status": STATUS,
+        "acquired_by": maybe(TEXT),
+        "services": listed(SERVICE),
+    },
+    [*KIND],
+)
+SESSION = shape(
+    "Session",
+    {
+        "id": TEXT,
+        "environment_id": TEXT,
+        "user_id": TEXT,
+        "state": {
+            "type": "string",
+            "enum": [
+                *("opened", "deploying", "deployed", "deploy failure"),
+                *("deleting", "delete failure"),
+            ],
+        },
+        "version": _NUMBER,
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+_QUOTA = shape(
+    "Quota",
+    {
+        "used": _NUMBER,
+        "limit": _NUMBER,
+        "default": _NUMBER,
+        "unit": TEXT,
+        "enforced_by": {"type": "string", "enum": ["vetro", "openstack"]},
+    },
+)
+QUOTAS = shape(
+    "Quotas",
+    {
+        "project_id": TEXT,
+        "quotas": {"type": "object", "additionalProperties": _QUOTA},
+        "warnings": listed(TEXT),
+    },
+    ["warnings"],
+)
+TEMPLATE_COLUMNS = {**COLUMNS, "is_public": FLAG}
+TEMPLATE = shape("Template", {**TEMPLATE_COLUMNS, "services": listed(SERVICE)})
+#: An answer to a change has the components only if the change had some.
+CHANGED_TEMPLATE = shape(
+    "ChangedTemplate", {**TEMPLATE_COLUMNS, "services": listed(SERVICE)}, ["services"]
+)
+OPENED = shape(
+    "OpenedSession",
+    {
+        **SESSION["properties"],
+        "own": FLAG,
+        "overtaken": FLAG,
+        "changes": ANYTHING,
+        "summary": TEXT,
+    },
+)
+LEAKED = shape(
+    "LeakedObject",
+    {
+        "id": TEXT,
+        "type": TEXT,
+        "name": maybe(TEXT),
+        "error": TEXT,
+        "deployment_id": TEXT,
+        "created": _TIME,
+    },
+)
+DEPLOYMENT = shape(
+    "Deployment",
+    {
+        "id": TEXT,
+        "environment_id": TEXT,
+        "environment_name": TEXT,
+        "environment_gone": maybe(_TIME),
+        "user_id": TEXT,
+        "user_name": TEXT,
+        "created": _TIME,
+        "updated": _TIME,
+        "started": _TIME,
+        "finished": maybe(_TIME),
+        "state": {
+            "type": "string",
+            "enum": [
+                *("running", "running_w_errors", "running_w_warnings"),
+                *("success", "completed_w_errors", "completed_w_warnings"),
+            ],
+        },
+        "action": maybe(OBJECT),
+        "outcome": {"type": ["string", "null"], "enum": [*OUTCOMES, None]},
+        "waiting_on": maybe(TEXT),
+        "result": OBJECT,
+        "description": OBJECT,
+    },
+    ["environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"],
+)
+REPORT = shape(
+    "Report",
+    {
+        "id": TEXT,
+        "task_id": TEXT,
+        "entity_id": maybe(TEXT),
+        "entity": maybe(TEXT),
+        "level": {"type": "string", "enum": ["info", "warning", "error"]},
+        "text": TEXT,
+        "details": ANYTHING,
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+TRACE_ROUND = shape(
+    "TraceRound",
+    {
+        "round": _NUMBER,
+        "events": listed(
+            shape(
+                "TraceEvent",
+                {
+                    "kind": {"type": "string", "enum": ["rule", "set", "command", "warning"]},
+                    "at": TEXT,
+                    "subject": TEXT,
+                    "details": OBJECT,
+                },
+            )
+        ),
+    },
+)
+REQUEST_STATISTIC = shape(
+    "RequestStatistic",
+    {
+        "id": TEXT,
+        "host": TEXT,
+        "request_count": _NUMBER,
+        "error_count": _NUMBER,
+        "average_response_time": {"type": "number"},
+        "requests_per_tenant": TEXT,
+        "requests_per_second": {"type": "number"},
+        "errors_per_second": {"type": "number"},
+        "cpu_count": _NUMBER,
+        "cpu_percent": {"type": "number"},
+        "created": _TIME,
+        "updated": _TIME,
+    },
+)
+STATISTIC = shape(
+    "InstanceStatistic",
+    {
+        "type": _NUMBER,
+        "type_name": maybe(TEXT),
+        "type_title": maybe(TEXT),
+        "unit_count": maybe(_NUMBER),
+        "instance_id": TEXT,
+        "duration": _NUMBER,
+        "active": FLAG,
+    },
+)
+AGGREGATED = shape("AggregatedStatistic", {"type": _NUMBER, "duration": _NUMBER, "count": _NUMBER})
+VERSION = shape(
+    "ApiVersion",
+    {
+        "id": TEXT,
+        "status": TEXT,
+        "links": listed(shape("Link", {"rel": TEXT, "href": TEXT})),
+    },
+)
+_ENTERED: dict[str, object] = {}
+FLAVOR_SIZE = shape(
+    "FlavorSize",
+    {"vcpus": _NUMBER, "memory": _NUMBER, "disk": _NUMBER},
+    optional=["disk"],
+)
+CHOICE = shape(
+    "FormChoice",
+    {"value": ANYTHING, "label": TEXT, "enabled": FLAG, "size": FLAVOR_SIZE},
+    optional=["enabled", "size"],
+)
+FORM_PACKAGE = shape(
+    "FormPackage",
+    {"id": TEXT, "fully_qualified_name": TEXT, "name": TEXT, "version": TEXT, "class": TEXT},
+    optional=["class"],
+)
+FORM_FIELD = shape(
+    "FormField",
+    {
+        "name": TEXT,
+        "path": TEXT,
+        "type": TEXT,
+        "control": {
+            "type": "string",
+            "enum": [
+                *("line", "text", "number", "password", "checkbox", "select", "object", "table"),
+            ],
+        },
+        "label": TEXT,
+        "description": maybe(TEXT),
+        "description_title": maybe(TEXT),
+        "help_text": maybe(TEXT),
+        "required": FLAG,
+        "enabled": FLAG,
+        "visible": FLAG,
+        "hidden": FLAG,
+        "secret": FLAG,
+        "filled": FLAG,
+        "initial": _ENTERED,
+        "value": _ENTERED,
+        "placeholder": maybe(TEXT),
+        "choices": {"anyOf": [listed(CHOICE), {"type": "null"}]},
+        "constraints": {"type": "object", "additionalProperties": _NUMBER},
+        "messages": {"type": "object", "additionalProperties": TEXT},
+        "patterns": listed(shape("FormPattern", {"pattern": TEXT, "flags": TEXT, "message": TEXT})),
+        "rules": listed(TEXT),
+        "problem": TEXT,
+        "confirmation": TEXT,
+        "classes": listed(TEXT),
+        "packages": listed(FORM_PACKAGE),
+        "empty_label": TEXT,
+        "requirements": OBJECT,
+        "columns": listed(shape("FormColumn", {"name": TEXT, "type": TEXT, "title": TEXT})),
+    },
+    optional=[
+        *("filled", "problem", "confirmation", "classes", "packages", "empty_label"),
+        *("requirements", "columns"),
+    ],
+)
+FORM_PAGE = shape(
+    "FormPage",
+    {
+        "name": TEXT,
+        "title": TEXT,
+        "number": _NUMBER,
+        "region": maybe(TEXT),
+        "submitted": FLAG,
+        "problem": maybe(TEXT),
+        "notes": listed(shape("FormNote", {"title": TEXT, "text": TEXT})),
+        "fields": listed(FORM_FIELD),
+    },
+)
+FORM = shape(
+    "Form",
+    {
+        "package": TEXT,
+        "package_version": TEXT,
+        "title": TEXT,
+        "version": TEXT,
+        "texts": {"type": "string", "enum": ["plain"]},
+        "pages": listed(FORM_PAGE),
+        "next": maybe(TEXT),
+        "warnings": listed(TEXT),
+    },
+)
+_WIZARD_COLUMNS = {
+    "id": TEXT,
+    "package": FORM_PACKAGE,
+    "environment_id": maybe(TEXT),
+    "component_id": maybe(TEXT),
+    "created": _TIME,
+    "updated": _TIME,
+}
+LISTED_WIZARD = shape("ListedWizard", _WIZARD_COLUMNS)
+WIZARD = shape("Wizard", {**_WIZARD_COLUMNS, "form": FORM})
+_ERRORS = {"type": "object", "additionalProperties": listed(TEXT)}
+CHECKED_PAGE = shape("CheckedPage", {"valid": FLAG, "errors": _ERRORS, "page": FORM_PAGE})
+SUBMITTED_PAGE = shape(
+    "SubmittedPage",
+    {
+        "valid": FLAG,
+        "errors": _ERRORS,
+        "next": maybe(TEXT),
+        "page": maybe(FORM_PAGE),
+        "complete": FLAG,
+    },
+)
+#: A network that an environment can join.
+JOINABLE = shape(
+    "JoinableNetwork",
+    {
+        "id": TEXT,
+        "name": TEXT,
+        "subnets": listed(shape("JoinableSubnet", dict.fromkeys(("id", "name", "cidr"), TEXT))),
+    },
+)
