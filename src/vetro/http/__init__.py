@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         REPOSITORY_CONVENTIONS,
         Conventions,
     )
-    from vetro.http.dashboard import Customs, DashboardSection, ServicePart, dashboard_face
+    from vetro.http.dashboard.customs import Customs, DashboardSection
+    from vetro.http.dashboard.face import dashboard_face
+    from vetro.http.dashboard.health import ServicePart
     from vetro.http.declaration import Extras
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
@@ -121,7 +123,9 @@ __getattr__ = import_when_used(
         "vetro.http.downloads": "download known_content",
         "vetro.http.envelope": "Envelope",
         "vetro.http.events": "ServerEvent event_stream unless_closing",
-        "vetro.http.dashboard": "Customs DashboardSection ServicePart dashboard_face",
+        "vetro.http.dashboard.customs": "Customs DashboardSection",
+        "vetro.http.dashboard.face": "dashboard_face",
+        "vetro.http.dashboard.health": "ServicePart",
         "vetro.http.face": "Face make_face",
         "vetro.http.faults": (
             "CATALOG_FAULTS COMPUTE_FAULTS REPOSITORY_FAULTS BadRequest Conflict Fault FaultStyle"

@@ -6,9 +6,3 @@ this process, with the session's token (`forwarding`). Everything else below ``/
 built dashboard (`files`), or a bookmark of an older one (`bookmarks`) or a call of its pages (`earlier`).
 Specification: dashboard-and-cli.md part A; why so: docs/decisions/0215.
 """
-
-from vetro.http.dashboard.customs import Customs, DashboardSection
-from vetro.http.dashboard.face import dashboard_face
-from vetro.http.dashboard.health import ServicePart
-
-__all__ = ["Customs", "DashboardSection", "ServicePart", "dashboard_face"]
