@@ -264,3 +264,4 @@ def test_environments_open_where_somebody_looked_last(visit: Visit, hostile: str
     person.open("/history")
     row = page.get_by_role("row").filter(has_text="looked at")
     expect(row).to_contain_text("first (Hostile)")
+    expect(row).to_contain_text("Deployment finished")

@@ -10,8 +10,8 @@ from sqlalchemy import func, insert, select, update
 
 from vetro.engine.pool import CUT_OFF, ENDS_ENGINES, STOPPED
 from vetro.environments import MIGRATIONS, HistoryPruning, HistorySection, TaskResult
-from vetro.environments.shapes import OUTCOMES
 from vetro.environments.lifecycle import Outcome
+from vetro.environments.shapes import OUTCOMES
 from vetro.environments.tables import statuses, tasks
 from vetro.storage import Database, ManualClock, MigrationSet, migrate
 
@@ -70,6 +70,30 @@ async def test_deployments_are_listed_as_they_were_begun(api: Api, clock: Manual
     assert [one["id"] for one in page["deployments"]] == [last["id"]]
     rest = (await api.call("GET", f"{path}?limit=1&marker={last['id']}")).json()
     assert [one["id"] for one in rest["deployments"]] == [first["id"]]
+
+
+async def test_a_listed_deployment_has_its_last_report(api: Api) -> None:
+    """The beginning of its text, when and how severe; not for the stock clients, which do not know it."""
+    environment = await api.environment()
+    session = await api.session(environment)
+    await api.deploy(environment, session)
+    lease, task = await api.take()
+    paths = ("/deployments", f"/environments/{environment}/deployments")
+    for path in paths:
+        (one,) = (await api.call("GET", path, fields="all")).json()["deployments"]
+        assert one["last_report"]["text"] == "Action deploy is scheduled"
+    await api.rooms.tasks.reports.add(task.id, None, "info", "it starts")
+    await api.rooms.tasks.reports.add(task.id, None, "error", "it broke " + "x" * 300)
+    for path in paths:
+        (one,) = (await api.call("GET", path, fields="all")).json()["deployments"]
+        assert one["last_report"]["text"] == "it broke " + "x" * 191
+    await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
+    for path in paths:
+        (one,) = (await api.call("GET", path, fields="all")).json()["deployments"]
+        assert one["last_report"]["text"] == "Deployment finished with errors"
+        assert one["last_report"]["created"].startswith("20")
+        (stock,) = (await api.call("GET", path)).json()["deployments"]
+        assert "last_report" not in stock
 
 
 async def test_the_history_says_how_each_deployment_ended(api: Api) -> None:

@@ -198,7 +198,10 @@ _ONE = E + "/deployments/{deployment_id}"
 _STATISTICS = E + "/instance-statistics"
 #: What a deployment has beyond the API's sample, whose fields are exact (§14).
 _EXTRAS = Extras(
-    ("environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"),
+    (
+        *("environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"),
+        "last_report",
+    ),
     "deployments",
 )
 

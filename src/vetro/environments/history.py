@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, func, select
 
 from vetro.catalog import api_time, api_time_or_none
 from vetro.environments import states
@@ -19,6 +19,9 @@ from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import statuses, tasks, traces
 from vetro.http import BadRequest, Forbidden, NotFound, Principal
 from vetro.storage import Database, StoredRow, Transaction
+
+#: Characters of a deployment's last report in a list.
+LISTED_TEXT = 200
 
 
 class TaskHistory:
@@ -88,8 +91,34 @@ class TaskHistory:
             )
 
     async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[dict[str, object]]:
-        counts = await self.levels(tx, [row.id for row in rows])
-        return [self.view(row, counts.get(row.id, {})) for row in rows]
+        ids = [row.id for row in rows]
+        counts, last = await self.levels(tx, ids), await self._last_reports(tx, ids)
+        return [
+            {**self.view(row, counts.get(row.id, {})), "last_report": last.get(row.id)}
+            for row in rows
+        ]
+
+    async def _last_reports(self, tx: Transaction, ids: list[str]) -> dict[str, dict[str, str]]:
+        """The newest report of each task that has any; the beginning of its text."""
+        newest = (
+            select(statuses.c.task_id, func.max(statuses.c.sequence).label("sequence"))
+            .where(statuses.c.task_id.in_(ids))
+            .group_by(statuses.c.task_id)
+            .subquery()
+        )
+        query = select(
+            statuses.c.task_id,
+            statuses.c.level,
+            statuses.c.created,
+            func.substr(statuses.c.text, 1, LISTED_TEXT).label("text"),
+        ).join(
+            newest,
+            and_(newest.c.task_id == statuses.c.task_id, newest.c.sequence == statuses.c.sequence),
+        )
+        return {
+            row.task_id: {"level": row.level, "text": row.text, "created": api_time(row.created)}
+            for row in await tx.execute(query)
+        }
 
     async def levels(self, tx: Transaction, ids: list[str]) -> dict[str, dict[str, int]]:
         """The number of reports of each level, by task."""

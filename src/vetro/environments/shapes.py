@@ -145,8 +145,12 @@ DEPLOYMENT = shape(
         "waiting_on": maybe(TEXT),
         "result": OBJECT,
         "description": OBJECT,
+        "last_report": maybe(shape("LastReport", {"level": TEXT, "text": TEXT, "created": _TIME})),
     },
-    ["environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"],
+    [
+        *("environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"),
+        "last_report",
+    ],
 )
 REPORT = shape(
     "Report",

@@ -31,7 +31,7 @@ export function Activity() {
       ) : (
         <Rows
           label={t('history')}
-          heads={[t('environment'), t('started'), t('finished'), t('components'), t('status'), t('user')]}
+          heads={[t('environment'), t('started'), t('finished'), t('components'), t('lastReport'), t('status'), t('user')]}
           rows={[...(shown.data ?? [])]
             .sort((a, b) => b.started.localeCompare(a.started))
             .map((one) => ({
@@ -45,6 +45,11 @@ export function Activity() {
                 <Text key="components" size="sm" lineClamp={2} maw={320}>
                   {componentsOf(one).map((component) => `${nameOf(component)} (${packageNameOf(component) || (component['?'].type.split('/')[0]?.split('.').pop() ?? '')})`).join(', ') || '–'}
                 </Text>,
+                one.last_report ? (
+                  <Text key="report" size="sm" lineClamp={2} maw={320}>
+                    <When at={one.last_report.created} /> — {one.last_report.text}
+                  </Text>
+                ) : null,
                 <DeploymentState key="state" state={one.state} outcome={one.outcome} />,
                 one.user_name,
               ],
