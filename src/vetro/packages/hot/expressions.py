@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.packages.hot.templates import Constraint, Parameter
+from vetro.packages.hot.parameters import Constraint, Parameter
 
 
 def literal(value: object) -> str:

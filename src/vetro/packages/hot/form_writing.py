@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from vetro.packages.hot.expressions import condition, literal
-from vetro.packages.hot.templates import Constraint, HotTemplate, Parameter
+from vetro.packages.hot.parameters import Constraint, Parameter
+from vetro.packages.hot.templates import HotTemplate
 from vetro.packages.hot.yaml_writing import Expression, block
 
 

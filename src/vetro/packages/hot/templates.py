@@ -15,6 +15,7 @@ from vetro.documents import (
     read_yaml_and_node,
 )
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
+from vetro.packages.hot.parameters import Constraint, Parameter, violated
 
 TEMPLATE = "template.yaml"
 FILES = "HotFiles/"
@@ -26,51 +27,6 @@ TYPES = ("string", "number", "comma_delimited_list", "json", "boolean")
 LIMITS = DocumentLimits(bytes=512 * 1024, depth=100, aliases=1000, nodes=100_000)
 
 Json = Any
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """One rule for a parameter's value.
-
-    ``kind``: ``allowed_values`` (``values``), ``length`` and ``range`` (``least``, ``most``),
-    ``allowed_pattern`` (``pattern``, for the whole value) or ``modulo`` (``step``, ``offset``).
-    """
-
-    kind: str
-    message: str | None = None
-    values: tuple[Json, ...] = ()
-    least: int | float | None = None
-    most: int | float | None = None
-    pattern: str = ""
-    step: int = 1
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of a template. ``default`` counts when ``has_default``."""
-
-    name: str
-    type: str
-    label: str | None = None
-    description: str | None = None
-    default: Json = None
-    has_default: bool = False
-    hidden: bool = False
-    immutable: bool = False
-    tags: tuple[str, ...] = ()
-    """What the author files it under."""
-    constraints: tuple[Constraint, ...] = ()
-
-    @property
-    def is_fractional(self) -> bool:
-        """A number whose default or limits are not whole: asked for, and checked, as text."""
-        numbers: list[Json] = [self.default]
-        for one in self.constraints:
-            numbers += [*one.values, one.least, one.most]
-        return self.type == "number" and any(
-            isinstance(number, float) and not number.is_integer() for number in numbers
-        )
 
 
 @dataclass(frozen=True)
@@ -189,7 +145,7 @@ class _Reader:
         constraints: list[Constraint] = []
         for one in self.list(body.get("constraints"), f"the constraints of the parameter {name}"):
             constraints += self.constraints(name, one)
-        return Parameter(
+        read = Parameter(
             name,
             type_,
             label=_text(body.get("label")),
@@ -201,6 +157,12 @@ class _Reader:
             tags=self.tags(name, body.get("tags")),
             constraints=tuple(constraints),
         )
+        if (constraint := violated(read)) is not None:
+            raise self.wrong(
+                f"The default of the parameter {name} violates its constraint {constraint};"
+                " change one of them: Heat refuses the template"
+            )
+        return read
 
     def tags(self, name: str, given: Json) -> tuple[str, ...]:
         """A list of texts, each once."""
@@ -231,6 +193,8 @@ class _Reader:
                 least, most = (self.number(limits.get(key), where) for key in ("min", "max"))
                 if least is None and most is None:
                     raise self.wrong(f"{where} needs min or max")
+                if least is not None and most is not None and least > most:
+                    raise self.wrong(f"{where} has min {least} above max {most}: no value fits")
                 found.append(Constraint(kind, message, least=least, most=most))
             elif kind == "allowed_pattern":
                 found.append(Constraint(kind, message, pattern=self.pattern(bound, where)))
