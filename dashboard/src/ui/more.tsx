@@ -21,13 +21,13 @@ export function More({ label, framed = false, children }: MoreProps) {
   useLayoutEffect(() => {
     if (made) target.current?.focus();
   }, [made]);
+  const comeBack = () => {
+    const at = document.activeElement;
+    if (!at || at === document.body || at.closest('[role=menu]')) target.current?.focus();
+  };
   const change = (open: boolean) => {
     setOpened(open);
-    if (open) return;
-    requestAnimationFrame(() => {
-      const at = document.activeElement;
-      if (!at || at === document.body || at.closest('[role=menu]')) target.current?.focus();
-    });
+    if (!open) requestAnimationFrame(comeBack);
   };
   const shared = { type: 'button', className: classes.button, 'data-framed': framed || undefined, 'aria-label': label } as const;
   const dots = <IconDots size={18} aria-hidden />;
@@ -39,7 +39,8 @@ export function More({ label, framed = false, children }: MoreProps) {
     );
   }
   return (
-    <Menu position="bottom-end" opened={opened} onChange={change}>
+    // A menu that is left while it opens may still take the keyboard while it fades, and then is gone with it.
+    <Menu position="bottom-end" opened={opened} onChange={change} onExitTransitionEnd={comeBack}>
       <Menu.Target>
         {/* Whoever is quicker than the menu, which takes the keyboard a moment after it opens, can leave it as well. */}
         <button {...shared} ref={target} onKeyDown={(event) => opened && event.key === 'Escape' && change(false)}>
