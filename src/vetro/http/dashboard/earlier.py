@@ -31,6 +31,7 @@ from vetro.http.faults import (
 )
 from vetro.http.headers import Headers, header
 from vetro.http.media_types import prefers_html
+from vetro.json_texts import NotJson, decode_json
 
 _START = re.compile(r"environments/([^/]+)/start_action/([^/]+)")
 _RESULT = re.compile(r"environments/([^/]+)/actions/([^/]+?)(/poll)?")
@@ -123,8 +124,8 @@ class EarlierCalls:
         """``{url}`` of the result; ``{}`` when the action cannot be started by this caller, or now."""
         environment, action = call.parts
         try:
-            arguments: object = msgspec.json.decode(body) if body.strip() else {}
-        except msgspec.DecodeError:
+            arguments: object = decode_json(body) if body.strip() else {}
+        except NotJson:
             arguments = {}  # a form of that dashboard, which has no arguments
         path = f"{environment}/actions/{action}"
         answer = await self._ask(scope, "POST", path, token, arguments)
