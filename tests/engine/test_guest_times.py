@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.tracing.collector import Collector, collecting
 
@@ -93,13 +93,12 @@ _json = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.usefixtures("collector")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_json)
 def test_nothing_that_a_guest_reports_is_an_error(timings: object) -> None:
     """Any JSON value as times leaves the result as it is without them."""
-    tracing.configure(TracingSection(endpoint="http://127.0.0.1:1/v1/traces"), "worker")
-    try:
-        result = _result(timings)
-        trace_guest(result, "q")
-    finally:
-        tracing.configure(TracingSection(), "")
+    # The collector is there: a thread that tries again draws random numbers, which confuses Hypothesis.
+    result = _result(timings)
+    trace_guest(result, "q")
     assert result == {"FormatVersion": "2.0.0", "ErrorCode": 0, "Body": 1}

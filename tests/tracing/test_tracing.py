@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -114,3 +115,14 @@ def test_a_collector_that_is_away_is_logged_once() -> None:
     finally:
         tracing.configure(TracingSection(), "")
     assert [line["event"] for line in logs] == ["traces_not_sent"]
+
+
+def test_settings_that_send_elsewhere_end_what_was_sent_before() -> None:
+    """No thread is left that tries again to reach a collector which is away, nor what waited for it."""
+    before = set(threading.enumerate())
+    tracing.configure(TracingSection(endpoint="http://127.0.0.1:1/v1/traces"), "test")
+    with tracing.span("lost"):
+        pass
+    assert set(threading.enumerate()) > before
+    tracing.configure(TracingSection(), "")
+    assert {one for one in threading.enumerate() if one not in before and one.is_alive()} == set()

@@ -8,6 +8,7 @@ stored with the work (decision 0478).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import MutableMapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, Protocol
@@ -52,8 +53,15 @@ _part = ""
 
 
 def configure(section: TracingSection, part: str) -> None:
-    """Send the spans of this process, a ``part`` of an installation, where the settings say."""
+    """Send the spans of this process, a ``part`` of an installation, where the settings say.
+
+    What waits to be sent elsewhere is dropped, and the thread that sends it ends.
+    """
     global _section, _part
+    if section != _section and "vetro.tracing.spans" in sys.modules:
+        from vetro.tracing.spans import end
+
+        end()
     _section, _part = section, part
 
 

@@ -77,8 +77,23 @@ def _provider(section: TracingSection, part: str) -> TracerProvider:
         resource=resource,
         shutdown_on_exit=False,  # a collector that is away must not delay the end of a process
     )
-    provider.add_span_processor(BatchSpanProcessor(_Exporter(section), max_queue_size=MOST_WAITING))
+    exporter = _Exporter(section)
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MOST_WAITING))
+    _sending.append((exporter, provider))
     return provider
+
+
+#: What sends: none or one.
+_sending: list[tuple[_Exporter, TracerProvider]] = []
+
+
+def end() -> None:
+    """Stop sending, at once: what waits is dropped, and so is a repeated attempt."""
+    while _sending:
+        exporter, provider = _sending.pop()
+        exporter.shutdown()
+        provider.shutdown()
+    _provider.cache_clear()
 
 
 class _Running:
