@@ -31,7 +31,9 @@ CHANGED = "id name tenant_id description_text version created updated"
 ENVIRONMENT = f"{CHANGED} status acquired_by services"
 SESSION = "id environment_id user_id state version created updated"
 DEPLOYMENT = "id environment_id state started finished created updated result action description"
-OUR_DEPLOYMENT = "environment_name environment_gone user_id user_name outcome waiting_on"
+OUR_DEPLOYMENT = (
+    "environment_name environment_gone user_id user_name outcome waiting_on last_report"
+)
 REPORT = "id task_id entity_id entity level text details created updated"
 TEMPLATE = f"{CHANGED} is_public"
 PACKAGE = (
