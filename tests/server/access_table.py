@@ -413,7 +413,8 @@ CATALOG = {
     "PUT /v1/quotas/{project_id}": Row("operators", own_project, {}),
     "DELETE /v1/quotas/{project_id}": Row("operators", own_project),
     "GET /v1/flavors": Row("people", good=(404,)),
-    "GET /v1/networks": Row("people", good=(404,)),
+    # There is no compute service to ask here.
+    "GET /v1/networks": Row("people", good=(503,)),
     "GET /v1/schemas/{class_name}": Row("people", good=(504,)),
     "GET /v1/schemas/{class_name}/{method_names}": Row("people", good=(504,)),
     "GET /v1/catalog/packages": Row("list", package, query="?owned=true"),
