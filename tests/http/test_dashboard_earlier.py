@@ -214,3 +214,13 @@ def test_bytes_of_json_are_read_back() -> None:
     from vetro.http.dashboard.earlier import result_file
 
     assert decode_json(result_file({"result": {"a": [1]}}).content) == {"a": [1]}
+
+
+@pytest.mark.parametrize("content", ["%%%", "ü"])
+def test_a_file_whose_content_cannot_be_decoded_is_downloaded_as_it_is(content: str) -> None:
+    """Nobody gets an empty file instead of what the action returned."""
+    from vetro.http.dashboard.earlier import result_file
+
+    given = {"?": {"type": "io.murano.File"}, "base64Content": content, "filename": "a.txt"}
+    file = result_file({"result": given})
+    assert (file.name, decode_json(file.content)) == ("result.json", given)

@@ -7,7 +7,6 @@ topology of an environment is read as that page drew it.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -175,17 +174,15 @@ class ResultFile:
 
 
 def result_file(known: Mapping[str, Any]) -> ResultFile:
-    """The file of a result: that of an ``io.murano.File``, else the result as JSON."""
+    """The file of a result: that of an ``io.murano.File`` whose content can be decoded, else the result as
+    JSON."""
     result: Any = known.get("result")
     if isinstance(result, dict):
         given = cast("dict[str, Any]", result)
         header_: Any = given.get("?")
         class_name = str(header_.get("type", "")) if isinstance(header_, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        if class_name.startswith("io.murano.File"):
-            try:
-                content = base64.b64decode(str(given.get("base64Content") or ""), validate=True)
-            except binascii.Error:
-                content = b""
+        content = _decoded(given) if class_name.startswith("io.murano.File") else None
+        if content is not None:
             name = re.sub(
                 r"[^\w. -]+", "_", re.split(r"[\\/]", str(given.get("filename") or ""))[-1]
             )
@@ -197,6 +194,13 @@ def result_file(known: Mapping[str, Any]) -> ResultFile:
             )
     name = "exception.json" if known.get("isException") else "result.json"
     return ResultFile(name, _JSON, msgspec.json.format(msgspec.json.encode(result), indent=2))
+
+
+def _decoded(file: Mapping[str, Any]) -> bytes | None:
+    try:
+        return base64.b64decode(str(file.get("base64Content") or ""), validate=True)
+    except ValueError:  # not base64, or not even ASCII
+        return None
 
 
 async def _body(receive: Receive) -> bytes:
