@@ -35,7 +35,8 @@ async def instance_statistics(
             "type_title": row.type_title,
             "unit_count": row.unit_count,
             "instance_id": row.instance_id,
-            "duration": int(((row.destroyed or now) - row.created).total_seconds()),
+            # The clocks of the services that recorded the two may differ.
+            "duration": max(0, int(((row.destroyed or now) - row.created).total_seconds())),
             "active": row.destroyed is None,
         }
         for row in await tx.execute(query)

@@ -102,10 +102,17 @@ _TASKS_GONE = Prepared(
 _SESSION = select(sessions).where(sessions.c.id == _WANTED)
 _SESSION_PLAIN = Prepared(_SESSION)
 _SESSION_LOCKED = Prepared(_SESSION.with_for_update())
+#: The order of §5.1. A deployment makes the other sessions of its version invalid, so it is the newest of
+#: them, whatever the clocks of the services say that made the changes.
+_NEWEST_FIRST = (
+    sessions.c.version.desc(),
+    sessions.c.state == states.OPENED,
+    sessions.c.updated.desc(),
+)
 _SESSION_STATES = Prepared(
     select(sessions.c.id, sessions.c.state, sessions.c.version)
     .where(sessions.c.environment_id == _WANTED)
-    .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+    .order_by(*_NEWEST_FIRST)
 )
 
 
@@ -382,7 +389,7 @@ class EnvironmentStore:
         found = await tx.execute(
             select(sessions.c.environment_id, sessions.c.state)
             .where(sessions.c.environment_id.in_([row.id for row in rows]))
-            .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+            .order_by(*_NEWEST_FIRST)
         )
         by_environment: dict[str, list[str]] = {}
         for session in found:

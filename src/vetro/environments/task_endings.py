@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import select, update
+from sqlalchemy import case, literal, select, update
 
 from vetro.environments import states
 from vetro.environments.history import TaskHistory
@@ -52,7 +52,8 @@ class TaskEndings:
             row.action,
             created,
         )
-        seconds = (self.database.clock.now() - row.started).total_seconds()
+        # Another service may have begun it, by a clock that is ahead of this one.
+        seconds = max(0.0, (self.database.clock.now() - row.started).total_seconds())
         return Ending(identity, outcome, seconds, shortened(reason, MOST_LOGGED))
 
     async def finish(
@@ -108,12 +109,15 @@ class TaskEndings:
     async def close(
         self, tx: Transaction, task_id: str, result: dict[str, object], outcome: Outcome
     ) -> None:
-        """Store the result and the end of a task."""
+        """Store the result and the end of a task, which is not before its beginning."""
         now = self.database.clock.now()
+        ended = case(
+            (tasks.c.started > now, tasks.c.started), else_=literal(now, tasks.c.started.type)
+        )
         await tx.execute(
             update(tasks)
             .where(tasks.c.id == task_id)
-            .values(finished=now, updated=now, result=result, outcome=outcome)
+            .values(finished=ended, updated=ended, result=result, outcome=outcome)
         )
         tx.notify(task_channel(task_id))
 
