@@ -18,6 +18,7 @@ from vetro.storage import ManualClock
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 HOUR = 3600.0
+MINUTES = 600.0
 World = Any  # the fixtures' types: conftest.py
 MakeWorld = Any
 
@@ -95,6 +96,31 @@ async def test_a_server_moves_to_another_service_whose_clock_was_set(
         assert await status_of(one, NODE) == "running"
     assert ours.last(NODE) is None
     assert theirs.last(NODE) == clock.now()
+    for _ in range(4):
+        clock.advance(5)
+        await theirs.look()
+    assert await status_of(one, NODE) == "unknown"
+
+
+@pytest.mark.parametrize("ahead", [MINUTES, -MINUTES])
+async def test_a_server_moves_between_services_whose_clocks_differ(
+    make_world: MakeWorld, clock: ManualClock, ahead: float
+) -> None:
+    """Neither calls a server silent that the other one hears, whichever clock is ahead."""
+    one = await make_world(clock=clock)
+    two = await make_world(clock=clock.apart(ahead))
+    await one.server()
+    ours, theirs = one.service.heartbeats, two.service.heartbeats
+    await ours.look()
+    for hears, deaf in ((theirs, ours), (ours, theirs), (theirs, ours)):
+        for _ in range(5):
+            clock.advance(5)
+            hears.beat(NODE)
+            await hears.look()
+            assert await deaf.look() == []
+            assert await status_of(one, NODE) == "running"
+        assert deaf.last(NODE) is None
+    assert theirs.last(NODE) == two.database.clock.now()
     for _ in range(4):
         clock.advance(5)
         await theirs.look()

@@ -85,3 +85,34 @@ class ManualClock:
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or back, as a time server or an operator does."""
         self._now += timedelta(seconds=seconds)
+
+    def apart(self, seconds: float) -> ClockApart:
+        """A clock whose wall time is ahead of this one's by so much (behind: less than 0)."""
+        return ClockApart(self, timedelta(seconds=seconds))
+
+
+class ClockApart:
+    """A clock for tests, of a machine whose wall clock differs from another's.
+
+    Time passes for both alike, and both agree on the steady time, as machines with one PostgreSQL do.
+    """
+
+    def __init__(self, clock: ManualClock, ahead: timedelta) -> None:
+        self._clock = clock
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        """The time of the other clock, and what this one is ahead."""
+        return self._clock.now() + self._ahead
+
+    def monotonic(self) -> float:
+        """That of the other clock."""
+        return self._clock.monotonic()
+
+    def since_boot(self) -> float:
+        """That of the other clock."""
+        return self._clock.since_boot()
+
+    def boot_id(self) -> str:
+        """That of the other clock."""
+        return self._clock.boot_id()

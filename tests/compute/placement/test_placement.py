@@ -409,6 +409,30 @@ async def test_reservations_end_in_time(site: Site) -> None:
     assert held == {name_of(0x901), name_of(0x904)}
 
 
+@pytest.mark.parametrize("ahead", [600.0, -600.0])
+async def test_reservations_end_in_time_for_a_service_whose_clock_differs(
+    site: Site, database_url: str, ahead: float
+) -> None:
+    """Neither gives away what the other one holds, and neither holds it any longer."""
+    await site.add_server(1, gib=2)
+    async with AsyncExitStack() as stack:
+        services: list[Placement] = []
+        for clock in (site.clock, site.clock.apart(ahead)):
+            database = await Database.open(database_url, clock=clock)
+            stack.push_async_callback(database.close)
+            services.append(Placement(database, ServerStore(database), PlacementSettings()))
+        ours, theirs = services
+        for number, service in ((1, ours), (2, theirs)):
+            body = {**request(number), "reserve": False, "reserve_seconds": 60}
+            assert (await service.allocate(body)).outcome.chosen is not None
+        site.clock.advance(59)
+        for number, service in ((3, ours), (4, theirs)):
+            assert (await service.allocate(request(number))).outcome.chosen is None
+        site.clock.advance(2)
+        for number, service in ((5, ours), (6, theirs)):
+            assert (await service.allocate(request(number))).outcome.chosen is not None
+
+
 async def test_batches_and_seeds(site: Site) -> None:
     """With a seed the choice is repeatable; batches end at the first that has room."""
     for number in range(1, 9):

@@ -103,7 +103,7 @@ class Placement:
         until = None
         if seconds is not None:
             try:
-                until = self.database.clock.now() + timedelta(seconds=float(seconds))
+                until = self.database.steady_now() + timedelta(seconds=float(seconds))
             except OverflowError:
                 raise invalid_parameters({"reserve_seconds": "value was too large"}) from None
         return await self.reservations.reserve(body, uuid.lower(), until, random)

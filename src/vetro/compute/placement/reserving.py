@@ -347,7 +347,7 @@ class Reservations:
 
     async def _drop_overdue(self) -> None:
         index = self.chooser.index
-        overdue = index.overdue(self.database.clock.now())
+        overdue = index.overdue(self.database.steady_now())
         if not overdue:
             return
         async with self.database.transaction() as tx:

@@ -14,7 +14,8 @@ others adopt them, as a starting instance adopts all running servers.
 
 What is remembered is a moment of the monotonic clock, so that a wall clock that jumps neither silences
 every server at once nor keeps a silent one running. Entries need a time that instances share: they carry
-that moment in the wall clock of the time when it is written or compared.
+that moment in the database's steady time. By their own wall clocks, an instance whose clock is ahead would
+call a server silent that another one hears, and set it to unknown again and again.
 """
 
 from __future__ import annotations
@@ -137,12 +138,16 @@ class Heartbeats:
     def last(self, uuid: str) -> datetime | None:
         """When this instance last heard from a server; ``None`` if never."""
         beat = self._observed.get(uuid)
-        return self._moment(beat) if beat is not None and beat.heard else None
+        if beat is None or not beat.heard:
+            return None
+        return self.database.clock.now() - self._age(beat)
+
+    def _age(self, beat: Beat) -> timedelta:
+        return timedelta(seconds=self.database.clock.monotonic() - beat.at)
 
     def _moment(self, beat: Beat) -> datetime:
-        """When that was, by the wall clock as it goes now."""
-        clock = self.database.clock
-        return clock.now() - timedelta(seconds=clock.monotonic() - beat.at)
+        """When that was, for entries."""
+        return self.database.steady_now() - self._age(beat)
 
     def alive(self, uuid: str) -> bool:
         """Whether a heartbeat arrived within the lifetime."""
@@ -176,7 +181,7 @@ class Heartbeats:
         # over. A later entry than this one is from an instance that hears from the server.
         age = ASK_AFTER
         if entry is not None:
-            age = min(age, max(self.database.clock.now() - entry, timedelta()))
+            age = min(age, max(self.database.steady_now() - entry, timedelta()))
         at = self.database.clock.monotonic() - age.total_seconds()
         self._observed.setdefault(uuid, Beat(at, written=True, heard=False))
 
@@ -293,8 +298,8 @@ class Heartbeats:
 
     def _newer(self, entry: datetime, beat: Beat) -> bool:
         """Whether an entry has a later heartbeat than ours."""
-        if entry > self.database.clock.now() + LIFETIME:
-            return False  # of the future: a clock was set back since it was written
+        if entry > self.database.steady_now() + LIFETIME:
+            return False  # of the future: of an earlier run of a machine whose clock was ahead
         return entry > self._moment(beat) + SLACK
 
     async def _put(self, tx: Transaction, uuid: str, beat: Beat, known: bool) -> None:
