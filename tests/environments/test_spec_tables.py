@@ -132,7 +132,7 @@ CASES = [
     Case("POST", "!/sessions/<s>/deploy", 200, user="bob"),
     Case("POST", "!/sessions/<s>/deploy", 403, user="eve"),
     Case("POST", "!/sessions/<gone>/deploy", 403, "invalid"),
-    Case("POST", "!/sessions/<done>/deploy", 403),
+    Case("POST", "!/sessions/<done>/deploy", 403, "already deployed"),
     Case("POST", "!/sessions/<foreign>/deploy", 400, "not tied"),
     Case("POST", "!/sessions/none/deploy", 404),
     # §5.3 services
@@ -158,7 +158,7 @@ CASES = [
     Case("POST", "~", 404, body=APP, session="none"),
     Case("POST", "~", 400, "not tied", body=APP, session="<foreign>"),
     Case("POST", "~", 403, "invalid", body=APP, session="<gone>"),
-    Case("POST", "~", 403, body=APP, session="<done>"),
+    Case("POST", "~", 403, "already deployed", body=APP, session="<done>"),
     Case("POST", "~", 400, body=[], session=S),
     Case("POST", "~", 400, body={}, session=S),
     Case("POST", "~", 400, body=7, session=S),

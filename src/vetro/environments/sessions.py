@@ -277,7 +277,15 @@ class SessionStore:
     async def overtaken(
         self, tx: Transaction, environment: StoredRow, session: StoredRow
     ) -> Forbidden:
-        """The error for an overtaken session: its deployment, and the changes it would lose."""
+        """The error for an overtaken session: its deployment, and the changes it would lose.
+
+        A session whose own deployment has ended is as invalid (§5.2), but nothing overtook it.
+        """
+        if session.state in states.FINAL:
+            return Forbidden(
+                f"Session <SessionId {session.id}> is already {session.state}: its own deployment has"
+                " ended; open another session"
+            )
         query = (
             select(tasks.c.id, tasks.c.action, tasks.c.finished)
             .where(tasks.c.environment_id == environment.id, tasks.c.session_id != session.id)
