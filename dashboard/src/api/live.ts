@@ -24,8 +24,7 @@ export function useLive() {
     const changed = new Set<string>();
     const read = () => {
       timer = 0;
-      // A session that a form has opened is its own, whatever happens to the environment.
-      const shown = ({ queryKey: [kind, id, what] }: { queryKey: readonly unknown[] }) => kind === 'environments' || (kind === 'environment' && (all || changed.has(String(id))) && what !== 'ensured');
+      const shown = ({ queryKey: [kind, id] }: { queryKey: readonly unknown[] }) => kind === 'environments' || (kind === 'environment' && (all || changed.has(String(id))));
       void queries.invalidateQueries({ predicate: shown });
       changed.clear();
       all = false;

@@ -21,7 +21,7 @@ export function Activity() {
     refetchInterval: 10_000,
   });
   const names = new Map(environments.map((one) => [one.id, one.name]));
-  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   return (
     <Page title={t('history')} lead={t('historyLead')}>
       {shown.data?.length === 0 ? (

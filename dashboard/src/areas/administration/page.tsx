@@ -57,7 +57,7 @@ function Accounts({ kind }: { kind: Tab }) {
   const [asked, setAsked] = useState<Asked>(null);
   const close = () => setAsked(null);
   const refresh = () => refreshPeople(queries);
-  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   const own = kind === 'users' ? user.id : project.id;
   const set = async (one: Account, enabled: boolean) => {
     try {

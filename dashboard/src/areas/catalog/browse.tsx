@@ -8,6 +8,7 @@ import { useSession } from '~/app/session';
 import { environmentsQuery } from '~/areas/environment/queries';
 import { repositoryQuery } from '~/areas/packages/queries';
 import { useTexts } from '~/i18n';
+import { useExplained } from '~/ui/failure';
 import { Empty, Page, PageError } from '~/ui/page';
 import { ChooseEnvironment, takesApplications } from './add';
 import { rememberCurrent } from './current';
@@ -21,6 +22,7 @@ const FIRST = 12;
 
 export function Browse() {
   const t = useTexts(messages);
+  const explained = useExplained();
   const wanted = useSearch({ from: '/shell/catalog' });
   const navigate = useNavigate({ from: '/catalog' });
   const [typed, setTyped] = useState(wanted.search ?? '');
@@ -36,12 +38,13 @@ export function Browse() {
   const packages = useMemo(() => found.data?.pages.flatMap((page) => page.packages) ?? [], [found.data]);
   // Those that fill a window are painted before the rest is drawn.
   const shownPackages = useDeferredValue(packages, packages.slice(0, FIRST));
-  const { fetchNextPage, isFetchingNextPage } = found;
+  const { fetchNextPage, isFetchingNextPage, isFetchNextPageError } = found;
   const end = useIntersection({ rootMargin: '600px' });
   const nearEnd = end.entry?.isIntersecting ?? false;
   useEffect(() => {
-    if (nearEnd && !isFetchingNextPage) void fetchNextPage();
-  }, [nearEnd, isFetchingNextPage, fetchNextPage]);
+    // After a failure one asks again by the button, or it would be asked for without an end.
+    if (nearEnd && !isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
+  }, [nearEnd, isFetchingNextPage, isFetchNextPageError, fetchNextPage]);
   const filtered = Boolean(search || wanted.category || wanted.tag);
   const { project, may } = useSession();
   const { data: environments = [] } = useQuery(environmentsQuery);
@@ -108,7 +111,7 @@ export function Browse() {
           </Group>
         )}
         {!filtered && <Recent environment={wanted.environment} />}
-        {found.error ? (
+        {found.isLoadingError ? (
           <PageError error={found.error} reset={() => void found.refetch()} />
         ) : found.isPending ? (
           <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -139,6 +142,11 @@ export function Browse() {
             </SimpleGrid>
             {found.hasNextPage && (
               <Group justify="center" ref={end.ref}>
+                {isFetchNextPageError && (
+                  <Text size="sm" c="var(--mantine-color-error)" role="alert">
+                    {explained(found.error).text}
+                  </Text>
+                )}
                 <Button variant="default" loading={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
                   {t('more')}
                 </Button>

@@ -29,7 +29,8 @@ export function PackagePage() {
   const { environment } = useSearch({ from: '/shell/catalog/$packageId' });
   const shown = useQuery(packageQuery(packageId));
   const versions = useQuery(versionsQuery(shown.data?.fully_qualified_name ?? ''));
-  if (shown.error) return shown.error instanceof ApiError && shown.error.status === 404 ? <PageMissing /> : <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.error instanceof ApiError && shown.error.status === 404) return <PageMissing />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return <Loader />;
   const one = shown.data;
   const supplier = one.supplier as Supplier;

@@ -53,7 +53,7 @@ function Class({ name, one }: { name: string; one: Package }) {
     staleTime: Infinity,
     retry: false,
   });
-  if (asked.error) {
+  if (asked.isLoadingError) {
     return (
       <Text size="sm" c="red">
         {explained(asked.error).text}

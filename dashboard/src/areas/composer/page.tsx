@@ -7,7 +7,7 @@ import { remember } from '~/app/recent';
 import { useSession } from '~/app/session';
 import { packageQuery } from '~/areas/catalog/queries';
 import { definitionQuery } from '~/areas/definitions/queries';
-import { ensureSession, environmentQuery, refreshEnvironment } from '~/areas/environment/queries';
+import { ensuredQuery, environmentQuery, refreshEnvironment } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Page, PageError } from '~/ui/page';
 import { messages } from './messages';
@@ -42,13 +42,12 @@ function Add({ environmentId, name, lead, error, ...what }: AddProps) {
   const queries = useQueryClient();
   const { project } = useSession();
   const environment = useQuery(environmentQuery(environmentId));
-  const session = useQuery({ queryKey: ['environment', environmentId, 'ensured'], queryFn: () => ensureSession(queries, environmentId), staleTime: Infinity, gcTime: 0 });
+  const session = useQuery(ensuredQuery(queries, environmentId));
   const failed = environment.error ?? error ?? session.error;
   const leave = () => void navigate({ to: '/environments/$environmentId', params: { environmentId } });
   const [goesOn, setGoesOn] = useState(false);
   const done = () => (goesOn ? void navigate({ to: '/catalog', search: { environment: environmentId } }) : leave());
-  if (failed) return <PageError error={failed} />;
-  if (!environment.data || name === undefined || !session.data) return <Loader />;
+  if (!environment.data || name === undefined || !session.data) return failed ? <PageError error={failed} /> : <Loader />;
   return (
     <Page
       title={t('title', { name })}

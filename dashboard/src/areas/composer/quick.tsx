@@ -67,7 +67,7 @@ export function QuickDeploy() {
     };
   }, []);
 
-  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data || !environments) return <Loader />;
   const application = shown.data;
   return (

@@ -67,7 +67,7 @@ export function Wizard({ packageId, service, componentId, environmentId, session
     gcTime: 0,
   });
   if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NotByForm />;
-  if (begun.error) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
+  if (begun.isLoadingError) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
   if (!begun.data) return <Loader aria-label="…" />;
   return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} templateId={templateId} changes={componentId !== undefined} deliver={deliver} make={make} unmake={unmake} beforeEnd={beforeEnd} onFinished={onFinished} onCancel={onCancel} />;
 }

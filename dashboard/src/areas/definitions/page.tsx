@@ -21,7 +21,7 @@ export function DefinitionPage() {
   const shown = useQuery(definitionQuery(name));
   // What was typed and not saved, by file: it stays while other files are looked at.
   const [typed, setTyped] = useState<Record<string, string>>({});
-  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
   const { info, files } = shown.data;
   const file = asked && files.includes(asked) ? asked : (files[0] ?? '');
@@ -83,7 +83,7 @@ function File({ file, typed, set }: { file: string; typed: string | undefined; s
       setBusy(false);
     }
   };
-  if (stored.error) return <Text c="dimmed">{stored.error.message}</Text>;
+  if (stored.isLoadingError) return <Text c="dimmed">{stored.error.message}</Text>;
   if (stored.data === undefined) return null;
   const changed = typed !== undefined && typed !== stored.data;
   return (

@@ -89,7 +89,7 @@ function ComponentLog({ environmentId, component }: { environmentId: string; com
   });
   const followed = useMemo(() => ({ reports: asked.data ?? [], state: null, waitingOn: null, ended: asked.data !== undefined, lost: false }), [asked.data]);
   const names = useMemo(() => new Map([[id, nameOf(component)]]), [id, component]);
-  if (asked.error) return <PageError error={asked.error} reset={() => void asked.refetch()} />;
+  if (asked.isLoadingError) return <PageError error={asked.error} reset={() => void asked.refetch()} />;
   return <Log followed={followed} names={names} days />;
 }
 

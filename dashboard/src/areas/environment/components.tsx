@@ -3,7 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { IconBolt, IconPencil, IconPlus, IconPuzzle, IconTags, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { memo, useState } from 'react';
+import { memo, useCallback, useState } from 'react';
 import { call, catalogApi } from '~/api/client';
 import { Palette } from '~/areas/composer/palette';
 import { ServicePalette } from '~/areas/composer/services';
@@ -21,7 +21,29 @@ import { MetadataDialog } from './metadata';
 import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, packageNameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
 
+/** What a dialog asks about: a component's metadata, or an action of it. */
+interface Asked {
+  component: Component;
+  action?: [string, Action];
+}
+
 export function Components() {
+  // Of the page, not of a row: a component that goes while its dialog is open takes nothing along that was typed or awaited.
+  const [asked, setAsked] = useState<Asked>();
+  const { environmentId } = useShownEnvironment();
+  const close = () => setAsked(undefined);
+  return (
+    <>
+      <ComponentList ask={useCallback((component: Component, action?: [string, Action]) => setAsked({ component, ...(action ? { action } : {}) }), [])} />
+      {asked && !asked.action && <MetadataDialog environmentId={environmentId} componentId={asked.component['?'].id} name={nameOf(asked.component)} onClose={close} />}
+      {asked?.action && <ActionDialog environmentId={environmentId} id={asked.action[0]} action={asked.action[1]} onClose={close} />}
+    </>
+  );
+}
+
+type Ask = (component: Component, action?: [string, Action]) => void;
+
+function ComponentList({ ask }: { ask: Ask }) {
   const t = useTexts(messages);
   const navigate = useNavigate();
   const { may } = useSession();
@@ -55,7 +77,7 @@ export function Components() {
     <Stack gap="xl">
     <Stack component="ul" gap="sm" className={classes.list}>
       {components.map((one) => (
-        <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} flat={flat} />
+        <Row key={one['?'].id} component={one} change={changed.get(one['?'].id)} status={statuses?.lastStatuses?.[one['?'].id]} environmentId={environmentId} busy={isBusy(environment.status)} flat={flat} ask={ask} />
       ))}
     </Stack>
     {palette}
@@ -70,17 +92,16 @@ interface RowProps {
   environmentId: string;
   busy: boolean;
   flat: boolean;
+  ask: Ask;
 }
 
 /** What is fetched anew and is the same does not draw it again. */
-const Row = memo(function Row({ component, change, status, environmentId, busy, flat }: RowProps) {
+const Row = memo(function Row({ component, change, status, environmentId, busy, flat, ask }: RowProps) {
   const t = useTexts(messages);
   const queries = useQueryClient();
   const failed = useFailure();
   const navigate = useNavigate();
   const { may } = useSession();
-  const [asked, setAsked] = useState<[string, Action] | null>(null);
-  const [noting, setNoting] = useState(false);
   const { id, type, _actions = {} } = component['?'];
   const packageName = packageNameOf(component);
   const actions = Object.entries(_actions)
@@ -153,7 +174,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
             <>
               {actions.length > 0 && <Menu.Label>{t('actions')}</Menu.Label>}
               {actions.map(([key, one]) => (
-                <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => setAsked([key, one])}>
+                <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => ask(component, [key, one])}>
                   {one.title ?? one.name}
                 </Menu.Item>
               ))}
@@ -164,7 +185,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
                 </Menu.Item>
               )}
               {!flat && may('update_environment') && (
-                <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => setNoting(true)}>
+                <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => ask(component)}>
                   {t('metadata')}
                 </Menu.Item>
               )}
@@ -177,8 +198,6 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
           )}
         </More>
       </div>
-      {noting && <MetadataDialog environmentId={environmentId} componentId={id} name={nameOf(component)} onClose={() => setNoting(false)} />}
-      {asked && <ActionDialog environmentId={environmentId} id={asked[0]} action={asked[1]} onClose={() => setAsked(null)} />}
     </li>
   );
 });

@@ -11,7 +11,7 @@ import { useFailure } from '~/ui/failure';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { deploy } from './many';
 import { Leaked } from './leaked';
-import { EnvironmentMenu } from './menu';
+import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
 import { messages } from './messages';
 import { Progress } from './progress';
 import { changesOf, deploymentsQuery, hasServices, isBusy, refreshEnvironment, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
@@ -78,6 +78,7 @@ function Actions({ environment, session }: { environment: Environment; session: 
   const navigate = useNavigate();
   const failed = useFailure();
   const [deploying, setDeploying] = useState(false);
+  const [asked, setAsked] = useState<Asked>();
   const busy = isBusy(environment.status);
   const id = environment.id;
   const start = async () => {
@@ -105,7 +106,8 @@ function Actions({ environment, session }: { environment: Environment; session: 
           {environment.version > 0 ? t('update') : t('deploy')}
         </Button>
       )}
-      <EnvironmentMenu environment={environment} label={t('more')} onAbandoned={() => void navigate({ to: '/environments' })} />
+      <EnvironmentMenu environment={environment} label={t('more')} ask={setAsked} />
+      <EnvironmentDialogs environment={environment} asked={asked} onClose={() => setAsked(undefined)} onAbandoned={() => void navigate({ to: '/environments' })} />
     </>
   );
 }

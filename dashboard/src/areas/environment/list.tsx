@@ -13,7 +13,7 @@ import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
 import { When } from '~/ui/when';
 import { ChosenEnvironments } from './chosen';
-import { EnvironmentMenu } from './menu';
+import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
 import { messages } from './messages';
 import { environmentsQuery, hasServices, joinableQuery, type ListedEnvironment } from './queries';
 import { Status } from './status';
@@ -31,6 +31,9 @@ export function EnvironmentList() {
   const found = all.filter((one) => one.name.toLowerCase().includes(wanted));
   const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set());
   const tick = useCallback((id: string, on: boolean) => setTicked((was) => new Set(on ? [...was, id] : [...was].filter((one) => one !== id))), []);
+  // Of the list, not of a tile: another environment may push a tile to the next row, where it is made anew.
+  const [asked, setAsked] = useState<{ environment: ListedEnvironment; what: Asked }>();
+  const ask = useCallback((environment: ListedEnvironment, what: Asked) => setAsked({ environment, what }), []);
   const chosen = found.filter((one) => ticked.has(one.id));
   const open = (shown: boolean) => void navigate({ search: shown ? { create: true } : {} });
   const button = may('create_environment') && (
@@ -70,9 +73,10 @@ export function EnvironmentList() {
           )}
           {found.length === 0 && <Text c="dimmed">{t('nothing', { search })}</Text>}
           <ChosenEnvironments chosen={chosen} all={found} choose={(ids) => setTicked(new Set(ids))} />
-          <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} />
+          <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} ask={ask} />
         </Stack>
       )}
+      {asked && <EnvironmentDialogs environment={all.find((one) => one.id === asked.environment.id) ?? asked.environment} asked={asked.what} onClose={() => setAsked(undefined)} />}
       <CreateDialog opened={(create ?? false) && may('create_environment')} onClose={() => open(false)} />
     </Page>
   );
@@ -84,9 +88,10 @@ interface TilesProps {
   label: string;
   ticked: ReadonlySet<string>;
   tick: (id: string, on: boolean) => void;
+  ask: (environment: ListedEnvironment, what: Asked) => void;
 }
 
-function Tiles({ environments, label, ticked, tick }: TilesProps) {
+function Tiles({ environments, label, ticked, tick, ask }: TilesProps) {
   const columns = useMatches({ base: 1, sm: 2, lg: 3 });
   const ground = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -97,7 +102,7 @@ function Tiles({ environments, label, ticked, tick }: TilesProps) {
       {rows.getVirtualItems().map((row) => (
         <div key={row.key} ref={rows.measureElement} data-index={row.index} role="presentation" className={classes.row} style={{ gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, transform: `translateY(${row.start - top}px)` }}>
           {environments.slice(row.index * columns, (row.index + 1) * columns).map((one, index) => (
-            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} ticked={ticked.has(one.id)} tick={tick} />
+            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} ticked={ticked.has(one.id)} tick={tick} ask={ask} />
           ))}
         </div>
       ))}
@@ -106,7 +111,7 @@ function Tiles({ environments, label, ticked, tick }: TilesProps) {
 }
 
 /** Scrolling draws the new ones only. */
-const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean; tick: TilesProps['tick'] }) {
+const Tile = memo(function Tile({ environment, place, count, ticked, tick, ask }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean; tick: TilesProps['tick']; ask: TilesProps['ask'] }) {
   const t = useTexts(messages);
   const c = useTexts(common);
   const { user } = useSession();
@@ -117,7 +122,7 @@ const Tile = memo(function Tile({ environment, place, count, ticked, tick }: { e
         <Link to={opensAt(user.id, environment)} params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
-        <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys />
+        <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys ask={(what) => ask(environment, what)} />
       </Group>
       {environment.description_text && (
         <Text size="sm" lineClamp={2} mb="xs">

@@ -24,18 +24,19 @@ interface MenuProps {
   label: string;
   /** With "Deploy", where no button beside it says so. */
   deploys?: boolean;
-  onAbandoned?: () => void;
+  /** What was chosen that a dialog asks more about. */
+  ask: (what: Asked) => void;
 }
 
-/** What can be done with an environment, and the dialogs that ask for it. */
-export function EnvironmentMenu({ environment, label, deploys = false, onAbandoned }: MenuProps) {
+export type Asked = 'destroy' | 'abandon' | 'rename' | 'metadata';
+
+/** What can be done with an environment. Its dialogs are `EnvironmentDialogs`, of whoever stays when this menu does not. */
+export function EnvironmentMenu({ environment, label, deploys = false, ask }: MenuProps) {
   const t = useTexts(messages);
   const { may } = useSession();
   const queries = useQueryClient();
   const failed = useFailure();
-  const [asked, setAsked] = useState<'' | 'destroy' | 'abandon' | 'rename' | 'metadata'>('');
-  const { id, name } = environment;
-  const close = () => setAsked('');
+  const { id } = environment;
   const start = async () => {
     try {
       const begun = await deploy(queries, environment);
@@ -46,45 +47,61 @@ export function EnvironmentMenu({ environment, label, deploys = false, onAbandon
     }
   };
   return (
+    <More label={label} framed={!deploys}>
+      {() => (
+        <>
+          {deploys && may('deploy_session') && allowed('deploy', environment) && (
+            <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={() => void start()}>
+              {environment.version > 0 ? t('update') : t('deploy')}
+            </Menu.Item>
+          )}
+          {may('update_environment') && (
+            <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => ask('rename')}>
+              {t('rename')}
+            </Menu.Item>
+          )}
+          {!hasServices(environment) && may('update_environment') && (
+            <Menu.Item leftSection={<IconTags size={16} />} disabled={isBusy(environment.status)} onClick={() => ask('metadata')}>
+              {t('metadata')}
+            </Menu.Item>
+          )}
+          {may('delete_environment') && <Menu.Divider />}
+          {may('delete_environment') && (
+            <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => ask('destroy')}>
+              {t('destroy')}
+            </Menu.Item>
+          )}
+          {may('delete_environment') && allowed('abandon', environment) && (
+            <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => ask('abandon')}>
+              {t('abandon')}
+            </Menu.Item>
+          )}
+        </>
+      )}
+    </More>
+  );
+}
+
+interface DialogsProps {
+  environment: Environment;
+  asked: Asked | undefined;
+  onClose: () => void;
+  onAbandoned?: () => void;
+}
+
+/** The dialogs of an environment's menu. Not in the menu: lists make their rows anew while somebody fills a dialog in. */
+export function EnvironmentDialogs({ environment, asked, onClose, onAbandoned }: DialogsProps) {
+  const t = useTexts(messages);
+  const queries = useQueryClient();
+  const { id, name } = environment;
+  return (
     <>
-      <More label={label} framed={!deploys}>
-        {() => (
-          <>
-            {deploys && may('deploy_session') && allowed('deploy', environment) && (
-              <Menu.Item leftSection={<IconPlayerPlay size={16} />} onClick={() => void start()}>
-                {environment.version > 0 ? t('update') : t('deploy')}
-              </Menu.Item>
-            )}
-            {may('update_environment') && (
-              <Menu.Item leftSection={<IconPencil size={16} />} onClick={() => setAsked('rename')}>
-                {t('rename')}
-              </Menu.Item>
-            )}
-            {!hasServices(environment) && may('update_environment') && (
-              <Menu.Item leftSection={<IconTags size={16} />} disabled={isBusy(environment.status)} onClick={() => setAsked('metadata')}>
-                {t('metadata')}
-              </Menu.Item>
-            )}
-            {may('delete_environment') && <Menu.Divider />}
-            {may('delete_environment') && (
-              <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={!allowed('destroy', environment)} onClick={() => setAsked('destroy')}>
-                {t('destroy')}
-              </Menu.Item>
-            )}
-            {may('delete_environment') && allowed('abandon', environment) && (
-              <Menu.Item color="red" leftSection={<IconUnlink size={16} />} onClick={() => setAsked('abandon')}>
-                {t('abandon')}
-              </Menu.Item>
-            )}
-          </>
-        )}
-      </More>
-      {asked === 'metadata' && <MetadataDialog environmentId={id} name={name} onClose={close} />}
-      {asked === 'rename' && <Rename environment={environment} onClose={close} />}
+      {asked === 'metadata' && <MetadataDialog environmentId={id} name={name} onClose={onClose} />}
+      {asked === 'rename' && <Rename environment={environment} onClose={onClose} />}
       {(asked === 'destroy' || asked === 'abandon') && (
         <Confirm
           opened
-          onClose={close}
+          onClose={onClose}
           title={t(`${asked}Title`, { name })}
           action={t(asked)}
           typed={name}

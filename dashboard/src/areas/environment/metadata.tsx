@@ -34,7 +34,7 @@ export function MetadataDialog({ environmentId, componentId, name, onClose }: Me
   const explained = useExplained();
   const queries = useQueryClient();
   const opened = useQuery({
-    queryKey: ['environment', environmentId, 'metadata', componentId ?? ''],
+    queryKey: ['metadata', environmentId, componentId ?? ''],
     queryFn: async () => {
       const session = await ensureSession(queries, environmentId);
       const model = await call<Objects>('GET', `/v1/environments/${environmentId}/model/`, undefined, { 'X-Configuration-Session': session });
@@ -46,7 +46,7 @@ export function MetadataDialog({ environmentId, componentId, name, onClose }: Me
   });
   return (
     <Dialog opened onClose={onClose} title={t('metadataOf', { name })} size="lg">
-      {opened.error ? (
+      {opened.isLoadingError ? (
         <Alert color="red" variant="light">
           {explained(opened.error).text}
         </Alert>

@@ -115,6 +115,9 @@ export const environmentQuery = (id: string, session?: string) =>
       const services = (shown.services as unknown as Record<string, unknown>[]).map((one) => withHeader(one));
       return { ...shown, services: services as unknown as typeof shown.services };
     },
+    // A session that is opened or ends is another question about the same environment: until it is answered its page
+    // stays as it is, with the dialogs on it and what is typed in them.
+    placeholderData: (before, asked) => (asked?.queryKey[1] === id ? before : undefined),
     refetchInterval: (query) => unlessLive(query.state.data && isBusy(query.state.data.status) ? 2_000 : 15_000),
   });
 
@@ -132,6 +135,13 @@ export const statusesQuery = (id: string) =>
       (await data(catalogApi.GET('/v1/environments/{environment_id}/lastStatus', { params: { path: { environment_id: id } } }))) as unknown as { lastStatuses: Record<string, { text: string; level: string; created: string } | null> },
     refetchInterval: () => unlessLive(10_000),
   });
+
+/**
+ * The session that a form writes into, from when it is opened to when it is left.
+ *
+ * Not below the environment's key: the form would become another one whenever the environment is read anew.
+ */
+export const ensuredQuery = (queries: QueryClient, id: string) => queryOptions({ queryKey: ['ensured session', id], queryFn: () => ensureSession(queries, id), staleTime: Infinity, gcTime: 0 });
 
 /** The open session, or a new one. */
 export async function ensureSession(queries: QueryClient, id: string): Promise<string> {

@@ -11,7 +11,7 @@ import { projectsQuery } from '~/areas/administration/queries';
 import { packageQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
-import { useFailure } from '~/ui/failure';
+import { useExplained, useFailure } from '~/ui/failure';
 import { Fqn } from '~/ui/fqn';
 import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
@@ -30,6 +30,7 @@ export function Packages() {
   const { project, isAdmin, may } = useSession();
   const queries = useQueryClient();
   const failed = useFailure();
+  const explained = useExplained();
   const [typed, setTyped] = useState('');
   const [search] = useDebouncedValue(typed.trim(), 180);
   const [type, setType] = useState<Filter['type']>('');
@@ -137,7 +138,7 @@ export function Packages() {
             />
           </Group>
           <ChosenPackages chosen={packages.filter((one) => ticked.has(one.id))} all={packages} choose={choose} />
-          {found.error ? (
+          {found.isLoadingError ? (
             <PageError error={found.error} reset={() => void found.refetch()} />
           ) : packages.length === 0 ? (
             !found.isPending && (
@@ -204,6 +205,11 @@ export function Packages() {
           )}
           {found.hasNextPage && (
             <Group justify="center">
+              {found.isFetchNextPageError && (
+                <Text size="sm" c="var(--mantine-color-error)" role="alert">
+                  {explained(found.error).text}
+                </Text>
+              )}
               <Button variant="default" loading={found.isFetchingNextPage} onClick={() => void found.fetchNextPage()}>
                 {t('showMore')}
               </Button>

@@ -26,7 +26,7 @@ export function Templates() {
       {t('create')}
     </Button>
   );
-  if (shown.error) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   const templates = shown.data ?? [];
   return (
     <Page title={t('title')} lead={t('lead')} actions={templates.length > 0 && button}>

@@ -29,7 +29,8 @@ export function TemplatePage() {
   const [asked, setAsked] = useState<'' | 'environment' | 'rename' | 'clone' | 'delete'>('');
   const [added, setAdded] = useState<string | null>(null);
   const shown = useQuery(templateQuery(templateId));
-  if (shown.error) return shown.error instanceof ApiError && shown.error.status === 404 ? <PageMissing /> : <PageError error={shown.error} reset={() => void shown.refetch()} />;
+  if (shown.error instanceof ApiError && shown.error.status === 404) return <PageMissing />;
+  if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
   const template = shown.data;
   const ours = template.tenant_id === project.id;
