@@ -147,7 +147,7 @@ def test_whoever_stops_waiting_for_a_machine_is_told_where_its_task_is(
     def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Connection, "told", interrupted)
+    monkeypatch.setattr(Connection, "decoded", interrupted)
     with pytest.raises(click.exceptions.Exit) as ended:
         wait_task(object.__new__(Connection), "t1")
     assert ended.value.exit_code == progress.INTERRUPTED

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from vetro.environments import Ending, Existing, ExistingEnvironments, TaskResult, told_of_endings
+from vetro.environments import (
+    Ending,
+    Existing,
+    ExistingEnvironments,
+    TaskResult,
+    listening_for_endings,
+)
 from vetro.environments import existing as existing_module
 from vetro.storage import ManualClock
 
@@ -30,7 +36,7 @@ async def test_what_was_deployed_successfully_is_told_of(
         await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     await api.call("DELETE", f"/environments/{ids['gone']}?abandon=true")
     told: list[Existing] = []
-    await ExistingEnvironments(api.database, told.append, 60).tell_all()
+    await ExistingEnvironments(api.database, told.append, 60).report_all()
     assert {one.environment for one in told} == {ids["good"], ids["other"], ids["later failed"]}
     assert len(told) == 3
     for one in told:
@@ -62,7 +68,7 @@ async def test_one_service_tells_every_period(api: Api) -> None:
 async def test_an_ending_says_when_its_environment_was_created(api: Api) -> None:
     """Also that of a deployment that an abandoned environment took with it."""
     endings: list[Ending] = []
-    with told_of_endings(endings.append):
+    with listening_for_endings(endings.append):
         for name in ("deployed", "abandoned"):
             environment = await api.environment(name)
             await api.deploy(environment, await api.session(environment))

@@ -446,7 +446,7 @@ async def test_what_a_push_waits_on_is_told(lab: Any) -> None:
 
     def services(environment_id: str) -> Any:
         made = make(environment_id)
-        made.waiting.tell = said.append
+        made.waiting.notify = said.append
         return made
 
     lab.cloud.services = services

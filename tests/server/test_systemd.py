@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 from vetro.cli import cli
 from vetro.server.settings import load_settings
-from vetro.server.supervisor import READY, tell
+from vetro.server.supervisor import READY, notify_supervisor
 from vetro.server.systemd import PARTS, ROOT, Places, unit_of
 
 OWN = ["--user", "root"]
@@ -58,12 +58,12 @@ def supervisor(
 
 def test_a_supervisor_is_told(supervisor: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     """It gets one datagram; a missing socket or variable is not an error."""
-    tell(READY, "STATUS=serving")
+    notify_supervisor(READY, "STATUS=serving")
     assert supervisor.recv(4096) == b"READY=1\nSTATUS=serving"
     supervisor.close()
-    tell(READY)
+    notify_supervisor(READY)
     monkeypatch.delenv("NOTIFY_SOCKET")
-    tell(READY)
+    notify_supervisor(READY)
 
 
 @pytest.mark.e2e

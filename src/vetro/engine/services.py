@@ -109,11 +109,11 @@ class MetadataDefinitions(Protocol):
 class Waiting:
     """What a task waits on now; it may wait on several things at once.
 
-    ``tell`` is called at each change.
+    ``notify`` is called at each change.
     """
 
-    def __init__(self, tell: Callable[[str], None] = lambda text: None) -> None:
-        self.tell = tell
+    def __init__(self, notify: Callable[[str], None] = lambda text: None) -> None:
+        self.notify = notify
         self._texts: dict[str, str] = {}
 
     def say(self, subject: str, text: str) -> None:
@@ -124,7 +124,7 @@ class Waiting:
             self._texts[subject] = text
         else:
             del self._texts[subject]
-        self.tell(self.text)
+        self.notify(self.text)
 
     @property
     def text(self) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         forget_of_project,
         names_of_project,
     )
-    from vetro.environments.lifecycle import Ending, told_of_endings
+    from vetro.environments.lifecycle import Ending, listening_for_endings
     from vetro.environments.network_template import NetworkTemplateError, read_network_template
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
@@ -53,7 +53,7 @@ __getattr__ = import_when_used(
         "vetro.environments.form_secrets": "FormSecrets",
         "vetro.environments.history_settings": "HistorySection",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
-        "vetro.environments.lifecycle": "Ending told_of_endings",
+        "vetro.environments.lifecycle": "Ending listening_for_endings",
         "vetro.environments.network_template": "NetworkTemplateError read_network_template",
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
@@ -103,11 +103,11 @@ __all__ = [
     "destroy_of_project",
     "environments_face",
     "forget_of_project",
+    "listening_for_endings",
     "make_moves",
     "names_of_project",
     "pinned_packages",
     "read_network_template",
     "shortened",
     "task_channel",
-    "told_of_endings",
 ]

@@ -39,21 +39,21 @@ class ExistingEnvironments:
     """Notifies of all environments of one database, every ``minutes``."""
 
     def __init__(
-        self, database: Database, tell: Callable[[Existing], None], minutes: float
+        self, database: Database, report: Callable[[Existing], None], minutes: float
     ) -> None:
         self.database = database
-        self.tell = tell
+        self.report = report
         queue = LeaseQueue(database, QUEUE)
-        self.rounds = Rounds(database, queue, KEY, minutes * 60, self.tell_all)
+        self.rounds = Rounds(database, queue, KEY, minutes * 60, self.report_all)
 
     async def worker(self, owner: str) -> Worker:
         """Notifies now and every period, unless another service does."""
         return await self.rounds.worker(owner)
 
-    async def tell_all(self) -> None:
+    async def report_all(self) -> None:
         """Notify of each environment once."""
         async for one in self._found():
-            self.tell(one)
+            self.report(one)
 
     async def _found(self) -> AsyncGenerator[Existing, None]:
         run = tasks.alias("run")

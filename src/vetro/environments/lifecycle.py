@@ -128,7 +128,7 @@ _LISTENERS: list[Listener] = []
 
 
 @contextmanager
-def told_of_endings(listener: Listener) -> Generator[None, None, None]:
+def listening_for_endings(listener: Listener) -> Generator[None, None, None]:
     """Notify ``listener`` of every task that ends in this process, for the duration of the block.
 
     It must not wait, and raises nothing.

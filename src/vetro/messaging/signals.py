@@ -186,8 +186,8 @@ def _read(body: bytes) -> Signal:
         raise MalformedSignal(
             f"The status of the signal is {status!s:.40}; use one of {', '.join(STATUSES)}"
         )
-    told = given.get("id", given.get("UniqueId"))
-    name = "" if told is None else str(told)
+    identifier = given.get("id", given.get("UniqueId"))
+    name = "" if identifier is None else str(identifier)
     if len(name) > 255:
         raise MalformedSignal("The id of the signal has more than 255 characters")
     reason = given.get("reason", given.get("Reason"))

@@ -101,12 +101,12 @@ async def _communicate(
     if on_line is None:
         return await process.communicate(stdin)
     assert process.stderr is not None
-    told = process.stderr
+    stream = process.stderr
     errors = bytearray()
 
     async def lines() -> None:
         begun = b""
-        while some := await told.read(1 << 16):
+        while some := await stream.read(1 << 16):
             errors.extend(some)
             *whole, begun = (begun + some).split(b"\n")
             for line in whole:

@@ -141,11 +141,11 @@ class ServiceClient:
         except (TransportError, Fault) as error:
             raise DriverError(f"Backup {uuid} could not be fetched: {error}") from error
 
-    async def publish_backup(self, uuid: str, file: Path, told: Mapping[str, object]) -> None:
-        """Upload the file of a volume's backup; ``told``: ``sha256``."""
+    async def publish_backup(self, uuid: str, file: Path, described: Mapping[str, object]) -> None:
+        """Upload the file of a volume's backup; ``described``: ``sha256``."""
         try:
             url = f"{self._base}/volume-backups/{uuid}/file"
-            response = await _send_file(self._http, url, file, str(told["sha256"]))
+            response = await _send_file(self._http, url, file, str(described["sha256"]))
         except TransportError as error:
             raise DriverError(f"Backup {uuid} could not be sent: {error}") from error
         if response.status >= 300:

@@ -99,13 +99,13 @@ def _plugin(source: Path | bytes, declared: Manifest, manifest: Findings) -> lis
         package = open_package(source)
         package.check_classes()
         assert package.plugin is not None
-        told = list(package.plugin.findings())
+        reported = list(package.plugin.findings())
     except PackageError as error:
         place = (FILE, None, None) if error.file is None else (error.file, error.line, error.column)
         return [Finding("error", "E001", error.message, *place)]
     return [
         Finding("error" if ":E" in code else "warning", code, message, FILE)
-        for code, message in told
+        for code, message in reported
     ]
 
 

@@ -146,9 +146,9 @@ class PluginContent:
         try:
             return call()
         except Exception as error:
-            told = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise PackageLoadError(
-                f"the plug-in for {self.format} cannot {what}: {told}"
+                f"the plug-in for {self.format} cannot {what}: {reason}"
             ) from error
 
     @property

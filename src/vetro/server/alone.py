@@ -15,7 +15,7 @@ from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
-from vetro.server.supervisor import READY, STOPPING, tell
+from vetro.server.supervisor import READY, STOPPING, notify_supervisor
 from vetro.storage import Database, StorageError
 
 if TYPE_CHECKING:
@@ -62,16 +62,16 @@ async def serve_alone(
 
     stop = asyncio.Event()
 
-    def told() -> None:
-        tell(STOPPING)
+    def on_signal() -> None:
+        notify_supervisor(STOPPING)
         stop.set()
 
     def ready() -> None:
         print(started, flush=True)
-        tell(READY)
+        notify_supervisor(READY)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
     raise_descriptor_limit()
     await serve(
         assemble(

@@ -146,7 +146,7 @@ async def _work(
 
     run, stop, hurry, over = RunLog("engine"), *(asyncio.Event() for _ in range(3))
 
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         if stop.is_set():
             hurry.set()
         else:
@@ -154,7 +154,7 @@ async def _work(
             stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told, number)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal, number)
     async with open_database(settings) as database:
         run.started(
             workers=settings.engine.workers,
@@ -184,7 +184,7 @@ async def _work(
                     entrance=admission(limits, each_address=False),
                 )
                 parts.create_task(watched, name="metrics")
-            with notifying.told():
+            with notifying.of_endings():
                 await stop.wait()
                 # Others take the deployments that wait; those that run here end here.
                 pool.drain()

@@ -125,10 +125,10 @@ def run_node(settings: Settings) -> int:
 async def _until_signalled(agent: NodeAgent, run: RunLog) -> None:
     loop = asyncio.get_running_loop()
 
-    def told(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         run.stopping(f"signal {number.name}")
         agent.stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told, number)
+        loop.add_signal_handler(number, on_signal, number)
     await agent.run()

@@ -56,14 +56,14 @@ class Notifying:
         return Audit("application-catalog", sinks)
 
     @contextlib.contextmanager
-    def told(self) -> Generator[None, None, None]:
+    def of_endings(self) -> Generator[None, None, None]:
         """Notify of ends of deployments for the duration of the block."""
-        from vetro.environments import told_of_endings
+        from vetro.environments import listening_for_endings
 
         if self.notifications is None:
             yield
             return
-        with told_of_endings(self._ended):
+        with listening_for_endings(self._ended):
             yield
 
     def _ended(self, ending: Ending) -> None:
@@ -79,15 +79,15 @@ class Notifying:
             "notifications": self.notifications.run()
         }
         if self.settings.stats.env_audit_enabled:
-            running["environments that exist"] = self._tell_existing(database, owner)
+            running["environments that exist"] = self._report_existing(database, owner)
         return running
 
-    async def _tell_existing(self, database: Database, owner: str) -> None:
+    async def _report_existing(self, database: Database, owner: str) -> None:
         from vetro.environments import ExistingEnvironments
 
         period = self.settings.stats.env_audit_period
-        telling = ExistingEnvironments(database, self._exists, period)
-        await (await telling.worker(owner)).work()
+        existing = ExistingEnvironments(database, self._exists, period)
+        await (await existing.worker(owner)).work()
 
     def _exists(self, found: Existing) -> None:
         if self.notifications is not None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from vetro.server.settings import Settings
-from vetro.server.supervisor import READY, STOPPING, tell
+from vetro.server.supervisor import READY, STOPPING, notify_supervisor
 
 log = structlog.get_logger("vetro.server")
 
@@ -31,14 +31,14 @@ class RunLog:
             python=platform.python_version(),
             **{name: value for name, value in known.items() if value not in ("", None, [])},
         )
-        tell(READY)
+        notify_supervisor(READY)
 
     def stopping(self, reason: str) -> None:
         """Log that the service is going to stop; only the first reason is logged."""
         if not self.reason:
             self.reason = reason
             log.info(f"{self.part}_stopping", reason=reason)
-            tell(STOPPING)
+            notify_supervisor(STOPPING)
 
     def stopped(self) -> None:
         """Log that the service has stopped."""

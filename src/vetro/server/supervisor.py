@@ -17,7 +17,7 @@ READY = "READY=1"
 STOPPING = "STOPPING=1"
 
 
-def tell(*lines: str) -> None:
+def notify_supervisor(*lines: str) -> None:
     """Send assignments such as `READY`; a supervisor that cannot be reached is logged, not an error."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:

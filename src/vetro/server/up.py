@@ -181,12 +181,12 @@ class _Up:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def told(number: signal.Signals) -> None:
+        def on_signal(number: signal.Signals) -> None:
             stop.set()
             self._run.stopping(f"signal {number.name}")
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told, number)
+            loop.add_signal_handler(number, on_signal, number)
         raise_descriptor_limit()
         # One for all ports: they share the descriptors of this process.
         entrance = admission(self.limits, each_address=not self.settings.server.trust_proxy)
@@ -230,7 +230,7 @@ class _Up:
                 others.append(self._task(self.pool.run(database), "engine", stop))
             if self.engine.engine.task_timeout:
                 others.append(self._task(self._unanswered(), "unanswered deployments", stop))
-            stack.enter_context(self._notifying.told())
+            stack.enter_context(self._notifying.of_endings())
             for name, work in self._notifying.works(database, self.owner).items():
                 others.append(self._task(work, name, stop))
             self._say_started(main, guests, metrics)

@@ -99,12 +99,12 @@ class Doors:
 
     async def offered(self, compute: ComputePort) -> Offers:
         """What the compute service and the doors offer together."""
-        told = await compute.offered()
+        offers = await compute.offered()
         if self.guests is None:  # who would configure them?
-            told = Offers(told.parts - {LOAD_BALANCERS}, told.reasons)
+            offers = Offers(offers.parts - {LOAD_BALANCERS}, offers.reasons)
         parts = {
             part
             for part, door in ((SIGNALS, self.signals), (SOFTWARE_DEPLOYMENTS, self.guests))
             if door is not None
         }
-        return Offers(told.parts | parts, told.reasons)
+        return Offers(offers.parts | parts, offers.reasons)

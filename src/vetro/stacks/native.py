@@ -370,8 +370,8 @@ class StackEngine:
         stack = head.snapshot()
         if failure is None:
             return stack
-        told = StackFailure(failure.resource, failure.kind, failure.text, failure.details)
-        return replace(stack, failure=told)
+        readable = StackFailure(failure.resource, failure.kind, failure.text, failure.details)
+        return replace(stack, failure=readable)
 
 
 def check(

@@ -133,10 +133,10 @@ async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
     try:
         async with yard.database.listen(task_channel(task_id)) as subscription:
             for text in ("one", "two"):
-                told.tell(text)
+                told.set(text)
             while await waiting_on(yard, task_id) != "two":
                 await subscription.wait(60)
-            told.tell("")
+            told.set("")
             while await waiting_on(yard, task_id) is not None:
                 await subscription.wait(60)
     finally:

@@ -178,11 +178,11 @@ sleep 98765
 BUILD = """
 import asyncio, sys
 from pathlib import Path
-from vetro.cli.compute.images import until_told
+from vetro.cli.compute.images import until_signalled
 from vetro.node.images.bootstrap import build_image
 work = build_image("web", cache_dir=Path(sys.argv[1]), mirrors=["deb x y z"],
                    on_step=lambda step: print(step, flush=True))
-asyncio.run(until_told(work))
+asyncio.run(until_signalled(work))
 """
 
 

@@ -81,7 +81,7 @@ def credentials() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Told(Generic[Answer]):
+class Decoded(Generic[Answer]):
     """What was answered: the struct that a command decides by, and all that was sent, to print it."""
 
     known: Answer
@@ -259,13 +259,13 @@ class Connection:
         try:
             answer = self.client.request(method, url, headers=dict(headers), **options)
         except TransportError as error:
-            self._tell(method, url, began, str(error))
+            self._log(method, url, began, str(error))
             fail(*self._unanswered(url, error))
         request_id = answer.headers.get("x-openstack-request-id", "")
-        self._tell(method, url, began, f"{answer.status} {request_id}".rstrip())
+        self._log(method, url, began, f"{answer.status} {request_id}".rstrip())
         return answer
 
-    def _tell(self, method: str, url: str, began: float, said: str) -> None:
+    def _log(self, method: str, url: str, began: float, said: str) -> None:
         """With ``--debug``: a line for each request, without bodies and without the token."""
         if self._debug:
             milliseconds = (time.monotonic() - began) * 1000
@@ -330,16 +330,16 @@ class Connection:
         response = self.answer_to(call)
         return None if response.status == 404 else read(call, accepted(response))
 
-    def told(self, call: Call[Answer]) -> Told[Answer]:
+    def decoded(self, call: Call[Answer]) -> Decoded[Answer]:
         """The answer to a call of the compute service, with all that was sent."""
         response = self._accepted(call)
-        return Told(read(call, response), read(call.answered_as(Row), response))
+        return Decoded(read(call, response), read(call.answered_as(Row), response))
 
-    def all_told(self, call: Call[list[Answer]]) -> list[Told[Answer]]:
-        """As `told`, for a call whose answer is a list."""
+    def all_decoded(self, call: Call[list[Answer]]) -> list[Decoded[Answer]]:
+        """As `decoded`, for a call whose answer is a list."""
         response = self._accepted(call)
         rows = read(call.answered_as(list[Row]), response)
-        return [Told(*one) for one in zip(read(call, response), rows, strict=True)]
+        return [Decoded(*one) for one in zip(read(call, response), rows, strict=True)]
 
     def _accepted(self, call: Call[Answer], hint: str | None = None) -> SyncResponse:
         return accepted(self.answer_to(call), hint)

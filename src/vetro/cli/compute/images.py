@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from vetro.cli.client.connection import (
     Connection,
-    Told,
+    Decoded,
     data_directory,
     error_text,
     hint_for,
@@ -65,34 +65,34 @@ def image() -> None:
     """Images that instances start from."""
 
 
-def _row(told: Told[Image]) -> Row:
-    image = told.known
+def _row(answer: Decoded[Image]) -> Row:
+    image = answer.known
     size = image.size or sum(one.size for one in image.files)
     on_nodes = ""
     if image.nodes is not UNSET:
         on_nodes = str(image.nodes.present)
         if image.nodes.coming:
             on_nodes += f" (+{image.nodes.coming} at {image.nodes.percent} %)"
-    return {**told.row, "mib": round(size / 2**20, 1), "on_nodes": on_nodes}
+    return {**answer.row, "mib": round(size / 2**20, 1), "on_nodes": on_nodes}
 
 
-def _label(told: Told[Image]) -> str:
-    image = told.known
+def _label(answer: Decoded[Image]) -> str:
+    image = answer.known
     return f"{image.uuid} (version {image.version}, {image.published_at})"
 
 
-def tell_step(step: str) -> None:
+def show_step(step: str) -> None:
     """What the build does now, with the time of day: it can take minutes."""
     click.echo(f"  {datetime.now():%H:%M:%S} {step}", err=True)
 
 
-async def until_told(work: Coroutine[Any, Any, T]) -> T:
+async def until_signalled(work: Coroutine[Any, Any, T]) -> T:
     """Do the work; SIGTERM and a closed terminal end it in order: nothing of it stays."""
     task = asyncio.ensure_future(work)
-    told: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int) -> None:
-        told.append(number)
+        signals.append(number)
         task.cancel()
 
     loop = asyncio.get_running_loop()
@@ -101,9 +101,9 @@ async def until_told(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await task
     except asyncio.CancelledError:
-        if not told:
+        if not signals:
             raise
-        raise click.exceptions.Exit(128 + told[0]) from None
+        raise click.exceptions.Exit(128 + signals[0]) from None
 
 
 def hint_for_build(error: Exception) -> str | None:
@@ -122,13 +122,13 @@ def hint_for_build(error: Exception) -> str | None:
     return "Those are the bootstrap tool's words: are the names right, and the mirror reachable?"
 
 
-def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
+def follow_copies(connection: Connection, uuid: str, name: str) -> Decoded[Image]:
     """Show how nodes fetch and unpack a new image until they have it; the image as it is then.
 
     Ctrl-C ends the display: the nodes continue.
     """
     version, seconds = "", 0
-    told: dict[str, str] = {}
+    shown: dict[str, str] = {}
     try:
         while True:
             found = connection.send(vm_calls.image_copies(uuid, version, seconds))
@@ -138,8 +138,8 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
                 reason = f": {copy.reason}" if copy.reason else ""
                 # In steps: an image that is unpacked moves several times a second.
                 step = f"{copy.state} {copy.percent // 20}"
-                if told.get(node) != step:
-                    told[node] = step
+                if shown.get(node) != step:
+                    shown[node] = step
                     say(f"{node}: {how}{reason}")
             coming = any(copy.is_coming for copy in found.copies)
             # The first look may come before the nodes are asked.
@@ -148,7 +148,7 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Told[Image]:
             version, seconds = found.version, _NEWS_SECONDS if coming else _ASKED_SECONDS
     except KeyboardInterrupt:
         say(f"The nodes go on; 'vetro image show {name}' says how far they are.")
-    return connection.told(vm_calls.image(uuid))
+    return connection.decoded(vm_calls.image(uuid))
 
 
 def refuse_what_is_no_tar(path: Path) -> None:
@@ -164,14 +164,14 @@ def refuse_what_is_no_tar(path: Path) -> None:
         )
 
 
-def find_image(connection: Connection, wanted: str) -> Told[Image]:
+def find_image(connection: Connection, wanted: str) -> Decoded[Image]:
     """The image with this uuid, or the newest of this name."""
     return images_called(connection, wanted)[-1]  # the newest
 
 
-def images_called(connection: Connection, wanted: str) -> list[Told[Image]]:
+def images_called(connection: Connection, wanted: str) -> list[Decoded[Image]]:
     """The image with this uuid, or all of this name, oldest first."""
-    all_ = connection.all_told(vm_calls.images())
+    all_ = connection.all_decoded(vm_calls.images())
     found = [one for one in all_ if one.known.uuid == wanted]
     found = found or [one for one in all_ if one.known.name == wanted]
     if found:
@@ -212,7 +212,7 @@ def build(
     try:
         make = build_vm_image if type_ == "vm" else build_image
         built = asyncio.run(
-            until_told(make(name, names, suite=suite, cache_dir=cache, on_step=tell_step))
+            until_signalled(make(name, names, suite=suite, cache_dir=cache, on_step=show_step))
         )
     except ImageBuildError as error:
         fail(str(error), hint_for_build(error))
@@ -223,14 +223,14 @@ def build(
             say(str(built.path))
         return
     with Connection() as connection:
-        for told in connection.all_told(vm_calls.images()):
-            if told.known.name == name and told.known.sha256 == built.sha256:
-                emit_rows([_row(told)], COLUMNS)
+        for answer in connection.all_decoded(vm_calls.images()):
+            if answer.known.name == name and answer.known.sha256 == built.sha256:
+                emit_rows([_row(answer)], COLUMNS)
                 return
         uuid = upload_image(connection, built.manifest(), built.path).uuid
         keep_once(built.path, data_directory() / "images" / f"{uuid}.image")
-        told = follow_copies(connection, uuid, name)
-    emit_rows([_row(told)], COLUMNS)
+        answer = follow_copies(connection, uuid, name)
+    emit_rows([_row(answer)], COLUMNS)
 
 
 @image.command("create", short_help="Make an image of a stopped VM.")
@@ -267,8 +267,8 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
         started = connection.send(vm_calls.image_of_vm(vm.uuid, new, vm.server_uuid))
         if started.id:
             wait_task(connection, started.id)
-        told = follow_copies(connection, manifest.uuid, name)
-    emit_rows([_row(told)], COLUMNS)
+        answer = follow_copies(connection, manifest.uuid, name)
+    emit_rows([_row(answer)], COLUMNS)
 
 
 @image.command("import")
@@ -334,7 +334,7 @@ def export(name_or_uuid: str, file: Path) -> None:
 def list_() -> None:
     """List images."""
     with Connection() as connection:
-        emit_rows([_row(one) for one in connection.all_told(vm_calls.images())], COLUMNS)
+        emit_rows([_row(one) for one in connection.all_decoded(vm_calls.images())], COLUMNS)
 
 
 @image.command("show")

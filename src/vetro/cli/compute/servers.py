@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import click
 
-from vetro.cli.client.connection import Connection, Told
+from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.terminal.confirmation import agree, agree_or, yes_option
 from vetro.cli.terminal.output import (
@@ -49,36 +49,36 @@ def find_server(connection: Connection, wanted: str) -> Server:
     fail(f"{many} '{wanted}'", "'vetro server list' shows them.")
 
 
-def wait_job(connection: Connection, job: str) -> Told[Job]:
+def wait_job(connection: Connection, job: str) -> Decoded[Job]:
     """A job when it has ended; the command fails with the job's own words when the job failed."""
     shown = ""
     call = servers.wait_job(job)
     while True:
         with _goes_on("job", job, call):
-            told = connection.told(call)
-        known = told.known
+            answer = connection.decoded(call)
+        known = answer.known
         if known.execution in ("failed", "canceled"):
             fail(known.error or f"The job {job} {known.execution}")
         if known.execution == "succeeded":
-            return told
+            return answer
         if known.waiting_on and known.waiting_on != shown:
             shown = known.waiting_on
             say(f"  {shown} …")
 
 
-def wait_task(connection: Connection, task_id: str) -> Told[Task]:
+def wait_task(connection: Connection, task_id: str) -> Decoded[Task]:
     """A task when it has ended; the command fails with the node's own words when it failed."""
     call = vm_calls.wait_task(task_id, 30)
     with _goes_on("task", task_id, call):
-        told = connection.told(call)
+        answer = connection.decoded(call)
         # A virtual machine has three minutes to stop in order.
-        while told.known.status not in ("complete", "failure"):
-            told = connection.told(call)
-    task = told.known
+        while answer.known.status not in ("complete", "failure"):
+            answer = connection.decoded(call)
+    task = answer.known
     if task.status == "failure":
         what = f"{task.task} on server {task.server_uuid}"
         fail(f"{what} failed: {task.error or 'no reason given'}")
-    return told
+    return answer
 
 
 def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractContextManager[None]:
@@ -89,9 +89,9 @@ def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractCont
 def finish(connection: Connection, job: JobStarted, wait: bool, done: str) -> None:
     """Print a job: its uuid at once, or how it ended; under ``--json`` the job itself."""
     if wait:
-        told = wait_job(connection, job.job_uuid)
+        answer = wait_job(connection, job.job_uuid)
         if wants_json():
-            emit_object(told.row)
+            emit_object(answer.row)
         say(done)
     elif wants_json():
         emit_object({"job_uuid": job.job_uuid})
@@ -107,17 +107,17 @@ _wait = click.option("--wait/--no-wait", default=True, help="Wait until the job 
 def server_list() -> None:
     """List compute nodes."""
     with Connection() as connection:
-        nodes = connection.all_told(servers.servers("vms,memory,capacity"))
+        nodes = connection.all_decoded(servers.servers("vms,memory,capacity"))
     emit_rows([_with_counts(one) for one in nodes], SERVER_COLUMNS)
 
 
-def _with_counts(told: Told[Server]) -> Row:
-    free = told.known.memory_available_bytes
+def _with_counts(answer: Decoded[Server]) -> Row:
+    free = answer.known.memory_available_bytes
     counts = {
-        "vm_count": len(told.known.vms or {}),
+        "vm_count": len(answer.known.vms or {}),
         "memory_free_mb": free // 2**20 if free else None,
     }
-    return {**told.row, **counts}
+    return {**answer.row, **counts}
 
 
 @server.command("show")
@@ -126,9 +126,9 @@ def _with_counts(told: Told[Server]) -> Row:
 def server_show(name_or_uuid: str) -> None:
     """Show one compute node, by uuid or host name."""
     with Connection() as connection:
-        told = connection.told(servers.server(find_server(connection, name_or_uuid).uuid))
-    words = {} if wants_json() else {"virtual_machines": virtual_machines(told.known)}
-    emit_object({**told.row, **words})
+        answer = connection.decoded(servers.server(find_server(connection, name_or_uuid).uuid))
+    words = {} if wants_json() else {"virtual_machines": virtual_machines(answer.known)}
+    emit_object({**answer.row, **words})
 
 
 def virtual_machines(server: Server) -> str:

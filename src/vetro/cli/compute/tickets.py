@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import click
 
-from vetro.cli.client.connection import Connection, Told
+from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.compute.servers import find_server
 from vetro.cli.terminal.output import Row, emit_object, emit_rows, json_option, say, wants_json
 from vetro.compute.client import servers, vm_calls
@@ -38,28 +38,28 @@ def ticket_list(name_or_uuid: str | None, ended_too: bool) -> None:
     """List tickets, oldest first; a queued one says whom it waits for."""
     with Connection() as connection:
         server = find_server(connection, name_or_uuid).uuid if name_or_uuid is not None else None
-        found: list[Told[Ticket]] = []
+        found: list[Decoded[Ticket]] = []
         while True:
-            page = connection.all_told(servers.tickets(server, limit=_PAGE, offset=len(found)))
+            page = connection.all_decoded(servers.tickets(server, limit=_PAGE, offset=len(found)))
             found += page
             if len(page) < _PAGE:
                 break
     ahead: dict[str, list[str]] = {}
     queues: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for one in sorted((told.known for told in found), key=lambda known: known.fence or 0):
+    for one in sorted((entry.known for entry in found), key=lambda known: known.fence or 0):
         if one.is_open:
             queue = queues[one.queue]
             if one.status == "queued":
                 ahead[one.uuid] = list(queue)
             queue.append(one.uuid)
     rows: list[Row] = []
-    for told in found:
-        if told.known.is_open or ended_too:
-            rows.append(told.row)
+    for entry in found:
+        if entry.known.is_open or ended_too:
+            rows.append(entry.row)
             if not wants_json():
-                told.row["waiting_on"] = _short(ahead.get(told.known.uuid))
-            elif told.known.uuid in ahead:
-                told.row["waiting_on"] = ahead[told.known.uuid]
+                entry.row["waiting_on"] = _short(ahead.get(entry.known.uuid))
+            elif entry.known.uuid in ahead:
+                entry.row["waiting_on"] = ahead[entry.known.uuid]
     emit_rows(rows, COLUMNS)
 
 
@@ -76,7 +76,7 @@ def _short(ahead: list[str] | None) -> str | None:
 def ticket_show(uuid: str) -> None:
     """Show one ticket and whom it waits for."""
     with Connection() as connection:
-        emit_object(connection.told(servers.ticket(uuid)).row)
+        emit_object(connection.decoded(servers.ticket(uuid)).row)
 
 
 @ticket.command("release", short_help="End a ticket whose holder is gone.")
@@ -87,5 +87,5 @@ def ticket_release(uuid: str) -> None:
     with Connection() as connection:
         connection.send(vm_calls.release_ticket(uuid))
         if wants_json():
-            emit_object(connection.told(servers.ticket(uuid)).row)
+            emit_object(connection.decoded(servers.ticket(uuid)).row)
     say(f"Ticket {uuid} is released")

@@ -52,11 +52,11 @@ def vnc(name_or_uuid: str) -> None:
     """Where a virtual machine's screen is served, and its password."""
     with Connection() as connection:
         vm = find_vm(connection, name_or_uuid)
-        where = connection.told(vm_calls.screen(vm.uuid, vm.server_uuid))
+        where = connection.decoded(vm_calls.screen(vm.uuid, vm.server_uuid))
         if not where.known.host or where.known.port is None:
             fail(f"{name_or_uuid} has no screen", "It was made with vnc_port -1.")
-        told = connection.told(vm_calls.vm(vm.uuid, vm.server_uuid))
-    secret = told.row.get("vnc_password")
+        answer = connection.decoded(vm_calls.vm(vm.uuid, vm.server_uuid))
+    secret = answer.row.get("vnc_password")
     emit_object({**where.row, "display": where.known.port - 5900, "password": secret})
 
 

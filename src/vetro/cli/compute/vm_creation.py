@@ -194,7 +194,7 @@ def _make(
             _undo(connection, new.uuid, ports, placed)
         raise
     if not wait:
-        _told(connection, where.uuid, new, False)
+        _show_created(connection, where.uuid, new, False)
         return
     say(f"  the machine on {where.hostname} …")
     try:
@@ -206,14 +206,14 @@ def _make(
             f"'vetro vm show {name}' keeps the reason; 'vetro vm destroy {name}' removes what is"
             " left of it.",
         ) from error
-    _told(connection, where.uuid, new, True)
+    _show_created(connection, where.uuid, new, True)
 
 
-def _told(connection: Connection, server: str, new: NewVm, made: bool) -> None:
+def _show_created(connection: Connection, server: str, new: NewVm, made: bool) -> None:
     if wants_json():
         from vetro.cli.terminal.output import shown
 
-        emit_object(shown(connection.told(vm_calls.vm(new.uuid, server)).row))
+        emit_object(shown(connection.decoded(vm_calls.vm(new.uuid, server)).row))
         return
     found = connection.send(vm_calls.vm(new.uuid, server))
     addresses = ", ".join(address.split("/")[0] for address in found.addresses)
@@ -281,9 +281,9 @@ def _place(connection: Connection, vm: NewVm, image: Image, server: str | None) 
     answer = connection.answer_to(call)
     if answer.status == 409:
         reasons = refusal(answer.status, answer.content).body_as(NoAllocation).reasons()
-        told = "; ".join(f"{one}: {text}" for one, text in list(reasons.items())[:_REASONS])
+        excluded = "; ".join(f"{one}: {text}" for one, text in list(reasons.items())[:_REASONS])
         fail(
-            f"{error_text(answer)}{f' ({told})' if told else ''}",
+            f"{error_text(answer)}{f' ({excluded})' if excluded else ''}",
             "A smaller --memory or --disk may fit; 'vetro server list' shows what is free.",
         )
     if answer.status >= 400:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import cast
 
-from vetro.cli.client.connection import Connection, Told, known_as, segment
+from vetro.cli.client.connection import Connection, Decoded, known_as, segment
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.output import Row, fail
@@ -18,24 +18,24 @@ from vetro.compute.wire import Vm
 _AT_ONCE = 8
 
 
-def all_vms(connection: Connection) -> list[Told[Vm]]:
+def all_vms(connection: Connection) -> list[Decoded[Vm]]:
     """Every VM of every node; its row has its addresses."""
-    found: list[Told[Vm]] = []
+    found: list[Decoded[Vm]] = []
     for node in connection.send(servers.servers("vms")):
         for uuid, status in (node.vms or {}).items():
             row: Row = {"uuid": uuid, "server_uuid": node.uuid, **status}
             known = known_as(row, Vm)
             row["addresses"] = ", ".join(known.addresses)
-            found.append(Told(known, row))
+            found.append(Decoded(known, row))
     return found
 
 
 def find_vm(connection: Connection, wanted: str) -> Vm:
     """The VM with this uuid or alias; of several the user says which."""
-    return find_told(connection, wanted).known
+    return find_decoded(connection, wanted).known
 
 
-def find_told(connection: Connection, wanted: str) -> Told[Vm]:
+def find_decoded(connection: Connection, wanted: str) -> Decoded[Vm]:
     """As `find_vm`, with all that its node says of it."""
     rows = all_vms(connection)
     found = [one for one in rows if one.known.uuid == wanted]
@@ -45,8 +45,8 @@ def find_told(connection: Connection, wanted: str) -> Told[Vm]:
     return choose(found, wanted, _label, "Name it by its uuid.")
 
 
-def _label(told: Told[Vm]) -> str:
-    vm = told.known
+def _label(reply: Decoded[Vm]) -> str:
+    vm = reply.known
     words = [vm.state, ", ".join(vm.addresses), f"server {vm.server_uuid}"]
     return f"{vm.uuid} ({', '.join(word for word in words if word)})"
 

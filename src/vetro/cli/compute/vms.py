@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from vetro.cli.client.connection import Connection, Told
+from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.name_completion import SERVER, VM
 from vetro.cli.compute.servers import find_server, wait_job, wait_task
 from vetro.cli.compute.vm_console import console, screenshot, vnc
@@ -15,7 +15,7 @@ from vetro.cli.compute.vm_exec import exec_
 from vetro.cli.compute.vm_lookup import (
     all_vms,
     environments_of,
-    find_told,
+    find_decoded,
     find_vm,
     floating_addresses,
 )
@@ -62,12 +62,12 @@ def vm_list() -> None:
     with Connection() as connection:
         found = all_vms(connection)
         floating = floating_addresses(connection)
-        homes = environments_of(connection, [told.known.uuid for told in found])
+        homes = environments_of(connection, [answer.known.uuid for answer in found])
     rows: list[Row] = []
-    for told in found:
-        uuid = told.known.uuid
+    for answer in found:
+        uuid = answer.known.uuid
         leading = ", ".join(floating.get(uuid, []))
-        rows.append({**told.row, "floating": leading, "environment": homes.get(uuid)})
+        rows.append({**answer.row, "floating": leading, "environment": homes.get(uuid)})
     emit_rows(rows, VM_COLUMNS)
 
 
@@ -81,10 +81,10 @@ def vm_show(name_or_uuid: str) -> None:
         emit_object(shown(_as_it_is(connection, name_or_uuid).row))
 
 
-def _as_it_is(connection: Connection, name_or_uuid: str) -> Told[Vm]:
+def _as_it_is(connection: Connection, name_or_uuid: str) -> Decoded[Vm]:
     """A VM as its node sees it now."""
     found = find_vm(connection, name_or_uuid)
-    return connection.told(vm_calls.vm(found.uuid, found.server_uuid))
+    return connection.decoded(vm_calls.vm(found.uuid, found.server_uuid))
 
 
 def _vm_task(
@@ -107,8 +107,8 @@ def _called(vm: Vm) -> str:
 
 def _ended(connection: Connection, call: Call[TaskStarted]) -> Row:
     """The task that a call started, when it has ended; the answer itself when it started none."""
-    told = connection.told(call)
-    return wait_task(connection, told.known.id).row if told.known.id else told.row
+    answer = connection.decoded(call)
+    return wait_task(connection, answer.known.id).row if answer.known.id else answer.row
 
 
 def _action(action: str, body: Document | None = None) -> Callable[[Vm], Call[TaskStarted]]:
@@ -192,7 +192,7 @@ def vm_migrate(name_or_uuid: str, target: str | None) -> None:
         to = None if target is None else find_server(connection, target).uuid
         job = connection.send(vm_calls.move_vm(found.uuid, to, found.server_uuid))
         wait_job(connection, job.job_uuid)
-        moved = find_told(connection, found.uuid)
+        moved = find_decoded(connection, found.uuid)
     if wants_json():
         emit_object(moved.row)
     say(f"VM {_called(found)} is on server {moved.known.server_uuid}")

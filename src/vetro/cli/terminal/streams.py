@@ -71,12 +71,12 @@ class Line:
         """Bytes that the node has not taken yet."""
         return len(self._out)
 
-    def tell(self, kind: str, data: bytes | None = None, **more: int) -> None:
+    def send_line(self, kind: str, data: bytes | None = None, **more: int) -> None:
         """Say something, when the node takes it."""
-        told: dict[str, str | int] = {"type": kind, **more}
+        message: dict[str, str | int] = {"type": kind, **more}
         if data is not None:
-            told["data"] = base64.b64encode(data).decode()
-        self._out += json.dumps(told).encode() + b"\n"
+            message["data"] = base64.b64encode(data).decode()
+        self._out += json.dumps(message).encode() + b"\n"
 
     def push(self) -> None:
         """Send what the node takes now. Errors: ``OSError``."""
@@ -100,13 +100,13 @@ class Line:
 
 def collect(line: Line) -> tuple[int, dict[str, bytes]]:
     """Let a command run without input: its exit code and what it said, by stream."""
-    line.tell("stdin_end")
+    line.send_line("stdin_end")
     found = {"stdout": b"", "stderr": b""}
-    for told in _until_broken(line):
-        if told.type == "end":
-            return exit_code(told), found
-        if told.type in found:
-            found[told.type] += told.data
+    for message in _until_broken(line):
+        if message.type == "end":
+            return exit_code(message), found
+        if message.type in found:
+            found[message.type] += message.data
     raise _broken()
 
 
@@ -119,9 +119,9 @@ def _until_broken(line: Line) -> Iterator[Heard]:
             yield from line.hear()
 
 
-def exit_code(told: Heard) -> int:
+def exit_code(message: Heard) -> int:
     """Of the last line of a stream."""
-    return 1 if told.code is None else told.code
+    return 1 if message.code is None else message.code
 
 
 def _broken() -> CommandError:
@@ -164,9 +164,9 @@ def attach(line: Line, manner: Manner) -> int:
     with _raw(keyboard if manner.terminal else None), _resizes(manner.terminal) as resized:
         if manner.terminal:
             # It may have changed since the command was asked for.
-            _tell_size(line)
+            _send_size(line)
         if keyboard is None and manner.watching and manner.at_end:
-            line.tell(*manner.at_end)
+            line.send_line(*manner.at_end)
         # A terminal must be itself again before an error is printed.
         with contextlib.suppress(OSError, EOFError):
             ended = _converse(line, manner, keyboard, resized)
@@ -187,12 +187,12 @@ def _converse(line: Line, manner: Manner, keyboard: int | None, resized: int | N
         ready, writable, _ = select.select(sources, [line] if line.waiting else [], [])
         if resized is not None and resized in ready:
             os.read(resized, _CHUNK)
-            _tell_size(line)
+            _send_size(line)
         if keyboard is not None and keyboard in ready:
             keys = _read(keyboard)
             typed, left, _ = keys.partition(manner.leave) if manner.leave else (keys, b"", b"")
             if typed and manner.typing:
-                line.tell("stdin", typed)
+                line.send_line("stdin", typed)
             if left:
                 line.push()
                 return 0
@@ -200,14 +200,14 @@ def _converse(line: Line, manner: Manner, keyboard: int | None, resized: int | N
                 # The input has ended; output is still shown.
                 keyboard = None
                 if manner.at_end:
-                    line.tell(*manner.at_end)
+                    line.send_line(*manner.at_end)
         if writable:
             line.push()
         if line in ready:
-            for told in line.hear():
-                if told.type == "end":
-                    return exit_code(told)
-                _show(told)
+            for message in line.hear():
+                if message.type == "end":
+                    return exit_code(message)
+                _show(message)
 
 
 def _read(keyboard: int) -> bytes:
@@ -218,9 +218,9 @@ def _read(keyboard: int) -> bytes:
         return b""
 
 
-def _show(told: Heard) -> None:
-    data = told.data
-    stream = sys.stderr if told.type == "stderr" else sys.stdout
+def _show(message: Heard) -> None:
+    data = message.data
+    stream = sys.stderr if message.type == "stderr" else sys.stdout
     try:
         while data:
             data = data[os.write(stream.fileno(), data) :]
@@ -249,10 +249,10 @@ def window() -> tuple[int, int] | None:
         return None
 
 
-def _tell_size(line: Line) -> None:
+def _send_size(line: Line) -> None:
     size = window()
     if size is not None:
-        line.tell("resize", columns=size[0], rows=size[1])
+        line.send_line("resize", columns=size[0], rows=size[1])
 
 
 @contextlib.contextmanager

@@ -147,12 +147,12 @@ async def _number(tx: Transaction, subnet: str) -> int:
     return number
 
 
-async def tell(
+async def record_sent(
     tx: Transaction, server_uuid: str, used: Iterable[str], found: dict[str, Span]
 ) -> set[str]:
     """Record that a server is sent ``found`` of its subnets; returns the servers to update now.
 
-    ``found`` also contains the subnets it was told of before (``told``).
+    ``found`` also contains the subnets that `last_sent` returned before.
     """
     here = set(used)
     await tx.execute(delete(spans_told).where(spans_told.c.server_uuid == server_uuid))
@@ -176,7 +176,7 @@ async def tell(
     }
 
 
-async def told(tx: Transaction, server_uuid: str) -> set[str]:
+async def last_sent(tx: Transaction, server_uuid: str) -> set[str]:
     """The subnets that a server was last sent."""
     rows = await tx.execute(
         select(spans_told.c.subnet_uuid).where(spans_told.c.server_uuid == server_uuid)
@@ -184,7 +184,7 @@ async def told(tx: Transaction, server_uuid: str) -> set[str]:
     return {row.subnet_uuid for row in rows}
 
 
-async def untold(tx: Transaction, server_uuid: str) -> None:
+async def record_unsent(tx: Transaction, server_uuid: str) -> None:
     """Record that sending to a server failed: its next state counts as changed."""
     await tx.execute(
         update(spans_told).where(spans_told.c.server_uuid == server_uuid).values(fingerprint="")

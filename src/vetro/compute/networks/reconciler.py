@@ -139,7 +139,7 @@ class NetworkReconciler:
                 agent = await self.servers.agent(tx, server_uuid)
                 state = await self.state(tx, server_uuid, 0)
                 used = {network["uuid"] for network in state["networks"]}
-                found = await overlays.spans(tx, used | await overlays.told(tx, server_uuid))
+                found = await overlays.spans(tx, used | await overlays.last_sent(tx, server_uuid))
                 await overlays.extend(tx, server_uuid, state, found)
                 digest = hashlib.blake2b(msgspec.json.encode(state), digest_size=16).digest()
                 query = select(servers.c.network_version).where(servers.c.uuid == server_uuid)
@@ -154,14 +154,14 @@ class NetworkReconciler:
                     .returning(servers.c.network_version)
                 )
                 state["version"] = raised.one().network_version
-                others = await overlays.tell(tx, server_uuid, used, found)
+                others = await overlays.record_sent(tx, server_uuid, used, found)
             self._due.extend(one for one in sorted(others) if one not in self._due)
             self._news.set()
             try:
                 await self.work.run(agent, "network_apply", state)
             except NodeTaskError:
                 async with self.database.transaction() as tx:
-                    await overlays.untold(tx, server_uuid)
+                    await overlays.record_unsent(tx, server_uuid)
                 raise
             self._has[server_uuid] = (state["version"], digest)
 

@@ -184,7 +184,7 @@ async def _remember(tx: Transaction, server_uuid: str, uuid: str, entry: Record 
     if row is None:
         return
     extra: Record = dict(row.extra)
-    left = {one: told for one, told in mapping(extra.pop(MOVED, {})).items() if one != uuid}
+    left = {one: moved for one, moved in mapping(extra.pop(MOVED, {})).items() if one != uuid}
     if entry is not None:
         left[uuid] = entry
     if left:

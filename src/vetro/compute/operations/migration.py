@@ -187,10 +187,10 @@ async def hold_room(
 def _reasons(fault: Fault) -> str:
     extra = fault.extra or {}
     left_out = mapping(extra.get("not_considered"))
-    told = [f"{uuid}: {reason}" for uuid, reason in sorted(left_out.items())]
+    texts = [f"{uuid}: {reason}" for uuid, reason in sorted(left_out.items())]
     for step in cast("list[Json]", extra.get("steps") or []):
-        told += [f"{uuid}: {why}" for uuid, why in mapping(mapping(step).get("reasons")).items()]
-    return "; ".join(told[:8]) or "there is no other server"
+        texts += [f"{uuid}: {why}" for uuid, why in mapping(mapping(step).get("reasons")).items()]
+    return "; ".join(texts[:8]) or "there is no other server"
 
 
 async def announce(run: Run) -> Json:
@@ -201,10 +201,10 @@ async def announce(run: Run) -> Json:
         await tx.execute(
             insert(moves).values(vm_uuid=_uuid(run), target_uuid=_target(run), job_uuid=run.uuid)
         )
-    await _tell(run, _target(run))
+    await _apply_networks(run, _target(run))
 
 
-async def _tell(run: Run, server_uuid: str) -> None:
+async def _apply_networks(run: Run, server_uuid: str) -> None:
     try:
         await run.service.networks.apply(server_uuid)
     except NodeTaskError as error:
@@ -342,7 +342,7 @@ async def remove(run: Run) -> Json:
     """Remove what is left on the source; update its networks and those of other nodes."""
     params = {"uuid": _uuid(run), "include_dni": True}
     await _task(run, run.server_uuid, "machine_destroy", params)
-    await _tell(run, _target(run))
+    await _apply_networks(run, _target(run))
 
 
 async def undo(run: Run) -> None:

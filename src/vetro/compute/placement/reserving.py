@@ -63,7 +63,7 @@ class _Asked:
     context: Context = field(default_factory=copy_context)
     tries: int = 0
 
-    def tell(self, placed: Placed) -> None:
+    def resolve(self, placed: Placed) -> None:
         """Answer, if the caller still waits."""
         if not self.answer.done():
             self.answer.set_result(placed)
@@ -137,7 +137,7 @@ class Reservations:
         for one in asked:
             if one.tries >= FREE_TRIES:
                 try:
-                    one.tell(await self._reserve_alone(one))
+                    one.resolve(await self._reserve_alone(one))
                 except Exception as error:  # noqa: BLE001 - the caller gets it
                     one.fail(error)
         asked = [one for one in asked if not one.answer.done()]
@@ -168,7 +168,7 @@ class Reservations:
         chosen: set[str] = set()
         for one in asked:
             if one.uuid in known:
-                one.tell(known[one.uuid])
+                one.resolve(known[one.uuid])
             elif one.uuid in chosen:
                 later.append(one)  # asked twice at once: the second finds what the first gets
             elif not one.answer.done():
@@ -184,7 +184,7 @@ class Reservations:
                     # There may be room if other requests of this round do not get theirs.
                     later.append(one)
                 else:
-                    one.tell(choice)
+                    one.resolve(choice)
                 await asyncio.sleep(0)  # others are served between two choices
         return choices, later
 
@@ -248,9 +248,9 @@ class Reservations:
             if id(one) in written:
                 if asked.until is not None:
                     index.reserved_until[asked.uuid] = asked.until
-                asked.tell(one.placed)
+                asked.resolve(one.placed)
             elif asked.uuid in known:
-                asked.tell(known[asked.uuid])
+                asked.resolve(known[asked.uuid])
             elif not asked.answer.done():
                 log.debug("chosen_server_changed", server=one.server)
                 asked.tries += 1

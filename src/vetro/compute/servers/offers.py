@@ -21,10 +21,12 @@ async def offer(database: Database) -> Offer:
         # With `process` instances share the machine's ports and have no address of their own.
         "load balancers": drivers != {"process"},
     }
-    told = f"(drivers: {', '.join(sorted(drivers))}); 'lxc' and 'qemu' have them"
+    drivers_text = f"(drivers: {', '.join(sorted(drivers))}); 'lxc' and 'qemu' have them"
     return Offer(
         parts=[part for part, has in able.items() if has],
         reasons={
-            part: f"no running server has {part} {told}" for part, has in able.items() if not has
+            part: f"no running server has {part} {drivers_text}"
+            for part, has in able.items()
+            if not has
         },
     )

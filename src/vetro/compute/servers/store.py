@@ -121,7 +121,7 @@ class ServerStore:
         if given is not None and str(given).lower() != uuid:
             raise invalid_argument("sysinfo UUID is not the server's")
         now = self.database.clock.now()
-        told = sysinfo.get("SDC Agents")
+        listed = sysinfo.get("SDC Agents")
         values: Record = {
             "sysinfo": sysinfo,
             "setup": is_setup(sysinfo),
@@ -144,7 +144,7 @@ class ServerStore:
                         reserved=False,
                         reservoir=False,
                         sample={},
-                        agents=told if isinstance(told, list) else [],
+                        agents=listed if isinstance(listed, list) else [],
                         extra={**boot, "datacenter": self._datacenter},
                         network_version=0,
                         created=created or now,
@@ -153,8 +153,8 @@ class ServerStore:
                 )
                 log.info("server_registered", server=uuid, hostname=hostname)
             else:
-                if isinstance(told, list) and told and not row.agents:
-                    values["agents"] = told
+                if isinstance(listed, list) and listed and not row.agents:
+                    values["agents"] = listed
                 values["status"] = "running"
                 if row.created.timestamp() < 86400:
                     # From a node that once sent 0 for an unknown time.

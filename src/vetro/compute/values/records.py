@@ -127,22 +127,22 @@ def mapping(value: Json) -> Record:
     return cast("Record", value) if isinstance(value, dict) else {}
 
 
-def reported_vm(uuid: str, told: Record) -> Record:
+def reported_vm(uuid: str, report: Record) -> Record:
     """A VM as a node reports it, without known fields that are of another type than they have."""
     wrong = {
         name
         for name, types in _REPORTED.items()
-        if (value := told.get(name)) is not None
+        if (value := report.get(name)) is not None
         and (not isinstance(value, types) or isinstance(value, bool))
     }
-    nics = told.get("nics", [])
+    nics = report.get("nics", [])
     if not isinstance(nics, list) or not all(
         isinstance(one, dict) for one in cast("list[Json]", nics)
     ):
         wrong.add("nics")
     if not wrong:
-        return told
-    kept = {name: value for name, value in told.items() if name not in wrong}
+        return report
+    kept = {name: value for name, value in report.items() if name not in wrong}
     return {**kept, "uuid": uuid} if "uuid" in wrong else kept
 
 

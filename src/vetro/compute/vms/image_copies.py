@@ -217,14 +217,14 @@ class ImageCopies:
             )
             tx.notify(CHANNEL)
 
-    async def take(self, server_uuid: str, told: Record) -> None:
+    async def take(self, server_uuid: str, reported: Record) -> None:
         """Store a node's report of all its images: ``{uuid: {state, percent}}``."""
         async with self.database.transaction() as tx:
             await tx.exclude(f"image copies of {server_uuid}")
             known = {row.uuid for row in await tx.execute(select(images.c.uuid))}
             query = select(image_copies).where(image_copies.c.server_uuid == server_uuid)
             rows = {row.image_uuid: row for row in await tx.execute(query)}
-            for uuid, value in told.items():
+            for uuid, value in reported.items():
                 copy = mapping(value)
                 state, percent = text_of(copy.get("state"), 20), whole(copy.get("percent"))
                 if uuid not in known or state not in _NODES_STATES:
@@ -234,11 +234,11 @@ class ImageCopies:
                 if row is None or (row.state, row.percent) != (state, percent):
                     await self._put(tx, server_uuid, uuid, state, percent, "")
             for uuid, row in rows.items():
-                if row.state == "present" and uuid not in told:
+                if row.state == "present" and uuid not in reported:
                     # The node removed it as unused: it is not fetched again.
                     reason = "the node removed it when nobody had used it for long"
                     await self._put(tx, server_uuid, uuid, "removed", 0, reason)
-                elif row.state in _NODES_STATES and uuid not in told:
+                elif row.state in _NODES_STATES and uuid not in reported:
                     # The task that fetched it ended without it; the next prefetch records a new one.
                     here = image_copies.c.image_uuid == uuid
                     await tx.execute(

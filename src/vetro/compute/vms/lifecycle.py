@@ -423,8 +423,8 @@ class Machines:
         params: Record = {"uuid": uuid, "server_uuid": agent.server_uuid}
         if include_dni:
             params["include_dni"] = "true"
-        told = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
-        return {**record, **told}
+        loaded = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
+        return {**record, **loaded}
 
     async def listing(self, server_uuid: str) -> list[Record]:
         """The VMs of a server: those its node reports and those it was asked to create."""

@@ -382,11 +382,11 @@ class Volumes:
                 )
             named = "snapshot_uuid" if kind == SNAPSHOT else "backup_uuid"
             params = {"volume_uuid": row.uuid, named: uuid, **_vm_of(row)}
-            told = await self._task(row.server_uuid, f"volume_{kind}", params)
+            result = await self._task(row.server_uuid, f"volume_{kind}", params)
         except Fault as error:
             await self._set_copy(uuid, state="failed", reason=error.message[:2000])
             raise
-        size = told.get("size")
+        size = result.get("size")
         made = {"bytes": size} if isinstance(size, int) else {}
         return copy_view(await self._set_copy(uuid, state="available", reason="", **made))
 

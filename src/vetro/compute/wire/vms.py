@@ -278,15 +278,15 @@ class Task(msgspec.Struct, kw_only=True):
     @property
     def error(self) -> str:
         """Why it failed, in the node's words."""
-        return self._told().error
+        return self._parsed().error
 
     @property
     def vm_state(self) -> str:
         """The state in which the task left its VM."""
-        told = self._told()
-        return told.vm.state if told.vm is not None else told.state
+        result = self._parsed()
+        return result.vm.state if result.vm is not None else result.state
 
-    def _told(self) -> _Result:
+    def _parsed(self) -> _Result:
         """What is known of any task's result; nodes may report anything else."""
         try:
             return msgspec.convert(self.result, _Result, strict=False)

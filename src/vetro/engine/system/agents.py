@@ -178,7 +178,7 @@ class Agent:
         """Wait until the guest answers. Errors: time-out."""
         self._ready(ctx, timeout)
 
-    def _ready(self, ctx: CallContext, timeout: float | None, *, tell: bool = True) -> None:
+    def _ready(self, ctx: CallContext, timeout: float | None, *, report: bool = True) -> None:
         self._need()
         template: dict[str, Json] = {
             "FormatVersion": "2.0.0",
@@ -188,12 +188,12 @@ class Agent:
         }
         plan = self.build_execution_plan(ctx, template, None)
         plan["Isolation"] = "optional"  # it does nothing
-        self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout, tell=tell)
+        self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout, report=report)
 
     def is_ready(self, ctx: CallContext, timeout: float | None = 100) -> bool:
         """Whether the guest answers in time."""
         try:
-            self._ready(ctx, timeout, tell=False)
+            self._ready(ctx, timeout, report=False)
         except AgentTimeout:
             return False
         return True
@@ -234,20 +234,20 @@ class Agent:
         return id_
 
     def _call(
-        self, ctx: CallContext, plan: Json, timeout: float | None, *, tell: bool = True
+        self, ctx: CallContext, plan: Json, timeout: float | None, *, report: bool = True
     ) -> Json:
         services = services_of(ctx)
         seconds = self._seconds(ctx, timeout)
         id_ = self._send(ctx, plan, max(0.0, seconds))
 
         async def collect() -> Json:
-            return await self._result(services, id_, plan, seconds, tell)
+            return await self._result(services, id_, plan, seconds, report)
 
         request = {"queue": self._queue, "id": id_, "timeout": seconds}
         return decode_result(ctx.effect("agent.result", request, collect))
 
     async def _result(
-        self, services: EngineServices, id_: str, plan: Json, seconds: float, tell: bool
+        self, services: EngineServices, id_: str, plan: Json, seconds: float, report: bool
     ) -> Json:
         name = str(plan.get("Name") or id_)
         transport = self._transport or services.transport
@@ -274,7 +274,7 @@ class Agent:
         withdrawn = await withdraw(
             transport, self._signer, self._queue, id_, is_second_format(plan)
         )
-        if tell:
+        if report:
             heard = "has never contacted the service"
             if last:
                 heard = f"last contacted the service at {last:%Y-%m-%d %H:%M:%S} UTC"

@@ -342,7 +342,7 @@ class HeatStack:
             "environment": self._environment,
             "tags": services.settings.heat.stack_tags,
             "timeout": services.settings.heat.stack_timeout,
-            "progress": self._teller(services),
+            "progress": self._progress(services),
         }
 
         async def push() -> None:
@@ -425,7 +425,7 @@ class HeatStack:
         finally:
             services.waiting.say(self._name, "")
 
-    def _teller(self, services: EngineServices) -> Callable[[str], None]:
+    def _progress(self, services: EngineServices) -> Callable[[str], None]:
         def say(text: str) -> None:
             services.waiting.say(self._name, text)
 
@@ -435,7 +435,7 @@ class HeatStack:
         left = await self._stacks(services).delete(
             services.project_id,
             self._name,
-            progress=self._teller(services),
+            progress=self._progress(services),
         )
         if left is not None:
             await self._expect(services, left, "DELETE_COMPLETE")

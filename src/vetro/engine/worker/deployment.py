@@ -124,7 +124,7 @@ class WaitingReports:
         self._stored = ""
         self._writing: asyncio.Task[None] | None = None
 
-    def tell(self, text: str) -> None:
+    def set(self, text: str) -> None:
         """Store later that the task waits on ``text`` now."""
         self._text = text
         if self._writing is None or self._writing.done():
@@ -192,8 +192,8 @@ async def run_task(
                 task_id=task.id,
             )
             effects = JournalEffects(database, task.id, fence)
-            told = WaitingReports(reports)
-            services.waiting.tell = told.tell
+            waiting = WaitingReports(reports)
+            services.waiting.notify = waiting.set
             if is_flat(task.model):
                 # Imported late: most tasks run no workflows.
                 from vetro.engine.checkpoints import Checkpoints
@@ -203,14 +203,14 @@ async def run_task(
                 try:
                     return await run_workflows(services, database, task, effects, kept, orders)
                 finally:
-                    await told.close()
+                    await waiting.close()
             if settings.engine.enable_model_policy_enforcer and is_deployment(task):
                 # Imported late: few installations have rules.
                 from vetro.engine.worker.model_policy import judged
 
                 objects, refusal = await judged(settings, runtime, info, services, task)
                 if refusal:
-                    await told.close()
+                    await waiting.close()
                     await reports.report(task.environment_id, "error", refusal)
                     refused = TaskReply(
                         task.model, None, is_exception=True, stage="<validate>", message=refusal
@@ -246,7 +246,7 @@ async def run_task(
                         await reports.report(task.environment_id, "error", text, reply.details)
             finally:
                 await session.close_async()
-                await told.close()
+                await waiting.close()
         return to_result(task, reply, reports.cover)
     finally:
         hide_in_logs(None)

@@ -102,21 +102,23 @@ async def serve_stream(
                 if wanted.kind == "screen":
                     work = [_copy_in(socket, writer), _copy_out(reader, socket)]
                 else:
-                    await socket.tell({"type": "open", "interactive": _interactive(wanted, where)})
+                    await socket.send_event(
+                        {"type": "open", "interactive": _interactive(wanted, where)}
+                    )
                     work = [_typed(socket, writer), _shown(reader, socket)]
                 await _first_of(work, ending)
                 code = STOPPING if ending.done() else DONE
     except _Failed as error:
-        await socket.tell({"type": "error", "message": str(error)})
+        await socket.send_event({"type": "error", "message": str(error)})
     except TimeoutError:
         code = SESSION_OVER
-        await socket.tell({"type": "error", "message": "The session is over; sign in again"})
+        await socket.send_event({"type": "error", "message": "The session is over; sign in again"})
     except OSError as error:
         log.info("stream_broken", kind=wanted.kind, vm=wanted.machine, error=str(error))
         text = (
             "The node broke the stream off: its agent was stopped, or the way to it is interrupted"
         )
-        await socket.tell({"type": "error", "message": text})
+        await socket.send_event({"type": "error", "message": text})
     finally:
         ending.cancel()
         await asyncio.gather(ending, return_exceptions=True)
@@ -147,7 +149,7 @@ class _Socket:
     async def show(self, data: bytes) -> None:
         await self._give({"type": "websocket.send", "bytes": data})
 
-    async def tell(self, said: dict[str, Any]) -> None:
+    async def send_event(self, said: dict[str, Any]) -> None:
         text = msgspec.json.encode(said).decode()
         await self._give({"type": "websocket.send", "text": text})
 
@@ -256,9 +258,9 @@ async def _typed(socket: _Socket, writer: asyncio.StreamWriter) -> None:
 
 async def _shown(reader: asyncio.StreamReader, socket: _Socket) -> None:
     while line := await reader.readline():
-        told = decode_json(line, dict[str, Any])
-        if told.get("type") == "end":
-            await socket.tell({"type": "end", "code": told.get("code")})
+        event = decode_json(line, dict[str, Any])
+        if event.get("type") == "end":
+            await socket.send_event({"type": "end", "code": event.get("code")})
             return
-        await socket.show(base64.b64decode(str(told.get("data") or "")))
+        await socket.show(base64.b64decode(str(event.get("data") or "")))
     raise ConnectionResetError("the node ended the stream")

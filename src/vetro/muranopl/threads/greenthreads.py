@@ -466,14 +466,14 @@ class GreenThreads:
         self.make_ready(chosen[0], error=DeadlockDetected(f"green threads are deadlocked: {text}"))
 
     def _abort_blocked(self) -> bool:
-        told = False
+        notified = False
         assert self.abort is not None
         for thread in sorted(self._blocked, key=lambda t: t.key):
             if not thread.abort_told:
                 thread.abort_told = True
                 self.make_ready(thread, error=self.abort)
-                told = True
-        return told
+                notified = True
+        return notified
 
     def _enter(self) -> None:
         self._hub = greenlet.getcurrent()

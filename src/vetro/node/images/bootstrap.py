@@ -184,8 +184,8 @@ async def _bootstrap(
         os.replace(result, target)
 
 
-def steps(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Call ``tell`` with the steps in mmdebstrap's output (``I: installing …``), no repeats."""
+def steps(report: Callable[[str], None]) -> Callable[[str], None]:
+    """Call ``report`` with the steps in mmdebstrap's output (``I: installing …``), no repeats."""
     last = ""
 
     def line(text: str) -> None:
@@ -193,7 +193,7 @@ def steps(tell: Callable[[str], None]) -> Callable[[str], None]:
         step = text.removeprefix("I: ").strip()
         if text.startswith("I: ") and step != last:
             last = step
-            tell(step)
+            report(step)
 
     return line
 

@@ -115,7 +115,7 @@ class ImageStore:
         here = {str(one["uuid"]): {"state": "present", "percent": 100} for one in self.list()}
         return {**here, **self._underway}
 
-    def _tell(self, uuid: str, state: str, percent: float) -> None:
+    def _report(self, uuid: str, state: str, percent: float) -> None:
         now = {"state": state, "percent": min(99, int(percent))} if state else None
         if now == self._underway.get(uuid) and now is not None:
             return
@@ -233,10 +233,10 @@ class ImageStore:
             if origin and self._id_base is not None:
                 await self._ensure(check_uuid(origin, "origin"), peers, (*above, uuid))
             try:
-                self._tell(uuid, "fetching", 0)
+                self._report(uuid, "fetching", 0)
                 await self._install(uuid, manifest, peers)
             finally:
-                self._tell(uuid, "", 0)
+                self._report(uuid, "", 0)
             return manifest
 
     async def delete(self, uuid: str) -> None:
@@ -251,7 +251,7 @@ class ImageStore:
             )
         async with self._locks.setdefault(uuid, asyncio.Lock()):
             await self._discard(self.directory / check_uuid(uuid, "image_uuid"))
-        self._tell(uuid, "", 0)
+        self._report(uuid, "", 0)
 
     async def collect(self, used: Collection[str], older_than_seconds: float) -> list[str]:
         """Remove images that were not used for that long; returns their uuids.
@@ -301,7 +301,7 @@ class ImageStore:
             if self._id_base is not None or (is_disk and self._vm_group is not None):
                 archive = work / "file"
                 await self._fetch_file(uuid, archive, manifest, peers)
-                self._tell(uuid, "unpacking", _FETCHED)
+                self._report(uuid, "unpacking", _FETCHED)
                 if is_disk and self._vm_group is not None:
                     await vm_images.install(archive, work, uuid, self._vm_group)
                     if not self._keep_files:
@@ -359,7 +359,7 @@ class ImageStore:
     async def _look(self, uuid: str, archive: Path, size: int) -> None:
         while size:
             with contextlib.suppress(FileNotFoundError):
-                self._tell(uuid, "fetching", _FETCHED * archive.stat().st_size / size)
+                self._report(uuid, "fetching", _FETCHED * archive.stat().st_size / size)
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _download(self, uuid: str, archive: Path, peers: Sequence[str], wanted: str) -> None:
@@ -384,7 +384,7 @@ class ImageStore:
         origin = manifest.get("origin")
 
         def unpacked(share: float) -> None:
-            self._tell(uuid, "unpacking", _FETCHED + (100 - _FETCHED) * share)
+            self._report(uuid, "unpacking", _FETCHED + (100 - _FETCHED) * share)
 
         if origin and not self._layered:
             layer = self.directory / uuid / "layer"

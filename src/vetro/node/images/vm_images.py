@@ -128,12 +128,12 @@ async def check_disk(disk: Path, uuid: str) -> int:
     try:
         # With an explicit format, and without rights: the tool must not open files that the image
         # names.
-        told = await run("qemu-img", "info", "--output=json", "-f", "qcow2", str(disk), timeout=60)
+        info = await run("qemu-img", "info", "--output=json", "-f", "qcow2", str(disk), timeout=60)
     except CommandFailed as error:
         raise ImageError(
             f"Image {uuid} is not a qcow2 disk: {error.output.strip()[-300:]}", "ImageCorrupt"
         ) from error
-    facts: dict[str, Any] = json.loads(told.output)
+    facts: dict[str, Any] = json.loads(info.output)
     details = facts.get("format-specific", {}).get("data", {})
     for refused in ("backing-filename", "full-backing-filename"):
         if facts.get(refused):

@@ -90,8 +90,8 @@ class Migrations:
         # A sender reports its result before it ends, and stays a moment for late clients.
         result = await process.stdout.readline()
         if result.strip():
-            told: dict[str, object] = msgspec.json.decode(result)
-            return {**told, "said": ""}
+            state: dict[str, object] = msgspec.json.decode(result)
+            return {**state, "said": ""}
         said = await process.stderr.read()
         status = await process.wait()
         return {"ok": status == 0, "said": _clip(said)}

@@ -38,7 +38,7 @@ class ProgressServer:
             "transferred_bytes": 0,
             "total_bytes": 0,
         }
-        self._told = 0.0
+        self._reported = 0.0
         self.port = int(self._listener.getsockname()[1])
 
     def progress(self, transferred: int, total: int) -> None:
@@ -46,20 +46,20 @@ class ProgressServer:
         self._last = {
             "type": "progress", "transferred_bytes": transferred, "total_bytes": total,
         }  # fmt: skip
-        if time.monotonic() - self._told >= _PROGRESS_SECONDS:
-            self._tell()
+        if time.monotonic() - self._reported >= _PROGRESS_SECONDS:
+            self._report()
 
     def end(self, *, ok: bool, message: str) -> None:
         """Report the end to all clients, also to those that connect within the next moments."""
         self._last = {**self._last, "type": "end", "ok": ok, "message": message[:5000]}
-        self._tell()
+        self._report()
         deadline = time.monotonic() + _LINGER_SECONDS
         while not self._clients and (left := deadline - time.monotonic()) > 0:
             select.select([self._listener], [], [], left)
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
-        self._told = time.monotonic()
+    def _report(self) -> None:
+        self._reported = time.monotonic()
         with contextlib.suppress(BlockingIOError):
             while True:
                 client, _ = self._listener.accept()

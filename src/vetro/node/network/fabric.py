@@ -190,11 +190,11 @@ def entry_rules(state: State, prefix: str) -> list[str]:
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
-        told = f"ether type arp arp saddr ip {network.gateway}"
+        claim = f"ether type arp arp saddr ip {network.gateway}"
         if network.cidr.version == 6:
-            told = f"icmpv6 type nd-neighbor-advert @th,64,128 0x{int(network.gateway):032x}"
+            claim = f"icmpv6 type nd-neighbor-advert @th,64,128 0x{int(network.gateway):032x}"
         lines += [
             f'iifname "{name}" ether saddr {mac} drop',
-            f'iifname "{name}" {told} drop',
+            f'iifname "{name}" {claim} drop',
         ]
     return lines

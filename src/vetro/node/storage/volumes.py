@@ -254,8 +254,8 @@ async def copy_sparse(source: Path, target: Path) -> None:
 
 async def virtual_size(path: Path) -> int:
     """The size of a disk in bytes as its guest sees it."""
-    told = await _tool("qemu-img", "info", "-U", "--output=json", "-f", "qcow2", str(path))
-    return int(cast("dict[str, Any]", json.loads(told))["virtual-size"])
+    info = await _tool("qemu-img", "info", "-U", "--output=json", "-f", "qcow2", str(path))
+    return int(cast("dict[str, Any]", json.loads(info))["virtual-size"])
 
 
 async def _tool(*argv: str, good: tuple[int, ...] = (0,)) -> str:

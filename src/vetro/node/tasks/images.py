@@ -14,7 +14,7 @@ from vetro.node.vm_records import Vm
 from vetro.node.work.queues import TaskContext, TaskKind
 
 #: The progress step, in percent, at which a task's entry records an image's progress.
-_TOLD_PERCENT = 10
+_PROGRESS_STEP = 10
 
 
 class ImageTasks:
@@ -45,14 +45,14 @@ class ImageTasks:
         """
         peers = [peer_url(one) for one in array(context.params, "imgapiPeers")]
         uuid = str(context.params.get("image_uuid"))
-        told = -_TOLD_PERCENT
+        reported = -_PROGRESS_STEP
 
         def changed() -> None:
-            nonlocal told
+            nonlocal reported
             copy = self._images.copies().get(uuid) if context.entry.outcome is None else None
-            if copy is not None and copy["percent"] - told >= _TOLD_PERCENT:
-                told = copy["percent"]
-                context.progress(copy["state"], told)
+            if copy is not None and copy["percent"] - reported >= _PROGRESS_STEP:
+                reported = copy["percent"]
+                context.progress(copy["state"], reported)
 
         with self._images.watched(changed):
             await self._images.ensure(uuid, [peer for peer in peers if peer])

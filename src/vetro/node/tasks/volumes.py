@@ -132,9 +132,9 @@ class VolumeTasks:
             packed = Path(place) / name
             record = await self._work.pack(_volume(context.params), packed)
             context.progress("pack", 50)
-            told = {"sha256": await digest_of(packed), "format": record.format}
-            await self._publish(name, packed, told)
-            return {"size": packed.stat().st_size, **told}
+            described = {"sha256": await digest_of(packed), "format": record.format}
+            await self._publish(name, packed, described)
+            return {"size": packed.stat().st_size, **described}
 
     async def list(self, context: TaskContext) -> Mapping[str, object]:
         """``{volumes: [{uuid, format, size, vm, snapshots}]}``."""

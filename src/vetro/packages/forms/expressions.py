@@ -116,7 +116,7 @@ class Scope:
 
     def _value(self, node: object) -> object:
         if isinstance(node, Marked):
-            return self.value(self._told(node))
+            return self.value(self._reported(node))
         self.budget.spend()
         if isinstance(node, dict):
             result: dict[str, object] = {}
@@ -131,7 +131,7 @@ class Scope:
             return [self.value(item) for item in cast("list[object]", node)]
         return node
 
-    def _told(self, marked: Marked) -> object:
+    def _reported(self, marked: Marked) -> object:
         try:
             return self.evaluate(marked)
         except FormError as error:

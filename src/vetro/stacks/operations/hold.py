@@ -54,7 +54,7 @@ class Work:
 
     async def __aenter__(self) -> Work:
         await self._renewal.__aenter__()
-        self._teller = asyncio.create_task(self._tell(), name=f"stack {self._hold.name}")
+        self._notifier = asyncio.create_task(self._notify(), name=f"stack {self._hold.name}")
         return self
 
     async def __aexit__(
@@ -102,10 +102,10 @@ class Work:
         await self._renewal.end()
 
     async def _stop_telling(self) -> None:
-        self._teller.cancel()
-        await asyncio.wait({self._teller})
+        self._notifier.cancel()
+        await asyncio.wait({self._notifier})
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         """Store what the operation waits on, whenever that has changed."""
         said: str | None = None
         while True:

@@ -364,7 +364,7 @@ class Operation:
                 self._failed.set()
         finally:
             self._waiting.pop(name, None)
-            self._tell()
+            self._report_progress()
 
     def _name_of(self, number: object) -> str:
         for row in self._stack.resources:
@@ -460,9 +460,9 @@ class Operation:
 
     def _say(self, row: ResourceRow, text: str) -> None:
         self._waiting[row.name] = text
-        self._tell()
+        self._report_progress()
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._progress is not None:
             self._progress(self.waiting_on or "")
 

@@ -47,13 +47,13 @@ try:
     if hook and os.access(hook, os.X_OK):
         code, out, err = run([hook], json.dumps(given))
         try:
-            told = json.loads(out)
+            parsed = json.loads(out)
         except ValueError:
-            told = None
-        if isinstance(told, dict):
-            known = told
-            code = int(told.get("deploy_status_code") or code)
-            out, err = str(told.get("deploy_stdout") or ""), str(told.get("deploy_stderr") or err)
+            parsed = None
+        if isinstance(parsed, dict):
+            known = parsed
+            code = int(parsed.get("deploy_status_code") or code)
+            out, err = str(parsed.get("deploy_stdout") or ""), str(parsed.get("deploy_stderr") or err)
     elif isinstance(config, str) and (group == "script" or written.startswith("#!")):
         path = os.path.join(folder, "config")
         with open(path, "w", encoding="utf-8") as stream:

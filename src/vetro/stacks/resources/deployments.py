@@ -117,16 +117,16 @@ class SoftwareDeployment(ResourceType):
             "outputs": [text(one.get("name")) for one in outputs],
             "options": config.get("options") or {},
         }
-        told = msgspec.json.encode(deployment).decode()
-        other = context.doors.over_ipv6(told)
-        if other != told:
+        encoded = msgspec.json.encode(deployment).decode()
+        other = context.doors.over_ipv6(encoded)
+        if other != encoded:
             server = text(properties["server"])
             ports = await context.compute.ports_of(context.project_id, server)
-            told = other if await without_ipv4(context, [one.uuid for one in ports]) else told
+            encoded = other if await without_ipv4(context, [one.uuid for one in ports]) else encoded
         plan = plan_of(
             f"{context.physical_id}-{run}",
             f"deployment {context.name}",
-            told,
+            encoded,
             context.doors.deployment_seconds,
         )
         context.say(f"the agent of the server to carry out {context.name}")
@@ -205,8 +205,8 @@ def _judge(result: Mapping[str, Json], outputs: list[dict[str, Json]]) -> None:
         raise ResourceFailure(
             f"The deployment exited with status {code}" + (f": {last}" if last else "")
         )
-    told = entries(result.get("outputs"))
+    encoded = entries(result.get("outputs"))
     for one in outputs:
-        error = told.get(text(one.get("name")))
+        error = encoded.get(text(one.get("name")))
         if flag(one.get("error_output"), False) and error:
             raise ResourceFailure(f"The deployment's output {one['name']} reports: {error}")

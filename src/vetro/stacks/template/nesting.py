@@ -357,10 +357,10 @@ class Nesting:
         return followed(part.outputs[first], rest)
 
     def _of_resource(
-        self, name: str, inside: Mapping[str, str], told: str, rest: list[Json]
+        self, name: str, inside: Mapping[str, str], address: str, rest: list[Json]
     ) -> Json:
         """`resource.NAME` or `resource.NAME.ATTRIBUTE`."""
-        index, _, attribute = told.partition(".")
+        index, _, attribute = address.partition(".")
         if index not in inside:
             raise UnresolvedReference(
                 f"there is no resource {index!r} in it; there are: {', '.join(inside) or 'none'}",

@@ -259,15 +259,15 @@ def owner_of(call: Call) -> str:
     return str(wanted or call.project or call.principal.project_id)
 
 
-async def tell(call: Call, kind: str, uuid: str, port: str | None) -> None:
+async def apply_to_nodes(call: Call, kind: str, uuid: str, port: str | None) -> None:
     """Nodes that are concerned by a change have it before the call returns."""
-    told = call.service.networks
+    fabric = call.service.networks
     if kind == "security-groups":
-        await told.apply_for_group(uuid)
+        await fabric.apply_for_group(uuid)
     elif kind == "ports":
-        await told.apply_for_ports([uuid])
+        await fabric.apply_for_ports([uuid])
     elif kind == "floating-ips" and port:
-        await told.apply_for_ports([port])
+        await fabric.apply_for_ports([port])
 
 
 async def found(call: Call, kind: str, uuid: str) -> Object:
@@ -325,7 +325,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
             await check_new(tx, one.table, uuid, call.project)
         params = await check_references(fabric, one.refers, call.params, call.project, uuid)
         await one.make(fabric, uuid, owner, _read(one, params))
-        await tell(call, kind, uuid, call.get("port_uuid"))
+        await apply_to_nodes(call, kind, uuid, call.get("port_uuid"))
         return await found(call, kind, uuid)
 
     async def show(call: Call) -> Json:
@@ -344,8 +344,8 @@ def _endpoints(kind: str) -> list[Endpoint]:
         fabric = call.service.fabric
         values = await check_references(fabric, one.refers, values, call.project, uuid)
         await fabric.change(one.table, uuid, one.calls.noun, values)
-        await tell(call, kind, uuid, _leads_to(before))
-        await tell(call, kind, uuid, values.get("port_uuid"))
+        await apply_to_nodes(call, kind, uuid, _leads_to(before))
+        await apply_to_nodes(call, kind, uuid, values.get("port_uuid"))
         return await found(call, kind, uuid)
 
     async def remove(call: Call) -> Json:
@@ -354,7 +354,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         may_change(before, one.calls.noun, call.project)
         await call.service.fabric.remove(one.table, uuid, one.calls.noun)
         if kind == "floating-ips":
-            await tell(call, kind, uuid, _leads_to(before))
+            await apply_to_nodes(call, kind, uuid, _leads_to(before))
 
     for run, doc in (
         (list_all, f"The {one.calls.noun}s of the project."),

@@ -238,8 +238,8 @@ async def refresh_sysinfo(call: Call) -> Json:
             )
             info = mapping(decode_json(str(found.get("stdout") or "")))
         else:
-            told = await call.service.work.run(agent, "server_sysinfo", {})
-            info = mapping(told.get("sysinfo"))
+            answer = await call.service.work.run(agent, "server_sysinfo", {})
+            info = mapping(answer.get("sysinfo"))
     except (NodeTaskError, ValueError) as error:
         raise internal_error("Unable to gather latest sysinfo", {"reason": str(error)}) from error
     if not info:

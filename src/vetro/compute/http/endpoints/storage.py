@@ -30,13 +30,13 @@ async def _do(call: Call, task: str, said: str, params: Record) -> object:
         raise internal_error(f"{said}: {error}", error.details) from error
 
 
-def _plain(told: Json, *names: str) -> Json:
+def _plain(result: Json, *names: str) -> Json:
     """The list an agent wrapped in an object."""
-    given = mapping(told)
+    given = mapping(result)
     for name in (*names, "result"):
         if name in given:
             return given[name]
-    return [] if not given else told
+    return [] if not given else result
 
 
 async def list_datasets(call: Call) -> Json:
@@ -76,8 +76,8 @@ async def rollback(call: Call) -> Json:
 async def list_snapshots(call: Call) -> Json:
     """A dataset's snapshots."""
     params = {"dataset": _dataset(call)}
-    told = await _do(call, "zfs_list_snapshots", "cannot list snapshots", params)
-    return _plain(told, "snapshots", "datasets")
+    result = await _do(call, "zfs_list_snapshots", "cannot list snapshots", params)
+    return _plain(result, "snapshots", "datasets")
 
 
 def _wanted(call: Call) -> Record:

@@ -177,16 +177,16 @@ async def info(call: Call) -> Json:
 
 async def vnc(call: Call) -> Json:
     """Where the VM's console listens."""
-    told = _object_of(await _ask(call, "machine_info", {"types": ["vnc"]}, 10))
-    found = mapping(told.get("vnc")) or told
+    answer = _object_of(await _ask(call, "machine_info", {"types": ["vnc"]}, 10))
+    found = mapping(answer.get("vnc")) or answer
     return {"host": found.get("host"), "port": found.get("port")}
 
 
 async def screenshot(call: Call) -> Json:
     """A picture of a virtual machine's screen (PNG). Ours."""
-    told = mapping(await _ask(call, "machine_screenshot", {}, 30, ("VmNotFound", "VmNotRunning")))
+    answer = mapping(await _ask(call, "machine_screenshot", {}, 30, ("VmNotFound", "VmNotRunning")))
     try:
-        picture = base64.b64decode(str(told.get("image") or ""), validate=True)
+        picture = base64.b64decode(str(answer.get("image") or ""), validate=True)
     except binascii.Error:
         picture = b""
     if not picture:
@@ -194,9 +194,9 @@ async def screenshot(call: Call) -> Json:
     return Response(picture, media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
-def _object_of(told: Json) -> Record:
+def _object_of(answer: Json) -> Record:
     """An agent's answer that may be an object or its JSON text."""
-    value = mapping(told).get("result", told)
+    value = mapping(answer).get("result", answer)
     if isinstance(value, str):
         try:
             return mapping(decode_json(value))
@@ -285,10 +285,10 @@ async def create_image(call: Call) -> Json:
 
 def _docker(task: str, seconds: float, doc: str) -> Run:
     async def run(call: Call) -> Json:
-        told = await _ask(call, task, {}, seconds, DOCKER_CODES)
-        if told.get("host") and told.get("port") and not told.get("address"):
-            told = {**told, "address": f"{told['host']}:{told['port']}"}
-        return told
+        answer = await _ask(call, task, {}, seconds, DOCKER_CODES)
+        if answer.get("host") and answer.get("port") and not answer.get("address"):
+            answer = {**answer, "address": f"{answer['host']}:{answer['port']}"}
+        return answer
 
     run.__doc__ = doc
     return run

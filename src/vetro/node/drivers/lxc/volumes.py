@@ -143,9 +143,9 @@ async def _inside(action: str, pid: int, path: str, tree: int, *, own_users: boo
         _, errors = await process.communicate()
     status = process.returncode or 0
     if status and not (status == errno.EBUSY and action == "detach"):
-        told = errors.decode(errors="replace").strip()[-300:] or f"status {status}"
+        reason = errors.decode(errors="replace").strip()[-300:] or f"status {status}"
         verb = "attached at" if action == "attach" else "taken from"
-        raise DriverError(f"A volume could not be {verb} {path}: {told}")
+        raise DriverError(f"A volume could not be {verb} {path}: {reason}")
     return status
 
 

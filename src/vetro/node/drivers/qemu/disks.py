@@ -161,8 +161,8 @@ async def snapshot_names(path: Path) -> list[str]:
 
 async def _info(path: Path) -> dict[str, Any]:
     # -U: works also while the VM runs.
-    told = await _tool("info", "-U", "--output=json", "-f", "qcow2", str(path))
-    return json.loads(told)
+    info = await _tool("info", "-U", "--output=json", "-f", "qcow2", str(path))
+    return json.loads(info)
 
 
 async def snapshot(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:

@@ -156,11 +156,11 @@ class Inside:
 
     async def _vnc(self, uuid: str) -> dict[str, Any] | None:
         connection = await self._connection()
-        told = await connection.monitor(uuid, "query-vnc")
-        if not told.get("enabled"):
+        screen = await connection.monitor(uuid, "query-vnc")
+        if not screen.get("enabled"):
             return None
-        port = int(told["service"])
-        return {"host": told["host"], "port": port, "display": port - 5900}
+        port = int(screen["service"])
+        return {"host": screen["host"], "port": port, "display": port - 5900}
 
     async def block_counts(self, uuid: str, files: Mapping[str, str]) -> list[dict[str, object]]:
         """Bytes that a running VM's disks have read and written. ``files``: as ``disk_nodes`` takes them."""

@@ -119,14 +119,16 @@ class Libvirt:
     async def listen(self, hint: Callable[[str], None]) -> None:
         """Call ``hint(name)`` in another thread when a domain starts, freezes, resumes or ends."""
 
-        def tell(_connection: Any, domain: Any, _event: int, _detail: int, _opaque: object) -> None:
+        def notify(
+            _connection: Any, domain: Any, _event: int, _detail: int, _opaque: object
+        ) -> None:
             # The event loop may have ended.
             with contextlib.suppress(RuntimeError):
                 hint(domain.name())
 
         kind = self.library.VIR_DOMAIN_EVENT_ID_LIFECYCLE
         self._listening = await self.call(
-            lambda connection: connection.domainEventRegisterAny(None, kind, tell, None)
+            lambda connection: connection.domainEventRegisterAny(None, kind, notify, None)
         )
 
     async def running(self) -> list[str]:
@@ -258,10 +260,10 @@ class Libvirt:
         answer = await self.with_domain(
             domain, lambda found: self._qemu.qemuMonitorCommand(found, text, 0)
         )
-        told = json.loads(answer)
-        if "error" in told:
-            raise DriverError(f"QEMU: {command}: {told['error'].get('desc', told['error'])}")
-        return told.get("return")
+        reply = json.loads(answer)
+        if "error" in reply:
+            raise DriverError(f"QEMU: {command}: {reply['error'].get('desc', reply['error'])}")
+        return reply.get("return")
 
     async def agent(self, name: str, command: str, /, **arguments: object) -> Any:
         """Run a command of the guest's QEMU agent; its result.
