@@ -76,6 +76,13 @@ async def test_answers_of_a_process_that_stops_close_their_connections() -> None
                 assert (answer.headers.get("connection") == "close") is stopping
 
 
+#: catalog-api.md §11: what pages of other origins may send and read.
+OF_THE_API = {
+    *("X-Auth-Token", "X-Openstack-Request-Id", "X-Configuration-Session"),
+    *("X-Roles", "X-User-Id", "X-Tenant-Id"),
+}
+
+
 async def test_web_origins_are_let_in_only_when_allowed() -> None:
     """A preflight needs no token; a foreign origin gets no permission; an allowed one may read."""
     assembly = assemble([open_face()], cors=Cors(["https://good.example"]))
@@ -84,18 +91,25 @@ async def test_web_origins_are_let_in_only_when_allowed() -> None:
         preflight = await client.request("OPTIONS", "/c/where", headers=ask)
         assert preflight.status == 204
         assert preflight.headers["access-control-allow-origin"] == "https://good.example"
-        assert "PATCH" in preflight.headers["access-control-allow-methods"]
-        allowed = preflight.headers["access-control-allow-headers"]
-        assert {"X-Auth-Token", "If-Match", "If-None-Match"} <= set(allowed.split(", "))
+        methods = preflight.headers["access-control-allow-methods"].split(", ")
+        assert sorted(methods) == ["DELETE", "GET", "PATCH", "POST", "PUT"]
+        allowed = set(preflight.headers["access-control-allow-headers"].split(", "))
+        assert allowed >= {*OF_THE_API, "If-Match", "If-None-Match", "Content-Type"}
         good = await client.request("GET", "/c/where", headers={"Origin": "https://good.example"})
         assert good.headers["access-control-allow-origin"] == "https://good.example"
         exposed = good.headers["access-control-expose-headers"]
-        assert {"X-Configuration-Session", "ETag"} <= set(exposed.split(", "))
-        strange = await client.request("GET", "/c/where", headers={"Origin": "https://bad.example"})
+        assert set(exposed.split(", ")) >= {*OF_THE_API, "ETag"}
+        foreign = {"Origin": "https://bad.example"}
+        strange = await client.request("GET", "/c/where", headers=foreign)
         assert "access-control-allow-origin" not in strange.headers
         refused = await client.request("GET", "/c/none", headers={"Origin": "https://good.example"})
         assert refused.status == 404
         assert refused.headers["access-control-allow-origin"] == "https://good.example"
+    async with HttpClient(app=assemble([open_face()]), base_url="http://test") as client:
+        # Off until an origin is allowed.
+        for method, headers in (("OPTIONS", ask), ("GET", {"Origin": "https://good.example"})):
+            answer = await client.request(method, "/c/where", headers=headers)
+            assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
 async def test_proxy_headers_are_believed_only_when_trusted() -> None:

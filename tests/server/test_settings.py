@@ -240,3 +240,62 @@ def test_a_file_that_does_not_parse_stops_the_start(
         reads[setting]()
     assert str(file) in str(raised.value)
     assert says in str(raised.value)
+
+
+#: catalog-api.md §11 and §13, in the sections that have them here.
+OF_THE_SPECIFICATION: dict[str, dict[str, object]] = {
+    "server": {"port": 8082, "allowed_origins": [], "trust_proxy": False},
+    "connections": {"max_header_line": 16_384, "backlog": 4096, "tcp_keepidle": 600},
+    "api": {
+        "package_size_limit": 5,
+        "limit_param_default": 20,
+        "api_limit_max": 100,
+        "max_request_body_size": 0,
+        "v03_put_status": 201,
+        "v03_expose_secrets": False,
+    },
+    "stats": {"period": 5, "env_audit_period": 60, "env_audit_enabled": True},
+    "network": {
+        "max_environments": 250,
+        "max_hosts": 250,
+        "env_ip_template": "10.0.0.0",
+        "default_dns": [],
+        "external_network": "ext-net",
+        "router_name": "murano-default-router",
+        "create_router": True,
+        "driver": "",
+    },
+    "identity": {"admin_role": "admin"},
+    "engine": {
+        "home_region": "",
+        "static_call_timeout": 60,
+        "action_result_limit": 16 * 2**20,
+        "task_timeout": 0,
+        "enable_model_policy_enforcer": False,
+    },
+    "rabbitmq": {
+        "host": "",
+        "port": 5672,
+        "login": "guest",
+        "password": "guest",
+        "virtual_host": "/",
+        "ssl": False,
+        "ca_certs": "",
+    },
+    "cfapi": {
+        "port": 8083,
+        "user_domain_name": "default",
+        "project_domain_name": "default",
+        "credentials_seconds": 30,
+    },
+}
+
+
+def test_options_have_the_defaults_of_the_specification() -> None:
+    """Whoever set nothing gets what the released service did."""
+    made = load_settings(environ={"VETRO_DATA_DIR": "/nonexistent"})
+    found = {
+        section: {name: getattr(getattr(made, section), name) for name in wanted}
+        for section, wanted in OF_THE_SPECIFICATION.items()
+    }
+    assert found == OF_THE_SPECIFICATION
