@@ -15,24 +15,16 @@ from sqlalchemy import delete, insert, select, update
 
 from vetro.catalog import Catalog, api_time
 from vetro.environments import flat, states
-from vetro.environments.form_secrets import Encrypted, FormSecrets
-from vetro.environments.model import list_index, new_id, object_id
+from vetro.environments.model import new_id, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
+from vetro.environments.wizard_building import Builder
 from vetro.environments.wizard_classes import form_of_class
-from vetro.environments.wizard_models import carried_over
+from vetro.environments.wizard_forms import described_form, form_of, refused, wrong_form
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
-from vetro.packages.forms import (
-    Form,
-    FormError,
-    NoSuchPage,
-    Offers,
-    PageInvalid,
-    State,
-    load_form,
-)
+from vetro.packages.forms import Form, FormError, Offers, PageInvalid, State
 from vetro.storage import StoredRow, Transaction
 
 KEPT_DAYS = 30
@@ -61,7 +53,7 @@ class Wizards:
         self.catalog = catalog
         self.calls = calls
         self.offers = offers
-        self.secrets = FormSecrets(self.database)
+        self.builder = Builder(sessions)
 
     # Rows
 
@@ -343,34 +335,7 @@ class Wizards:
     async def build(self, principal: Principal, id_: str, session_id: str | None) -> Json:
         """The object that the values make; of it only the secrets of ``encryptData()`` are stored."""
         form, state, offers = await self._opened(principal, id_, session_id)
-        return {"model": await self._built(principal, form, state, offers, None)}
-
-    async def _built(
-        self,
-        principal: Principal,
-        form: Form,
-        state: State,
-        offers: Offers,
-        environment_id: str | None,
-    ) -> Json:
-        """The object of a filled form, of the package's version; its secrets are stored before it.
-
-        Errors: 400.
-        """
-        encrypted = Encrypted()
-        try:
-            model = await asyncio.to_thread(form.build, state, offers, encrypt=encrypted.encrypt)
-        except FormError as error:
-            raise refused(error) from error
-        if encrypted.kept and environment_id is not None:
-            async with self.database.read() as tx:
-                await self.store.environment(tx, principal, environment_id, with_model=False)
-        await self.secrets.keep(principal.project_id, environment_id, encrypted.kept)
-        header = model.get("?")
-        if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
-            # Without a version an object means a 0.x package (muranopl.md §5).
-            cast("Json", header).setdefault("classVersion", form.version)
-        return model
+        return {"model": await self.builder.build(principal, form, state, offers, None)}
 
     async def finish(
         self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
@@ -383,24 +348,9 @@ class Wizards:
         target = environment_id or row.environment_id
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
-        model = await self._built(principal, form, State.of_json(row.state), offers, target)
-
-        is_service = flat.is_flat(model)
-        if is_service and not await self.sessions.become_flat(principal, target, session_id):
-            raise BadRequest(flat.NO_FLAT)
-
-        def add(objects: Json) -> Json:
-            services = cast("list[Any]", objects.setdefault("services", []))
-            if is_service:
-                return _add_service(services, model, row)
-            if row.component_id is None:
-                services.append(model)
-                return model
-            place = list_index(services, row.component_id)
-            services[place] = carried_over(services[place], model)
-            return services[place]
-
-        component = await self.sessions.change_objects(principal, target, session_id, add)
+        state = State.of_json(row.state)
+        model = await self.builder.build(principal, form, state, offers, target)
+        component = await self.builder.add(principal, target, session_id, model, row)
         component_id = object_id(component)
         async with self.database.transaction() as tx:
             await tx.execute(
@@ -420,6 +370,7 @@ class Wizards:
                     wizards.c.id != id_,
                 )
             )
+        is_service = flat.is_flat(model)
         shown = flat.shown([component], states.PENDING)[0] if is_service else component
         return {"environment_id": target, "component": shown}
 
@@ -428,59 +379,6 @@ class Wizards:
         async with self.database.transaction() as tx:
             await self._row(tx, principal, id_)
             await tx.execute(delete(wizards).where(wizards.c.id == id_))
-
-
-def _add_service(services: list[Any], model: Json, row: StoredRow) -> Json:
-    """Add a flat service, or put it in the place of the one whose form was opened again."""
-    flat.name_domain(services, model)
-    if row.component_id is None:
-        flat.check_new(model, {row.package_name})
-        services.append(model)
-        return model
-    place = list_index(services, row.component_id)
-    services[place] = flat.remade(services[place], model)
-    return services[place]
-
-
-def form_of(row: Any) -> Form:
-    """The form of a wizard's row (or of its values). Errors: 400."""
-    given = cast("Json", row if isinstance(row, dict) else row._mapping)
-    try:
-        return load_form(
-            given["form"],
-            package_name=given["package_name"],
-            title=given["title"],
-            version=given["package_version"],
-            may_stay=not given["options"].get("quick"),
-        )
-    except FormError as error:
-        raise wrong_form(given["package_name"], error) from error
-
-
-async def described_form(form: Form, state: State, offers: Offers, language: str) -> Json:
-    """A form as JSON. Errors: 400."""
-    try:
-        return await asyncio.to_thread(form.describe, state, offers, language)
-    except FormError as error:
-        raise refused(error) from error
-
-
-def wrong_form(package: str, error: FormError) -> BadRequest:
-    """A definition that cannot be used."""
-    return BadRequest(
-        f"The form of {package} cannot be used: {error.placed}",
-        type_="FormInvalid",
-        extra={"line": error.line, "column": error.column},
-    )
-
-
-def refused(error: FormError) -> Fault:
-    """What a form says against a request."""
-    if isinstance(error, NoSuchPage):
-        return NotFound(error.placed, type_="PageNotFound")
-    return BadRequest(
-        error.placed, type_="FormError", extra={"line": error.line, "column": error.column}
-    )
 
 
 def view(row: StoredRow) -> Json:
