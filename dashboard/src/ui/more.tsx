@@ -1,12 +1,12 @@
 import { Menu } from '@mantine/core';
 import { IconDots } from '@tabler/icons-react';
 import { useLayoutEffect, useRef, useState, type ReactNode } from 'react';
-import classes from './more.module.css';
+import classes from './square.module.css';
 
 interface MoreProps {
   /** What a screen reader calls the button. */
   label: string;
-  /** With a frame, beside other buttons. */
+  /** With a frame and as high as the buttons beside it. */
   framed?: boolean;
   /** What is in the menu; asked for when it is opened first. */
   children: () => ReactNode;
@@ -29,7 +29,7 @@ export function More({ label, framed = false, children }: MoreProps) {
     setOpened(open);
     if (!open) requestAnimationFrame(comeBack);
   };
-  const shared = { type: 'button', className: classes.button, 'data-framed': framed || undefined, 'aria-label': label } as const;
+  const shared = { type: 'button', className: classes.button, 'data-framed': framed || undefined, 'data-large': framed || undefined, 'aria-label': label } as const;
   const dots = <IconDots size={18} aria-hidden />;
   if (!made) {
     return (

@@ -16,6 +16,7 @@ import { Logo } from './logo';
 import { messages } from './messages';
 import { applicationsQuery, categoriesQuery, type Package } from './queries';
 import { Recent } from './recent';
+import square from '~/ui/square.module.css';
 import classes from './browse.module.css';
 
 const FIRST = 12;
@@ -207,7 +208,7 @@ const Tile = memo(function Tile({ application, environment, add, quick }: TilePr
           )}
         </div>
         {may('create_environment') && (
-          <button type="button" className={classes.quick} aria-label={t('quickNamed', { name })} title={t('quickHint')} onClick={() => quick(id)}>
+          <button type="button" className={`${square.button} ${classes.quick}`} data-framed aria-label={t('quickNamed', { name })} title={t('quickHint')} onClick={() => quick(id)}>
             <IconBolt size={16} aria-hidden />
           </button>
         )}
