@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from vetro.http.client import HttpClient
-from vetro.node.drivers import ManagedDriver
+from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.lxc.host import inspect
 from vetro.node.drivers.lxc.hypervisor import LxcHypervisor
 from vetro.node.drivers.simulated import SimulatedHypervisor
@@ -53,7 +53,7 @@ def new_uuid() -> str:
 class Simulation:
     """A driver over pretended VMs, with its parts."""
 
-    driver: ManagedDriver
+    driver: Driver
     hypervisor: SimulatedHypervisor
     store: MachineStore
     images: ImageStore
@@ -73,7 +73,7 @@ async def simulate(directory: Path, images: ImageStore | None = None) -> Simulat
     await images.open()
     store = MachineStore(directory / "vms")
     hypervisor = SimulatedHypervisor(store)
-    driver = ManagedDriver(hypervisor, store, images, lambda: {"server_uuid": "here"})
+    driver = Driver(Hypervisors(store, hypervisor), store, images, lambda: {"server_uuid": "here"})
     await driver.open()
     return Simulation(driver, hypervisor, store, images)
 
@@ -193,7 +193,7 @@ def busybox_tar(target: Path) -> Path:
 class Containers:
     """A driver over real containers, with its parts and names of its own."""
 
-    driver: ManagedDriver
+    driver: Driver
     store: MachineStore
     images: ImageStore
     network: NetworkApplier
@@ -268,7 +268,7 @@ async def open_containers(
     network = NetworkApplier(prefix, directory / "network.json")
     volumes = VolumeStore(directory / "volumes")
     hypervisor = LxcHypervisor(host, store, images, None, pool, volumes)
-    driver = ManagedDriver(hypervisor, store, images, dict, volumes)
+    driver = Driver(Hypervisors(store, hypervisor), store, images, dict, volumes)
     await driver.open()
     return Containers(driver, store, images, network, prefix, subnet, directory)
 

@@ -328,7 +328,7 @@ async def test_a_create_cancelled_by_its_time_limit_leaves_nothing(containers: A
     nic = containers.nic(5)
     await containers.apply([nic])
     changed = asyncio.Event()
-    hypervisor = containers.driver._hypervisor
+    hypervisor = containers.driver._hypervisors.of({"brand": "lx"})
     start = hypervisor.start
 
     async def slow(vm: dict[str, Any]) -> None:

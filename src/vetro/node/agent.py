@@ -22,7 +22,7 @@ from vetro.http import (
     serve_application,
 )
 from vetro.http.tls import TlsError
-from vetro.node.drivers import Driver, Hypervisor, ManagedDriver
+from vetro.node.drivers import Driver, Hypervisor, Hypervisors
 from vetro.node.errors import ConfigurationError, NodeError
 from vetro.node.images.store import ImageStore
 from vetro.node.migration import Migrations
@@ -133,7 +133,7 @@ class NodeAgent:
         volumes = VolumeStore(
             settings.data_dir / "volumes", pretend=settings.node.driver not in _REAL_DRIVERS
         )
-        hypervisor, images = self._hypervisor(store, client, pool, volumes)
+        hypervisors, images = self._hypervisors(store, client, pool, volumes)
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.node.admin_ip or _admin_address(settings.node.listen_host)
@@ -149,8 +149,8 @@ class NodeAgent:
             if settings.node.driver in _REAL_DRIVERS
             else None
         )
-        driver = ManagedDriver(hypervisor, store, images, self._vm_facts, volumes)
-        facts = self._facts(driver, hypervisor, admin_ip, tags)
+        driver = Driver(hypervisors, store, images, self._vm_facts, volumes)
+        facts = self._facts(driver, hypervisors, admin_ip, tags)
 
         async def sysinfo() -> dict[str, object]:
             stats = await pool.trees.stats()
@@ -265,9 +265,9 @@ class NodeAgent:
             except NodeError as error:
                 log.error("unused_images_not_removed", error=str(error))
 
-    def _hypervisor(
+    def _hypervisors(
         self, store: MachineStore, client: ServiceClient, pool: Pool, volumes: VolumeStore
-    ) -> tuple[Hypervisor, ImageStore]:
+    ) -> tuple[Hypervisors, ImageStore]:
         settings = self.settings
         archive = settings.guest_archive
         if archive is not None and not archive.is_file():
@@ -276,20 +276,20 @@ class NodeAgent:
             )
         directory = settings.data_dir / "images"
         if settings.node.driver in _REAL_DRIVERS:
-            return self._real_hypervisor(store, client, pool, volumes)
+            return self._real_hypervisors(store, client, pool, volumes)
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
         if settings.node.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
 
-            return ProcessHypervisor(store, archive), images
+            return Hypervisors(store, ProcessHypervisor(store, archive)), images
         from vetro.node.drivers.simulated import SimulatedHypervisor
 
-        return SimulatedHypervisor(store), images
+        return Hypervisors(store, SimulatedHypervisor(store)), images
 
-    def _real_hypervisor(
+    def _real_hypervisors(
         self, store: MachineStore, client: ServiceClient, pool: Pool, volumes: VolumeStore
-    ) -> tuple[Hypervisor, ImageStore]:
-        """The hypervisor for containers, virtual machines or both; imports only what is used."""
+    ) -> tuple[Hypervisors, ImageStore]:
+        """The hypervisors for containers, virtual machines or both; imports only what is used."""
         settings = self.settings
         names = settings.node.driver.split("+")
         host = None
@@ -338,11 +338,7 @@ class NodeAgent:
                     volumes=volumes,
                 )
             )
-        if len(hypervisors) == 1:
-            return hypervisors[0], images
-        from vetro.node.drivers.by_brand import HypervisorByBrand
-
-        return HypervisorByBrand(store, hypervisors), images
+        return Hypervisors(store, *hypervisors), images
 
     def _vm_facts(self) -> dict[str, object]:
         return {
@@ -352,7 +348,7 @@ class NodeAgent:
         }
 
     def _facts(
-        self, driver: Driver, hypervisor: Hypervisor, admin_ip: str, tags: NicTags
+        self, driver: Driver, hypervisors: Hypervisors, admin_ip: str, tags: NicTags
     ) -> NodeFacts:
         settings = self.settings
         return NodeFacts(
@@ -366,11 +362,11 @@ class NodeAgent:
             prefix=settings.node.prefix,
             brands=tuple(driver.brands),
             driver=driver.name,
-            features=tuple(hypervisor.features),
+            features=tuple(hypervisors.features),
             package_version=__version__,
             headnode=settings.headnode,
             data_dir=settings.data_dir,
-            about=hypervisor.about,
+            about=hypervisors.about,
         )
 
     async def _serve(self, api: TaskApi, runner: TaskRunner, listener: socket.socket) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers import ManagedDriver
+from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.process import ProcessHypervisor
 from vetro.node.images.store import ImageStore
 from vetro.node.vm_objects import MachineStore
@@ -91,7 +91,8 @@ async def process_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Ri
     async def open_driver() -> Any:
         images = await image_store(directory, kit.image)
         store = MachineStore(directory / "vms")
-        driver = ManagedDriver(ProcessHypervisor(store, None, sys.executable), store, images, dict)
+        hypervisors = Hypervisors(store, ProcessHypervisor(store, None, sys.executable))
+        driver = Driver(hypervisors, store, images, dict)
         await driver.open()
         return driver
 

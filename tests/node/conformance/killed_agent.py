@@ -71,7 +71,8 @@ class Points:
                     if isinstance(method, FunctionType) and not name.startswith("__"):
                         self._wrap(class_, name, method)
         for held in vars(found).values() if hasattr(found, "__dict__") else ():
-            self.watch(held, seen)
+            for one in held if isinstance(held, tuple) else (held,):
+                self.watch(one, seen)
 
     def _wrap(self, class_: type, name: str, method: Any) -> None:
         # Generators and context managers are not steps by themselves; what runs in them is.

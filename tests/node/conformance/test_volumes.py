@@ -164,7 +164,7 @@ async def test_a_virtual_machine_sees_its_volume_as_a_disk(rig: Any) -> None:
     work, vm = rig.driver.volumes, await rig.create()
     volume = await volume_for(rig, vm)
     await work.attach(vm["uuid"], volume, "/dev/vdb", read_only=False)
-    libvirt = await rig.driver._hypervisor.connection()
+    libvirt = await rig.driver._hypervisors.of(vm).connection()
     xml = await libvirt.with_domain(vm["uuid"], _xml_of)
     assert volume in xml
     packed = rig.directory / "packed"

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from vetro.node.drivers import ManagedDriver
+from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.qemu.daemon import QEMU_UID
 from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
 from vetro.node.images import vm_images
@@ -144,7 +144,7 @@ def know_the_host(vm_host: Path, directory: Path) -> None:
 class Machines:
     """A driver over real virtual machines, with its parts and names of its own."""
 
-    driver: ManagedDriver
+    driver: Driver
     hypervisor: QemuHypervisor
     store: MachineStore
     images: ImageStore
@@ -231,7 +231,7 @@ async def open_machines(
     network = NetworkApplier(prefix, directory / "network.json")
     volumes = VolumeStore(directory / "volumes")
     hypervisor = QemuHypervisor(directory / "qemu", store, images, prefix=prefix, volumes=volumes)
-    driver = ManagedDriver(hypervisor, store, images, dict, volumes)
+    driver = Driver(Hypervisors(store, hypervisor), store, images, dict, volumes)
     await driver.open()
     return Machines(
         driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid, files

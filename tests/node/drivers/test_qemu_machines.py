@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from vetro.node.drivers.protocol import ExecRequest
+from vetro.node.drivers.hypervisor import ExecRequest
 from vetro.node.drivers.qemu import disks
 from vetro.node.errors import DriverError
 from vetro.node.processes import command_line

@@ -1,14 +1,13 @@
 """Drivers: what creates and runs VMs on a node (compute-node-agent.md §6).
 
-``Driver`` is what tasks call; ``ManagedDriver`` implements it once (records, life cycle, update
-rules, all-or-nothing creation) over a small ``Hypervisor``: ``lxc``, ``process`` or ``simulated``.
+``Driver`` is what tasks call: records, life cycle, update rules, all-or-nothing creation. It works over
+the small ``Hypervisor``: ``lxc``, ``qemu``, ``process`` or ``simulated``.
 """
 
-from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.managed import ManagedDriver
-from vetro.node.drivers.protocol import (
+from vetro.node.drivers.by_brand import Hypervisors
+from vetro.node.drivers.driver import Driver
+from vetro.node.drivers.hypervisor import (
     DiskUse,
-    Driver,
     ExecRequest,
     ExecResult,
     HostCommand,
@@ -17,13 +16,12 @@ from vetro.node.drivers.protocol import (
 )
 
 __all__ = [
-    "BasicHypervisor",
     "DiskUse",
     "Driver",
     "ExecRequest",
     "ExecResult",
     "HostCommand",
     "Hypervisor",
-    "ManagedDriver",
+    "Hypervisors",
     "RunState",
 ]

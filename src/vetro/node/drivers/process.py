@@ -21,13 +21,13 @@ from pathlib import Path
 import structlog
 
 from vetro.node.commands import run
-from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.protocol import (
+from vetro.node.drivers.hypervisor import (
     Changed,
     DiskUse,
     ExecRequest,
     ExecResult,
     HostCommand,
+    Hypervisor,
     RunState,
 )
 from vetro.node.drivers.stats import process_stats
@@ -48,7 +48,7 @@ _KEEPER = 'while :; do "$@"; sleep 2; done'
 _START_SECONDS = 10.0
 
 
-class ProcessHypervisor(BasicHypervisor):
+class ProcessHypervisor(Hypervisor):
     """Guest agents as processes of this user."""
 
     name = "process"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.node.drivers.protocol import Hypervisor
+from vetro.node.drivers.by_brand import Hypervisors
 from vetro.node.errors import DriverError, vm_not_found
 from vetro.node.vm_objects import MachineStore, check_uuid
 from vetro.node.vm_records import Vm
@@ -16,10 +16,10 @@ _STATES = {
 
 
 class Records:
-    """The records of one node and the states that its hypervisor reports."""
+    """The records of one node and the states that the hypervisors report."""
 
-    def __init__(self, hypervisor: Hypervisor, store: MachineStore) -> None:
-        self._hypervisor = hypervisor
+    def __init__(self, hypervisors: Hypervisors, store: MachineStore) -> None:
+        self._hypervisors = hypervisors
         self._store = store
 
     def find(self, uuid: str) -> Vm:
@@ -48,7 +48,7 @@ class Records:
             shown["state"] = mark
             shown["zone_state"] = "incomplete"
             return shown
-        now = await self._hypervisor.state(vm["uuid"])
+        now = await self._hypervisors.of(vm).state(vm["uuid"])
         shown["zone_state"] = now.zone_state
         shown["state"] = _STATES[now.zone_state]
         if now.pid is not None:

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.protocol import Changed, DiskUse, ExecResult, RunState
+from vetro.node.drivers.hypervisor import Changed, DiskUse, ExecResult, Hypervisor, RunState
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
 from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
 from vetro.node.vm_records import Vm
 
 
-class SimulatedHypervisor(BasicHypervisor):
+class SimulatedHypervisor(Hypervisor):
     """A hypervisor whose guests are files. ``faults``: method name → error to raise, for tests."""
 
     name = "simulated"

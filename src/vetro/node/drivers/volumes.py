@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from vetro.node.drivers.protocol import Hypervisor
+from vetro.node.drivers.by_brand import Hypervisors
 from vetro.node.errors import DriverError, vm_not_found
 from vetro.node.storage.volumes import VolumeRecord, VolumeStore, in_use
 from vetro.node.vm_objects import MachineStore
@@ -21,8 +21,8 @@ from vetro.node.vm_records import Vm, VolumeEntry, volumes_of
 class VolumeWork:
     """The volumes of one node and the VMs that have them."""
 
-    def __init__(self, hypervisor: Hypervisor, vms: MachineStore, volumes: VolumeStore) -> None:
-        self._hypervisor = hypervisor
+    def __init__(self, hypervisors: Hypervisors, vms: MachineStore, volumes: VolumeStore) -> None:
+        self._hypervisors = hypervisors
         self._vms = vms
         self.store = volumes
 
@@ -34,7 +34,7 @@ class VolumeWork:
 
     def format_for(self, brand: str) -> str:
         """The format of volumes for VMs of a brand. Errors: ``NotImplemented``."""
-        return self._hypervisor.volume_format(brand)
+        return self._hypervisors.of({"brand": brand}).volume_format(brand)
 
     async def create(
         self, uuid: str, format_: str, size: int, source: Path | None = None
@@ -57,7 +57,7 @@ class VolumeWork:
             record, vm = self.store.need(uuid), self._vm(vm_uuid)
             if record.vm not in ("", vm_uuid):
                 raise in_use(record)
-            wanted = self._hypervisor.volume_format(str(vm.get("brand")))
+            wanted = self.format_for(str(vm.get("brand")))
             if record.format != wanted:
                 raise DriverError(
                     f"Volume {uuid} is {_WORDS[record.format]}, and VM {vm_uuid} takes"
@@ -85,7 +85,7 @@ class VolumeWork:
             record.vm = vm_uuid
             self.store.save(record)
             try:
-                await self._hypervisor.attach_volume(vm, entry)
+                await self._hypervisors.of(vm).attach_volume(vm, entry)
             except BaseException:
                 vm["volumes"] = others
                 self._vms.save(vm)
@@ -101,7 +101,7 @@ class VolumeWork:
                 (one for one in (volumes_of(vm) if vm else []) if one["uuid"] == uuid), None
             )
             if vm is not None and entry is not None:
-                await self._hypervisor.detach_volume(vm, entry)
+                await self._hypervisors.of(vm).detach_volume(vm, entry)
                 left = [one for one in volumes_of(vm) if one["uuid"] != uuid]
                 vm["volumes"] = left
                 self._vms.save(vm)
@@ -119,7 +119,7 @@ class VolumeWork:
                 return
             self.store.check_growth(record, size)
             vm = self._vm(record.vm)
-            await self._hypervisor.grow_volume(vm, _entry(vm, uuid), size)
+            await self._hypervisors.of(vm).grow_volume(vm, _entry(vm, uuid), size)
             record.size = size
             self.store.save(record)
 
@@ -149,7 +149,7 @@ class VolumeWork:
             yield
             return
         vm = self._vm(record.vm)
-        async with self._hypervisor.still(vm, _entry(vm, record.uuid)):
+        async with self._hypervisors.of(vm).still(vm, _entry(vm, record.uuid)):
             yield
 
 

@@ -143,16 +143,13 @@ class MediaTasks:
     async def _export(
         self, context: TaskContext, uuid: str, manifest: Mapping[str, object], compression: str
     ) -> None:
-        depth = int(context.params.get("max_origin_depth") or _DEPTH)
+        incremental = flag(context.params, "incremental")
+        depth = int(context.params.get("max_origin_depth") or _DEPTH) if incremental else 0
         self._scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="image-", dir=self._scratch) as directory:
             path = Path(directory) / "file"
             made = await self._driver.export(
-                uuid,
-                path,
-                compression=compression,
-                incremental=flag(context.params, "incremental"),
-                max_origin_depth=depth,
+                uuid, path, compression=compression, max_origin_depth=depth
             )
             context.progress("export", 70)
             with path.open("rb") as file:

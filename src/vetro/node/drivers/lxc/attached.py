@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from vetro.node.drivers.hypervisor import RunState
 from vetro.node.drivers.lxc import volumes
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
-from vetro.node.drivers.protocol import RunState
 from vetro.node.errors import DriverError
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount

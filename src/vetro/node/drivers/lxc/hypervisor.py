@@ -21,22 +21,22 @@ from pathlib import Path
 import structlog
 
 from vetro.node.commands import run
-from vetro.node.drivers.basic import BasicHypervisor
 from vetro.node.drivers.control_groups import groups_of, remove_groups
+from vetro.node.drivers.hypervisor import (
+    Changed,
+    DiskUse,
+    ExecRequest,
+    ExecResult,
+    HostCommand,
+    Hypervisor,
+    RunState,
+)
 from vetro.node.drivers.lxc import config as lxc_config
 from vetro.node.drivers.lxc import export, interfaces
 from vetro.node.drivers.lxc.attached import AttachedVolumes
 from vetro.node.drivers.lxc.inside import find_user, processes_in
 from vetro.node.drivers.lxc.monitors import Monitors, errors_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
-from vetro.node.drivers.protocol import (
-    Changed,
-    DiskUse,
-    ExecRequest,
-    ExecResult,
-    HostCommand,
-    RunState,
-)
 from vetro.node.drivers.stats import group_stats
 from vetro.node.errors import CommandFailed, DriverError, NodeError
 from vetro.node.files import write_bytes
@@ -58,7 +58,7 @@ log = structlog.get_logger(__name__)
 _RUN = Path("/run/vetro")
 
 
-class LxcHypervisor(BasicHypervisor):
+class LxcHypervisor(Hypervisor):
     """Containers of one agent."""
 
     name = "lxc"
@@ -473,19 +473,13 @@ class LxcHypervisor(BasicHypervisor):
         await self._pool.resize_root(self._store.path(vm["uuid"]), quota_gib * GIB)
 
     async def export(
-        self,
-        vm: Vm,
-        target: Path,
-        *,
-        compression: str,
-        incremental: bool,
-        max_origin_depth: int,
+        self, vm: Vm, target: Path, *, compression: str, max_origin_depth: int
     ) -> dict[str, object]:
         """A tar of the root, or of what differs from the image where the pool keeps that apart."""
         root = await self.files(vm)
         origin = str(vm["image_uuid"])
         depth = len(self._images.layers(origin)) if self._pool.layered else 0
-        if not incremental or not self._pool.layered or depth >= max_origin_depth:
+        if not self._pool.layered or depth >= max_origin_depth:
             return await export.write_image(
                 root, target, compression=compression, id_count=self._host.id_count
             )

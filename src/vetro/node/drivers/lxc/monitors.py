@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from vetro.node.commands import run
-from vetro.node.drivers.protocol import Changed
+from vetro.node.drivers.hypervisor import Changed
 from vetro.node.errors import DriverError
 from vetro.node.processes import FollowedProcess, first_child, processes_by_pid
 from vetro.node.vm_objects import MachineStore

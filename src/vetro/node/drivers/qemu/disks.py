@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vetro.node.commands import run
-from vetro.node.drivers.protocol import DiskUse
+from vetro.node.drivers.hypervisor import DiskUse
 from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.errors import CommandFailed, DriverError, not_implemented
 from vetro.node.files import remove_tree

@@ -21,16 +21,16 @@ from typing import Any
 
 import structlog
 
-from vetro.node.drivers.basic import BasicHypervisor
-from vetro.node.drivers.lxc.config import guest_name
-from vetro.node.drivers.protocol import (
+from vetro.node.drivers.hypervisor import (
     Changed,
     DiskUse,
     ExecRequest,
     ExecResult,
     HostCommand,
+    Hypervisor,
     RunState,
 )
+from vetro.node.drivers.lxc.config import guest_name
 from vetro.node.drivers.qemu import disks, domain, interfaces
 from vetro.node.drivers.qemu import plan as qemu_plan
 from vetro.node.drivers.qemu import seed as qemu_seed
@@ -63,7 +63,7 @@ log = structlog.get_logger(__name__)
 _NEEDS_RESTART = ("ram", "vcpus", "disks", "nics")
 
 
-class QemuHypervisor(BasicHypervisor):
+class QemuHypervisor(Hypervisor):
     """Virtual machines of one agent.
 
     ``vnc_host``: the address that serves screens. ``prefix``: of interface names, as for
@@ -464,13 +464,7 @@ class QemuHypervisor(BasicHypervisor):
         return await asyncio.to_thread(disks.usage, self._store.path(uuid), vm.get("disks") or [])
 
     async def export(
-        self,
-        vm: Vm,
-        target: Path,
-        *,
-        compression: str,
-        incremental: bool,
-        max_origin_depth: int,
+        self, vm: Vm, target: Path, *, compression: str, max_origin_depth: int
     ) -> dict[str, Any]:
         """Export the disk of the VM's image with the image's kernel; other disks are left out."""
         disk = next(one for one in disks_of(vm) if one.get("image_uuid"))

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from vetro.node.drivers.protocol import ExecRequest, ExecResult, HostCommand
+from vetro.node.drivers.hypervisor import ExecRequest, ExecResult, HostCommand
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.drivers.qemu.processes import VmProcesses
 from vetro.node.errors import DriverError, not_implemented, not_running

@@ -10,7 +10,7 @@ import asyncio
 
 import structlog
 
-from vetro.node.drivers.protocol import Changed
+from vetro.node.drivers.hypervisor import Changed
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.errors import DriverError
 

@@ -6,7 +6,7 @@ import asyncio
 import signal as signals
 from functools import partial
 
-from vetro.node.drivers.protocol import Changed
+from vetro.node.drivers.hypervisor import Changed
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
 from vetro.node.errors import DriverError
 from vetro.node.processes import FollowedProcess, processes_by_pid

@@ -1,7 +1,6 @@
-"""The two protocols: what tasks need from a driver, and what a driver needs from a hypervisor.
+"""The base of every hypervisor: what the driver needs from it.
 
-A hypervisor inherits ``BasicHypervisor`` (``vetro.node.drivers.basic``), which refuses every
-optional part, and lists in ``features`` what it supports:
+A hypervisor overrides what it supports of the optional parts, and lists it in ``features``:
 ``container``, ``isolation``, ``network``, ``exec``, ``reprovision``, ``snapshots``, ``files`` (its files
 can be read and written from the host: copy, image creation, migration of a stopped VM),
 ``stats``, ``hotplug`` (interfaces of a running VM), ``console`` (VNC, serial console, screenshots),
@@ -12,17 +11,17 @@ time).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
+from vetro.node.errors import not_implemented
 from vetro.node.guest.root import GuestRoot
 from vetro.node.vm_records import Vm
 
 Changed = Callable[[str], None]
-Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
@@ -86,331 +85,167 @@ class DiskUse:
     disks_size: int = 0
 
 
-class Driver(Protocol):
-    """All operations that tasks need on VMs. All methods raise ``DriverError``."""
-
-    name: str
-    brands: Sequence[str]
-
-    async def open(self) -> None:
-        """Check the host, finish or remove what a killed agent left, follow running VMs."""
-        ...
-
-    async def close(self) -> None:
-        """Stop following; VMs keep running."""
-        ...
-
-    async def autoboot(self) -> list[str]:
-        """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
-        ...
-
-    async def list(self, *, include_dni: bool = False) -> list[Vm]:
-        """All VM objects with their states."""
-        ...
-
-    async def load(self, uuid: str, *, include_dni: bool = True) -> Vm:
-        """One VM object."""
-        ...
-
-    def exists(self, uuid: str) -> bool:
-        """Whether this node has the VM."""
-        ...
-
-    async def create(self, payload: Mapping[str, object], progress: Progress) -> Vm:
-        """Create a VM, and start it when ``autoboot``; after any error nothing is left."""
-        ...
-
-    async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM; resume a frozen one."""
-        ...
-
-    async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
-        """Stop it, by force after ``timeout`` seconds."""
-        ...
-
-    async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
-        """Stop and start."""
-        ...
-
-    async def kill(self, uuid: str, signal: int) -> Vm:
-        """Send a signal to the guest's first process."""
-        ...
-
-    async def update(self, uuid: str, changes: Mapping[str, object]) -> Vm:
-        """Apply the update rules; a running VM whose interfaces change is restarted."""
-        ...
-
-    async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
-        """Replace the root file system, keep everything else."""
-        ...
-
-    async def create_snapshot(
-        self, uuid: str, name: str | None, *, created_at: str | None = None
-    ) -> Vm:
-        """Snapshot the VM's disks under ``name`` (``None``: a time stamp).
-
-        ``created_at``: when it was created, for a snapshot that comes from another node.
-        """
-        ...
-
-    async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
-        """Restore the disks; newer snapshots are removed. A running VM is restarted."""
-        ...
-
-    async def delete_snapshot(self, uuid: str, name: str) -> Vm:
-        """Remove a snapshot; a missing one is not an error."""
-        ...
-
-    async def delete(self, uuid: str) -> None:
-        """Remove a VM; a missing one is not an error."""
-        ...
-
-    async def processes(self, uuid: str) -> dict[str, object]:
-        """The VM's processes by pid."""
-        ...
-
-    async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
-        """What the hypervisor knows of a running VM."""
-        ...
-
-    async def execute(
-        self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
-    ) -> ExecResult:
-        """Run a command inside a running VM."""
-        ...
-
-    async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """The command that runs inside a running VM with the caller's streams."""
-        ...
-
-    async def stats(self, uuid: str) -> dict[str, object]:
-        """A running VM's resource use, in the form of ``docker stats``."""
-        ...
-
-    def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
-        """The tree of a snapshot, readable until the block ends."""
-        ...
-
-    async def files(self, uuid: str) -> GuestRoot:
-        """A VM's root file system, running or not."""
-        ...
-
-    async def console(self, uuid: str) -> Path | None:
-        """The socket of a running VM's serial line; ``None``: output only (``console.log``)."""
-        ...
-
-    async def screenshot(self, uuid: str) -> bytes:
-        """A picture of the screen (PNG)."""
-        ...
-
-    async def export(
-        self,
-        uuid: str,
-        target: Path,
-        *,
-        compression: str,
-        incremental: bool,
-        max_origin_depth: int,
-    ) -> dict[str, object]:
-        """Write a stopped VM's image to ``target``; returns manifest fields (type, origin)."""
-        ...
-
-    async def usage(self, uuid: str) -> DiskUse:
-        """Bytes on disk."""
-        ...
-
-    async def amend(self, uuid: str, fields: Mapping[str, object]) -> Vm:
-        """Change the record only (used by migrations); the VM itself does not change."""
-        ...
-
-    async def limit_storage(self, uuid: str, *, limited: bool) -> None:
-        """Remove the quota from the VM's storage, or set it again; the record keeps the quota."""
-        ...
-
-    async def migrate_live(
-        self, uuid: str, action: str, params: Mapping[str, object]
-    ) -> dict[str, object]:
-        """``machine_migrate`` of a VM that moves while it runs."""
-        ...
-
-    def watch(self, changed: Changed) -> None:
-        """Call ``changed(uuid)`` on every change of state or configuration."""
-        ...
-
-    def unwatch(self, changed: Changed) -> None:
-        """Stop calling it."""
-        ...
-
-    def capabilities(self) -> dict[str, Any]:
-        """Brands, limits and features."""
-        ...
-
-
-class Hypervisor(Protocol):
+class Hypervisor(ABC):
     """The part that differs between hypervisors: creating, running and removing one VM.
 
-    ``make`` and ``remove`` are idempotent. All state can be found again on disk or in the system
-    after a restart of the agent; none is kept in memory only.
+    Optional parts that a hypervisor does not override are refused with ``NotImplemented``. ``make`` and
+    ``remove`` are idempotent. All state can be found again on disk or in the system after a restart of
+    the agent; none is kept in memory only.
     """
 
     name: str
     brands: Sequence[str]
     features: Sequence[str]
 
+    @abstractmethod
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
         """Check the host, restore mounts of ``vms``, follow running VMs.
 
         ``ended(uuid)`` is called when a VM has ended, ``changed(uuid)`` when it freezes or resumes.
         """
-        ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Stop following."""
-        ...
 
     def about(self) -> dict[str, object]:
         """What sysinfo says of it besides its features; may become known only after ``open``."""
-        ...
+        return {}
 
+    @abstractmethod
     def describe(self, vm: Vm) -> Vm:
         """``vm`` as this hypervisor will create it (with addresses it chooses, for example)."""
-        ...
 
+    @abstractmethod
     async def make(self, vm: Vm) -> None:
         """Create what the VM needs before its first start."""
-        ...
 
+    @abstractmethod
     async def remove(self, uuid: str) -> None:
         """Stop it by force and remove everything that ``make`` and ``start`` created."""
-        ...
 
+    @abstractmethod
     async def start(self, vm: Vm) -> None:
         """Start; returns when the VM runs."""
-        ...
 
     async def resume(self, uuid: str) -> None:
         """Resume a frozen VM (``RunState.frozen``)."""
-        ...
+        raise not_implemented("Resuming a VM", self.name)
 
+    @abstractmethod
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Stop; returns when the VM no longer runs."""
-        ...
 
+    @abstractmethod
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the first process."""
-        ...
 
+    @abstractmethod
     async def state(self, uuid: str) -> RunState:
         """The state that the hypervisor reports now."""
-        ...
 
+    @abstractmethod
     async def configure(self, vm: Vm) -> bool:
         """Change limits and configuration of a VM, running or not, to match ``vm``.
 
         Returns true if a running VM must be restarted to match ``vm``. The store still has the
         previous record.
         """
-        ...
 
+    @abstractmethod
     async def remake_root(self, vm: Vm) -> None:
         """Replace the root file system by a fresh one from the image."""
-        ...
 
+    @abstractmethod
     async def processes(self, uuid: str) -> dict[str, object]:
         """Processes by pid."""
-        ...
 
+    @abstractmethod
     async def execute(
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
     ) -> ExecResult:
         """Run a command inside."""
-        ...
 
+    @abstractmethod
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk."""
-        ...
 
     async def snapshot(self, vm: Vm, name: str) -> None:
         """Snapshot the disks; an unfinished snapshot of that name is replaced."""
-        ...
+        raise not_implemented("A snapshot of a VM", self.name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Restore the disks of a stopped VM; the snapshot stays."""
-        ...
+        raise not_implemented("Rolling back to a snapshot", self.name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot; a missing one is not an error."""
-        ...
+        return
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """The command that runs inside with the caller's streams."""
-        ...
+        raise not_implemented("Running a command inside a VM", self.name)
 
     async def stats(self, uuid: str) -> dict[str, object]:
         """Its resource use, in the form of ``docker stats``."""
-        ...
+        raise not_implemented("Statistics of a VM", self.name)
 
     def snapshot_files(self, vm: Vm, name: str) -> AbstractAsyncContextManager[GuestRoot]:
         """The tree of a snapshot, readable until the block ends."""
-        ...
+        raise not_implemented("Access to the files of a VM's snapshot", self.name)
 
     async def files(self, vm: Vm) -> GuestRoot:
         """The root file system of a VM, running or not."""
-        ...
+        raise not_implemented("Access to a VM's files", self.name)
 
     async def limit_storage(self, vm: Vm, quota_gib: int) -> None:
         """Limit how much the VM may write; 0: no limit."""
-        ...
+        return
 
     async def info(self, vm: Vm, types: Sequence[str]) -> dict[str, object]:
         """What is known of a running VM by type (``vnc`` is ``{host, port, display}``)."""
-        ...
+        return {}
 
     async def console(self, vm: Vm) -> Path | None:
         """The socket of a running VM's serial line; ``None``: there is none."""
-        ...
+        return None
 
     async def screenshot(self, vm: Vm) -> bytes:
         """A picture of the screen (PNG)."""
-        ...
+        raise not_implemented("A screenshot of a VM", self.name)
 
     async def export(
-        self,
-        vm: Vm,
-        target: Path,
-        *,
-        compression: str,
-        incremental: bool,
-        max_origin_depth: int,
+        self, vm: Vm, target: Path, *, compression: str, max_origin_depth: int
     ) -> dict[str, object]:
         """Write a stopped VM's image to ``target``; returns manifest fields (type, origin).
 
-        ``incremental`` is a hint: without an ``origin`` in the result the image is self-contained.
+        ``max_origin_depth``: how many images below it may have for an origin; 0: it is self-contained.
+        That is a hint: without an ``origin`` in the result the image is self-contained.
         """
-        ...
+        raise not_implemented("An image of a VM", self.name)
 
     def volume_format(self, brand: str) -> str:
         """The format of volumes (``vetro.node.storage.volumes``) that VMs of a brand take."""
-        ...
+        raise not_implemented("A volume", self.name)
 
     async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Give a running VM the volume ``entry`` of its record; at its next start it has it anyway."""
-        ...
+        raise not_implemented("A volume", self.name)
 
     async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
         """Take the volume from a VM, running or not; what was written is on disk afterwards."""
-        ...
+        return
 
     async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
         """Make a volume that a VM has larger (``size`` in GiB)."""
-        ...
+        raise not_implemented("A volume", self.name)
 
     def still(self, vm: Vm, entry: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
         """Hold the VM's writing into the volume until the block ends."""
-        ...
+        return nullcontext()
 
     async def migrate_live(
         self, vm: Vm, action: str, params: Mapping[str, object]
     ) -> dict[str, object]:
         """``machine_migrate`` of a hypervisor that moves running VMs (feature ``live-migration``)."""
-        ...
+        raise not_implemented(f"Moving a running VM ({action})", self.name)

@@ -16,14 +16,14 @@ from typing import Any, cast
 
 import structlog
 
-from vetro.node.drivers.protocol import (
+from vetro.node.drivers.by_brand import Hypervisors
+from vetro.node.drivers.hypervisor import (
     Changed,
     DiskUse,
     ExecRequest,
     ExecResult,
     HostCommand,
     Hypervisor,
-    Progress,
 )
 from vetro.node.drivers.records import Records
 from vetro.node.drivers.snapshot_names import check_snapshot_name, free_name, no_snapshot
@@ -44,41 +44,46 @@ from vetro.node.vm_records import SnapshotEntry, Vm, unwritten
 
 log = structlog.get_logger(__name__)
 
+Progress = Callable[[str, int], None]
+
 _AUTOBOOT_SIDE_BY_SIDE = 10
 _ROLLBACK_STOP_SECONDS = 60.0
 
 
-class ManagedDriver:
-    """A ``Driver`` over one hypervisor. Callers hold a lock per VM (see ``vetro.node.work.queues``)."""
+class Driver:
+    """What tasks need of VMs; all methods raise ``DriverError``.
+
+    Callers hold a lock per VM (see ``vetro.node.work.queues``).
+    """
 
     def __init__(
         self,
-        hypervisor: Hypervisor,
+        hypervisors: Hypervisors,
         store: MachineStore,
         images: ImageStore,
         facts: Callable[[], Mapping[str, Any]],
         volumes: VolumeStore | None = None,
     ) -> None:
-        self._hypervisor = hypervisor
+        self._hypervisors = hypervisors
         self._store = store
-        self._records = Records(hypervisor, store)
+        self._records = Records(hypervisors, store)
         self._images = images
         self._facts = facts
         self.volumes = VolumeWork(
-            hypervisor,
+            hypervisors,
             store,
             volumes or VolumeStore(store.directory.parent / "volumes", pretend=True),
         )
         self._watchers: list[Changed] = []
-        self.name = hypervisor.name
-        self.brands = hypervisor.brands
+        self.name = hypervisors.name
+        self.brands = hypervisors.brands
 
     async def open(self) -> None:
         """Check the host, remove half-made VMs, follow running VMs."""
         self._store.open()
         half_made = [vm["uuid"] for vm in self._store if vm.get("mark")]
         whole = [vm for vm in self._store if not vm.get("mark")]
-        await self._hypervisor.open(whole, self._ended, self._changed)
+        await self._hypervisors.open(whole, self._ended, self._changed)
         for uuid in half_made:
             log.warning("interrupted_vm_removed", uuid=uuid)
             try:
@@ -89,7 +94,7 @@ class ManagedDriver:
 
     async def close(self) -> None:
         """Stop following; VMs keep running."""
-        await self._hypervisor.close()
+        await self._hypervisors.close()
 
     async def autoboot(self) -> list[str]:
         """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
@@ -98,14 +103,14 @@ class ManagedDriver:
             for vm in self._store
             if vm.get("autoboot")
             and not vm.get("mark")
-            and (await self._hypervisor.state(vm["uuid"])).zone_state == "installed"
+            and (await self._hypervisors.of(vm).state(vm["uuid"])).zone_state == "installed"
         ]
         side_by_side = asyncio.Semaphore(_AUTOBOOT_SIDE_BY_SIDE)
 
         async def start(vm: Vm) -> str | None:
             async with side_by_side:
                 try:
-                    await self._hypervisor.start(vm)
+                    await self._hypervisors.of(vm).start(vm)
                 except NodeError as error:
                     log.error("vm_autoboot_failed", uuid=vm["uuid"], error=str(error))
                     return str(vm["uuid"])
@@ -161,7 +166,9 @@ class ManagedDriver:
 
         Errors: ``VmAlreadyExists``, ``InvalidPayload``, image errors, the hypervisor's own.
         """
-        vm = self._hypervisor.describe(new_vm(payload, self._facts(), self.brands))
+        vm = new_vm(payload, self._facts(), self.brands)
+        hypervisor = self._hypervisors.of(vm)
+        vm = hypervisor.describe(vm)
         uuid = vm["uuid"]
         if self.exists(uuid):
             raise DriverError(f"Machine {uuid} exists.", code="EEXIST", rest_code="VmAlreadyExists")
@@ -180,18 +187,17 @@ class ManagedDriver:
             peers = [str(one) for one in cast("list[object]", known)]
             await self._images.ensure(vm["image_uuid"], peers)
             progress("import_image", 50)
-            await self._hypervisor.make(vm)
+            await hypervisor.make(vm)
             progress("make", 70)
             if vm.get("autoboot"):
-                await self._hypervisor.start(vm)
+                await hypervisor.start(vm)
             self._store.save(vm)
         except BaseException as error:
             log.warning("vm_not_created", uuid=uuid, error=str(error) or type(error).__name__)
             await self._roll_back(uuid)
             raise
         progress("create", 100)
-        self._changed(uuid)
-        return await self._records.present(vm)
+        return await self._after_change(uuid)
 
     async def _roll_back(self, uuid: str) -> None:
         try:
@@ -203,112 +209,121 @@ class ManagedDriver:
                 self._store.save({**vm, "mark": "failed"})
 
     async def _remove(self, uuid: str) -> None:
-        await self._hypervisor.remove(uuid)
+        await self._hypervisors.remove(uuid)
         for volume in [one for one in self.volumes.store if one.vm == uuid]:
             volume.vm = ""
             self.volumes.store.save(volume)
         self._store.forget(uuid)
 
+    def _whole(self, uuid: str) -> tuple[Vm, Hypervisor]:
+        """A VM that is not half made, and its hypervisor. Errors: ``VmNotFound``, ``VmNotUsable``."""
+        vm = self._records.usable(uuid)
+        return vm, self._hypervisors.of(vm)
+
+    async def _running(self, uuid: str) -> tuple[Vm, Hypervisor]:
+        """As `_whole`, of a VM that runs. Errors: ``VmNotRunning``."""
+        vm, hypervisor = self._whole(uuid)
+        if (await hypervisor.state(uuid)).zone_state == "installed":
+            raise not_running(uuid)
+        return vm, hypervisor
+
+    async def _after_change(self, uuid: str) -> Vm:
+        """Tell the watchers of the change; the VM as it is now."""
+        self._changed(uuid)
+        return await self._records.present(self._records.find(uuid))
+
     async def start(self, uuid: str) -> Vm:
         """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``."""
-        vm = self._records.usable(uuid)
-        now = await self._hypervisor.state(uuid)
+        vm, hypervisor = self._whole(uuid)
+        now = await hypervisor.state(uuid)
         if now.frozen is not None:
-            await self._hypervisor.resume(uuid)
+            await hypervisor.resume(uuid)
         elif now.zone_state != "installed":
             raise already_running(uuid)
         else:
-            await self._hypervisor.start(vm)
-        self._changed(uuid)
-        return await self._records.present(vm)
+            await hypervisor.start(vm)
+        return await self._after_change(uuid)
 
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
         """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``."""
-        vm = self._records.usable(uuid)
-        await self._need_running(uuid)
-        await self._hypervisor.stop(uuid, force=force, timeout=timeout)
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid) or vm)
+        _, hypervisor = await self._running(uuid)
+        await hypervisor.stop(uuid, force=force, timeout=timeout)
+        return await self._after_change(uuid)
 
     async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
         """Stop and start. Errors: ``VmNotRunning``."""
-        vm = self._records.usable(uuid)
-        await self._need_running(uuid)
-        await self._hypervisor.stop(uuid, force=force, timeout=timeout)
-        await self._hypervisor.start(vm)
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
+        vm, hypervisor = await self._running(uuid)
+        await hypervisor.stop(uuid, force=force, timeout=timeout)
+        await hypervisor.start(vm)
+        return await self._after_change(uuid)
 
     async def kill(self, uuid: str, signal: int) -> Vm:
         """Send a signal to the guest's first process. Errors: ``VmNotRunning``."""
-        self._records.usable(uuid)
-        await self._need_running(uuid)
-        await self._hypervisor.kill(uuid, signal)
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
-
-    async def _need_running(self, uuid: str) -> None:
-        if (await self._hypervisor.state(uuid)).zone_state == "installed":
-            raise not_running(uuid)
+        _, hypervisor = await self._running(uuid)
+        await hypervisor.kill(uuid, signal)
+        return await self._after_change(uuid)
 
     async def update(self, uuid: str, changes: Mapping[str, object]) -> Vm:
-        """Apply the update rules (§7.2). Nothing changes when one value is wrong."""
-        old = self._records.usable(uuid)
-        new = updated(old, changes)
-        new = self._hypervisor.describe(new)
-        restart = await self._hypervisor.configure(new)
+        """Apply the update rules (§7.2); a running VM whose interfaces change is restarted.
+
+        Nothing changes when one value is wrong.
+        """
+        old, hypervisor = self._whole(uuid)
+        new = hypervisor.describe(updated(old, changes))
+        restart = await hypervisor.configure(new)
         self._store.save(new)
-        if restart and (await self._hypervisor.state(uuid)).zone_state == "running":
-            await self._hypervisor.stop(uuid, force=False, timeout=60)
-            await self._hypervisor.start(new)
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
+        if restart and (await hypervisor.state(uuid)).zone_state == "running":
+            await hypervisor.stop(uuid, force=False, timeout=60)
+            await hypervisor.start(new)
+        return await self._after_change(uuid)
 
     async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
         """Replace the root file system; uuid, interfaces and metadata stay."""
-        vm = self._records.usable(uuid)
+        vm, hypervisor = self._whole(uuid)
         if vm.get("indestructible_zoneroot"):
             raise DriverError(
                 f"VM {uuid} has indestructible_zoneroot set", rest_code="VmIndestructible"
             )
         await self._images.ensure(image_uuid)
-        running = (await self._hypervisor.state(uuid)).zone_state == "running"
+        running = (await hypervisor.state(uuid)).zone_state == "running"
         if running:
-            await self._hypervisor.stop(uuid, force=True, timeout=0)
+            await hypervisor.stop(uuid, force=True, timeout=0)
         vm["image_uuid"] = image_uuid
         vm["last_modified"] = later(vm["last_modified"])
-        await self._hypervisor.remake_root(vm)
+        await hypervisor.remake_root(vm)
         self._store.save(vm)
         if running:
-            await self._hypervisor.start(vm)
-        self._changed(uuid)
-        return await self._records.present(vm)
+            await hypervisor.start(vm)
+        return await self._after_change(uuid)
 
     async def amend(self, uuid: str, fields: Mapping[str, object]) -> Vm:
-        """Change the record only; the VM itself does not change."""
+        """Change the record only (for migrations); the VM itself does not change."""
         vm = cast("Vm", {**self._records.usable(uuid), **fields})
         vm["last_modified"] = later(vm["last_modified"])
         self._store.save(vm)
-        self._changed(uuid)
-        return await self._records.present(vm)
+        return await self._after_change(uuid)
 
     async def limit_storage(self, uuid: str, *, limited: bool) -> None:
         """Remove the quota from the VM's storage, or set it again; the record keeps the quota."""
-        vm = self._records.usable(uuid)
-        await self._hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
+        vm, hypervisor = self._whole(uuid)
+        await hypervisor.limit_storage(vm, int(vm.get("quota") or 0) if limited else 0)
 
     async def migrate_live(
         self, uuid: str, action: str, params: Mapping[str, object]
     ) -> dict[str, object]:
         """``machine_migrate`` of a VM that moves while it runs."""
         vm = self._records.usable(uuid) if self.exists(uuid) else unwritten(uuid)
-        return await self._hypervisor.migrate_live(vm, action, params)
+        return await self._hypervisors.of(vm).migrate_live(vm, action, params)
 
     async def create_snapshot(
         self, uuid: str, name: str | None, *, created_at: str | None = None
     ) -> Vm:
-        """Snapshot the disks. Errors: ``SnapshotExists``, ``InvalidPayload``."""
-        vm = self._records.usable(uuid)
+        """Snapshot the disks under ``name`` (``None``: a time stamp).
+
+        ``created_at``: when it was created, for a snapshot that comes from another node. Errors:
+        ``SnapshotExists``, ``InvalidPayload``.
+        """
+        vm, hypervisor = self._whole(uuid)
         taken = {entry["name"] for entry in vm.get("snapshots", [])}
         if name is None:
             name = free_name(taken)
@@ -319,43 +334,43 @@ class ManagedDriver:
                 code="EEXIST",
                 rest_code="SnapshotExists",
             )
-        await self._hypervisor.snapshot(vm, name)
+        await hypervisor.snapshot(vm, name)
         # Recorded once complete: a snapshot without a record is replaced when its name is used
         # again.
         entry: SnapshotEntry = {"name": name, "created_at": created_at or timestamp()}
         self._store.save({**vm, "snapshots": [*vm.get("snapshots", []), entry]})
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
+        return await self._after_change(uuid)
 
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
-        """Restore the disks; newer snapshots are removed. Errors: ``SnapshotNotFound``."""
-        vm = self._records.usable(uuid)
+        """Restore the disks; newer snapshots are removed. A running VM is restarted.
+
+        Errors: ``SnapshotNotFound``.
+        """
+        vm, hypervisor = self._whole(uuid)
         entries = list(vm.get("snapshots", []))
         names = [entry["name"] for entry in entries]
         if name not in names:
             raise no_snapshot(uuid, name)
-        running = (await self._hypervisor.state(uuid)).zone_state != "installed"
+        running = (await hypervisor.state(uuid)).zone_state != "installed"
         if running:
-            await self._hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
+            await hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
         kept = names.index(name) + 1
-        await self._hypervisor.rollback(vm, name)
+        await hypervisor.rollback(vm, name)
         self._store.save({**vm, "snapshots": entries[:kept]})
         for newer in names[kept:]:
-            await self._hypervisor.drop_snapshot(vm, newer)
+            await hypervisor.drop_snapshot(vm, newer)
         if running:
-            await self._hypervisor.start(self._records.find(uuid))
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
+            await hypervisor.start(self._records.find(uuid))
+        return await self._after_change(uuid)
 
     async def delete_snapshot(self, uuid: str, name: str) -> Vm:
         """Remove a snapshot; a missing one is not an error."""
-        vm = self._records.usable(uuid)
+        vm, hypervisor = self._whole(uuid)
         check_snapshot_name(name)
-        await self._hypervisor.drop_snapshot(vm, name)
+        await hypervisor.drop_snapshot(vm, name)
         kept = [entry for entry in vm.get("snapshots", []) if entry["name"] != name]
         self._store.save({**vm, "snapshots": kept})
-        self._changed(uuid)
-        return await self._records.present(self._records.find(uuid))
+        return await self._after_change(uuid)
 
     async def delete(self, uuid: str) -> None:
         """Remove a VM; a missing one is not an error."""
@@ -378,22 +393,21 @@ class ManagedDriver:
 
     async def processes(self, uuid: str) -> dict[str, object]:
         """The VM's processes by pid. Errors: ``VmNotRunning``."""
-        self._records.usable(uuid)
-        if (await self._hypervisor.state(uuid)).zone_state == "installed":
+        _, hypervisor = self._whole(uuid)
+        if (await hypervisor.state(uuid)).zone_state == "installed":
             raise DriverError("VM is not running", code="ENOTRUNNING", rest_code="VmNotRunning")
-        return await self._hypervisor.processes(uuid)
+        return await hypervisor.processes(uuid)
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
         """What the hypervisor knows of a running VM; every hypervisor knows ``status``."""
-        vm = self._records.usable(uuid)
-        await self._need_running(uuid)
+        vm, hypervisor = await self._running(uuid)
         known: dict[str, object] = {}
-        state = await self._hypervisor.state(uuid)
+        state = await hypervisor.state(uuid)
         if {"all", "status"} & set(types):
             known["status"] = {"state": state.zone_state, "pid": state.pid}
             if state.frozen is not None:
                 known["status"].update(frozen=True, frozen_reason=state.frozen)
-        known.update(await self._hypervisor.info(vm, types))
+        known.update(await hypervisor.info(vm, types))
         unsupported = sorted(set(types) - {"all", *known})
         if unsupported and not known:
             raise not_implemented(f"machine_info of {', '.join(unsupported)}", self.name)
@@ -403,67 +417,58 @@ class ManagedDriver:
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
     ) -> ExecResult:
         """Run a command inside a running VM. Errors: ``VmNotRunning``."""
-        self._records.usable(uuid)
-        await self._need_running(uuid)
-        return await self._hypervisor.execute(uuid, command, environment, timeout)
+        _, hypervisor = await self._running(uuid)
+        return await hypervisor.execute(uuid, command, environment, timeout)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
-        """The command that runs inside a running VM. Errors: ``VmNotRunning``."""
-        self._records.usable(uuid)
-        await self._need_running(uuid)
-        return await self._hypervisor.exec_command(uuid, request)
+        """The command that runs inside a running VM with the caller's streams. Errors: ``VmNotRunning``."""
+        _, hypervisor = await self._running(uuid)
+        return await hypervisor.exec_command(uuid, request)
 
     async def stats(self, uuid: str) -> dict[str, object]:
-        """A running VM's resource use. Errors: ``VmNotRunning``."""
-        self._records.usable(uuid)
-        await self._need_running(uuid)
-        return await self._hypervisor.stats(uuid)
+        """A running VM's resource use, in the form of ``docker stats``. Errors: ``VmNotRunning``."""
+        _, hypervisor = await self._running(uuid)
+        return await hypervisor.stats(uuid)
 
     def snapshot_files(self, uuid: str, name: str) -> AbstractAsyncContextManager[GuestRoot]:
-        """The tree of a snapshot. Errors: ``SnapshotNotFound``."""
-        vm = self._records.usable(uuid)
+        """The tree of a snapshot, readable until the block ends. Errors: ``SnapshotNotFound``."""
+        vm, hypervisor = self._whole(uuid)
         if name not in [entry["name"] for entry in vm.get("snapshots", [])]:
             raise no_snapshot(uuid, name)
-        return self._hypervisor.snapshot_files(vm, name)
+        return hypervisor.snapshot_files(vm, name)
 
     async def files(self, uuid: str) -> GuestRoot:
         """A VM's root file system, running or not."""
-        return await self._hypervisor.files(self._records.usable(uuid))
+        vm, hypervisor = self._whole(uuid)
+        return await hypervisor.files(vm)
 
     async def console(self, uuid: str) -> Path | None:
-        """The socket of a running VM's serial line, if it has one. Errors: ``VmNotRunning``."""
-        vm = self._records.usable(uuid)
-        await self._need_running(uuid)
-        return await self._hypervisor.console(vm)
+        """The socket of a running VM's serial line; ``None``: output only (``console.log``).
+
+        Errors: ``VmNotRunning``.
+        """
+        vm, hypervisor = await self._running(uuid)
+        return await hypervisor.console(vm)
 
     async def screenshot(self, uuid: str) -> bytes:
         """A picture of the screen (PNG). Errors: ``VmNotRunning``, ``NotImplemented``."""
-        vm = self._records.usable(uuid)
-        await self._need_running(uuid)
-        return await self._hypervisor.screenshot(vm)
+        vm, hypervisor = await self._running(uuid)
+        return await hypervisor.screenshot(vm)
 
     async def export(
-        self,
-        uuid: str,
-        target: Path,
-        *,
-        compression: str,
-        incremental: bool,
-        max_origin_depth: int,
+        self, uuid: str, target: Path, *, compression: str, max_origin_depth: int
     ) -> dict[str, object]:
-        """Write a stopped VM's image to ``target``; returns additions to its manifest."""
-        return await self._hypervisor.export(
-            self._records.usable(uuid),
-            target,
-            compression=compression,
-            incremental=incremental,
-            max_origin_depth=max_origin_depth,
+        """Write a stopped VM's image to ``target``; returns manifest fields, see ``Hypervisor.export``."""
+        vm, hypervisor = self._whole(uuid)
+        return await hypervisor.export(
+            vm, target, compression=compression, max_origin_depth=max_origin_depth
         )
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes on disk; zero for a VM that is being removed."""
+        hypervisor = self._hypervisors.of(self._store.get(uuid) or {})
         with contextlib.suppress(FileNotFoundError):
-            return await self._hypervisor.usage(uuid)
+            return await hypervisor.usage(uuid)
         return DiskUse(0)
 
     def capabilities(self) -> dict[str, Any]:
@@ -471,5 +476,5 @@ class ManagedDriver:
         return {
             "driver": self.name,
             "brands": list(self.brands),
-            "features": list(self._hypervisor.features),
+            "features": list(self._hypervisors.features),
         }
