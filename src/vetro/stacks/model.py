@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 Json = Any
 """A JSON value: None, bool, int, float, str, list of Json or dict of str to Json."""
@@ -131,6 +131,25 @@ class StackPlan:
         return all(change.kind is ChangeKind.KEEP for change in self.changes)
 
 
+class TemplateOptions(TypedDict, total=False):
+    """What belongs to a template besides its text."""
+
+    parameters: Mapping[str, Json] | None
+    files: Mapping[str, str] | None
+    environment: str | None
+
+
+class WorkOptions(TemplateOptions, total=False):
+    """The options of a creation or an update."""
+
+    tags: Sequence[str]
+    rollback: bool
+    """When a resource fails: a creation removes what it made, an update returns to the former template."""
+    timeout: float | None
+    """Seconds that the whole operation may take."""
+    progress: ProgressCallback | None
+
+
 @runtime_checkable
 class KnowsBalancers(Protocol):
     """A back end that can say before it has a template whether load balancers are possible."""
@@ -169,17 +188,9 @@ class Stacks(Protocol):
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
-        """Create a stack. `rollback` removes what was made when a resource fails;
-        `timeout` (seconds) bounds the whole operation."""
+        """Create a stack."""
         ...
 
     async def update(
@@ -187,17 +198,9 @@ class Stacks(Protocol):
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
-        """Change a stack to match `template`; `rollback` returns to the former template
-        when a resource fails."""
+        """Change a stack to match `template`."""
         ...
 
     async def delete(
@@ -212,10 +215,7 @@ class Stacks(Protocol):
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
+        **options: Unpack[TemplateOptions],
     ) -> StackPlan:
         """What `create` or `update` with these arguments would do. Touches nothing."""
         ...

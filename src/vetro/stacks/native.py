@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
 from vetro.stacks.compute_service.port import ComputePort
@@ -20,7 +20,16 @@ from vetro.stacks.errors import (
     UnsupportedResource,
 )
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-from vetro.stacks.model import Json, ProgressCallback, Stack, StackFailure, StackPlan, StackStatus
+from vetro.stacks.model import (
+    Json,
+    ProgressCallback,
+    Stack,
+    StackFailure,
+    StackPlan,
+    StackStatus,
+    TemplateOptions,
+    WorkOptions,
+)
 from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
 from vetro.stacks.operations.operation import Failure, Operation
@@ -39,8 +48,7 @@ if TYPE_CHECKING:
     from vetro.compute.client import ComputeClient
     from vetro.storage import Database
 
-_GIVEN = ("parameters", "files", "environment")
-_WHOLE = ("template", *_GIVEN)
+_WHOLE = ("template", "parameters", "files", "environment")
 """What a stack was made of; `head` leaves it out."""
 
 SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
@@ -114,17 +122,11 @@ class StackEngine:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
         """Create a stack; see `Stacks.create`."""
-        parsed = await self._check(template, parameters, files, environment)
+        whole = _whole(template, options)
+        parsed = await self._check(**whole)
         await self._check_named(project_id, parsed)
         await self._check_balancers(parsed, None)
         row = StackRow(
@@ -132,23 +134,20 @@ class StackEngine:
             project_id=project_id,
             name=name,
             status=StackStatus.CREATE_IN_PROGRESS,
-            template=dict(template),
-            parameters=dict(parameters or {}),
-            files=dict(files or {}),
-            environment=environment,
-            tags=list(tags),
+            tags=list(options.get("tags", ())),
             created=self._now(),
+            **whole,
         )
         if await self._store.find(project_id, name) is not None:
             raise StackExists(name)
         hold = await self._store.create(row, process_owner(), self._settings.hold_seconds)
-        async with self._work(hold, row, "CREATE", progress) as work:
-            outputs = await self._converge(work, parsed, timeout)
+        async with self._work(hold, row, "CREATE", options.get("progress")) as work:
+            outputs = await self._converge(work, parsed, options.get("timeout"))
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.CREATE_COMPLETE, "", outputs)
-            elif rollback:
-                work.operation = self._operation(hold, row, progress)
+            elif options.get("rollback"):
+                work.operation = self._operation(hold, row, options.get("progress"))
                 await self._roll_back_create(work, failure)
             else:
                 await work.settle(StackStatus.CREATE_FAILED, _failed(failure), {})
@@ -159,39 +158,28 @@ class StackEngine:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
         """Change a stack; see `Stacks.update`."""
-        parsed = await self._check(template, parameters, files, environment)
+        whole = _whole(template, options)
+        parsed = await self._check(**whole)
         found = await self._store.find(project_id, name)
         if found is None:
             raise StackNotFound(name)
         await self._check_named(project_id, parsed)
         await self._check_balancers(parsed, found)
-        given = {
-            "template": dict(template),
-            "parameters": dict(parameters or {}),
-            "files": dict(files or {}),
-            "environment": environment,
-        }
-        former = {key: getattr(found, key) for key in given}
+        former = {key: getattr(found, key) for key in whole}
+        tags = list(options.get("tags", ()))
         row, hold = await self._taken(
-            found, {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": list(tags), **given}
+            found, {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": tags, **whole}
         )
-        async with self._work(hold, row, "UPDATE", progress) as work:
-            outputs = await self._converge(work, parsed, timeout)
+        async with self._work(hold, row, "UPDATE", options.get("progress")) as work:
+            outputs = await self._converge(work, parsed, options.get("timeout"))
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.UPDATE_COMPLETE, "", outputs)
-            elif rollback:
-                work.operation = self._operation(hold, row, progress)
+            elif options.get("rollback"):
+                work.operation = self._operation(hold, row, options.get("progress"))
                 await self._roll_back_update(work, former, failure)
                 for key, value in former.items():
                     setattr(row, key, value)
@@ -221,13 +209,10 @@ class StackEngine:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
+        **options: Unpack[TemplateOptions],
     ) -> StackPlan:
         """What create or update would do; touches nothing."""
-        parsed = await self._check(template, parameters, files, environment)
+        parsed = await self._check(template, **options)
         await self._check_named(project_id, parsed)
         row = await self._store.find(project_id, name)
         await self._check_balancers(parsed, row)
@@ -239,19 +224,9 @@ class StackEngine:
     # --- inside ------------------------------------------------------------------------
 
     async def _check(
-        self,
-        template: Mapping[str, Json],
-        parameters: Mapping[str, Json] | None,
-        files: Mapping[str, str] | None,
-        environment: str | None,
+        self, template: Mapping[str, Json], **options: Unpack[TemplateOptions]
     ) -> Template:
-        parsed = check(
-            template,
-            parameters=parameters,
-            files=files,
-            environment=environment,
-            settings=self._settings,
-        )
+        parsed = check(template, settings=self._settings, **options)
         wanting = [
             (kind, one)
             for one in parsed.resources.values()
@@ -311,7 +286,7 @@ class StackEngine:
         self, work: Work, former: Mapping[str, Any], failure: Failure
     ) -> None:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
-        parsed = await self._check(*(former[key] for key in _WHOLE))
+        parsed = await self._check(**former)
         outputs = await work.operation.converge(parsed)
         second = work.operation.failure
         if second is None:
@@ -377,20 +352,13 @@ class StackEngine:
 def check(
     template: Mapping[str, Json],
     *,
-    parameters: Mapping[str, Json] | None = None,
-    files: Mapping[str, str] | None = None,
-    environment: str | None = None,
     settings: NativeSettings | None = None,
+    **options: Unpack[TemplateOptions],
 ) -> Template:
     """Parse and validate a template, whatever the service offers. Raises `TemplateError`."""
     known = settings or NativeSettings()
-    parsed = parse(
-        template,
-        parameters=parameters,
-        files=files,
-        environment=environment,
-        balancer=(known.balancer_image, known.balancer_flavor),
-    )
+    balancer = (known.balancer_image, known.balancer_flavor)
+    parsed = parse(template, balancer=balancer, **options)
     values = KnownValues(parsed)
     settled = {name: values.properties(one) for name, one in parsed.resources.items()}
     for name, definition in parsed.resources.items():
@@ -430,6 +398,16 @@ def _check_deployment(definition: ResourceDefinition, parsed: Template) -> None:
             " user_data_format: SOFTWARE_CONFIG",
             resource=definition.name,
         )
+
+
+def _whole(template: Mapping[str, Json], options: TemplateOptions) -> dict[str, Json]:
+    """What a stack is made of, as it is stored."""
+    return {
+        "template": dict(template),
+        "parameters": dict(options.get("parameters") or {}),
+        "files": dict(options.get("files") or {}),
+        "environment": options.get("environment"),
+    }
 
 
 def _failed(failure: Failure) -> str:

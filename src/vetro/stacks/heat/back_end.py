@@ -6,9 +6,9 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
+from typing import TypeVar, Unpack, cast
 
 import structlog
 
@@ -25,6 +25,8 @@ from vetro.stacks.model import (
     Stack,
     StackPlan,
     StackStatus,
+    TemplateOptions,
+    WorkOptions,
 )
 from vetro.stacks.template.dependencies import order
 from vetro.stacks.template.spelling import without_nulls
@@ -115,25 +117,18 @@ class HeatStacks:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
         """Create a stack; see `Stacks.create`. A name that is taken is `StackBusy`: look again."""
-        body = _body(template, parameters, files, environment, tags, rollback, timeout)
-        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        body = _body(template, options)
+        operation = _Operation(self._client, self._settings, name, options)
         await operation.begin_create({**body, "stack_name": name}, self._token)
         made = await self._settled(operation, project_id, body)
         if not (self._token and made.failure and _ENDED.search(made.failure.text)):
             return made
         # Heat works with the token that it was given, and that has been revoked, or is too old by now.
         log.warning("stack_gone_on_with", stack=name, reason=made.reason)
-        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        operation = _Operation(self._client, self._settings, name, options)
         await operation.begin_update(body)
         changed = await self._settled(operation, project_id, body)
         whole = changed.status is StackStatus.UPDATE_COMPLETE
@@ -144,23 +139,16 @@ class HeatStacks:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
-        tags: Sequence[str] = (),
-        rollback: bool = False,
-        timeout: float | None = None,
-        progress: ProgressCallback | None = None,
+        **options: Unpack[WorkOptions],
     ) -> Stack:
         """Change a stack; see `Stacks.update`. One that is as wanted already is not touched."""
-        body = _body(template, parameters, files, environment, tags, rollback, timeout)
+        body = _body(template, options)
         found = await self.get(project_id, name)
         if found is None:
             raise StackNotFound(name)
         if not found.status.failed and not found.status.in_progress and _same(found, body):
             return replace(found, status=StackStatus.UPDATE_COMPLETE)
-        operation = _Operation(self._client, self._settings, name, progress, timeout)
+        operation = _Operation(self._client, self._settings, name, options)
         await operation.begin_update(body)
         return await self._settled(operation, project_id, body)
 
@@ -168,7 +156,7 @@ class HeatStacks:
         self, project_id: str, name: str, *, progress: ProgressCallback | None = None
     ) -> Stack | None:
         """Remove a stack; see `Stacks.delete`."""
-        operation = _Operation(self._client, self._settings, name, progress, None)
+        operation = _Operation(self._client, self._settings, name, {"progress": progress})
         if not await operation.begin_delete():
             return None
         shown = await operation.settle()
@@ -182,13 +170,10 @@ class HeatStacks:
         project_id: str,
         name: str,
         template: Mapping[str, Json],
-        *,
-        parameters: Mapping[str, Json] | None = None,
-        files: Mapping[str, str] | None = None,
-        environment: str | None = None,
+        **options: Unpack[TemplateOptions],
     ) -> StackPlan:
         """What create or update would do, by Heat's own preview."""
-        body = _body(template, parameters, files, environment, (), False, None)
+        body = _body(template, {**options})
         shown = await self._client.show(name)
         try:
             if shown is None:
@@ -236,15 +221,15 @@ class _Operation:
         client: HeatClient,
         settings: HeatSettings,
         name: str,
-        progress: ProgressCallback | None,
-        timeout: float | None,
+        options: WorkOptions,
     ) -> None:
-        self._say: ProgressCallback = progress or _unheard
+        self._say: ProgressCallback = options.get("progress") or _unheard
         self.client = HeatClient(client.session, settings.patience, self._say)
         self.settings = settings
         self.name = name
         self.events: list[dict[str, Json]] = []
         """Those of this operation, oldest first."""
+        timeout = options.get("timeout")
         self._ends = None if timeout is None else time.monotonic() + timeout + GRACE_SECONDS
         self._place = ""
         self._stack_id = ""
@@ -365,15 +350,7 @@ class _Operation:
         return await self.settings.patience.ask(ask, subject, self._say)
 
 
-def _body(
-    template: Mapping[str, Json],
-    parameters: Mapping[str, Json] | None,
-    files: Mapping[str, str] | None,
-    environment: str | None,
-    tags: Sequence[str],
-    rollback: bool,
-    timeout: float | None,
-) -> dict[str, Json]:
+def _body(template: Mapping[str, Json], options: WorkOptions) -> dict[str, Json]:
     """The body of a creation or an update. Errors: `TemplateError`."""
     resources: Json = template.get("resources") or template.get("Resources")
     for name, one in cast("dict[str, Json]", resources or {}).items():
@@ -383,15 +360,15 @@ def _body(
     order({name: _named(one) for name, one in cast("dict[str, Json]", resources or {}).items()})
     body: dict[str, Json] = {
         "template": without_nulls(dict(template)),
-        "parameters": dict(parameters or {}),
-        "files": dict(files or {}),
-        "disable_rollback": not rollback,
+        "parameters": dict(options.get("parameters") or {}),
+        "files": dict(options.get("files") or {}),
+        "disable_rollback": not options.get("rollback"),
     }
-    if environment:
+    if environment := options.get("environment"):
         body["environment"] = environment
-    if tags:
+    if tags := options.get("tags"):
         body["tags"] = ",".join(tags)
-    if timeout is not None:
+    if (timeout := options.get("timeout")) is not None:
         body["timeout_mins"] = max(1, math.ceil(timeout / 60))
     return body
 
