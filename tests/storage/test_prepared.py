@@ -23,7 +23,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import IntegrityError, StatementError
+from sqlalchemy.exc import IntegrityError, ResourceClosedError, StatementError
 
 from vetro.storage import (
     Database,
@@ -145,6 +145,24 @@ async def test_rows_are_read_by_name_and_results_as_always(sealed: Database) -> 
         assert (await tx.execute(counted)).scalar_one() == 1
         assert (await tx.execute(gone, {"wanted": "full"})).scalar_one_or_none() == 5
         assert (await tx.execute(gone, {"wanted": "full"})).scalar_one_or_none() is None
+
+
+async def test_the_first_row_ends_a_result_as_it_ends_those_of_sqlalchemy(
+    sealed: Database,
+) -> None:
+    async with sealed.transaction() as tx:
+        for name in ("a", "b", "c"):
+            await tx.execute(insert(things).values(id=name, number=1))
+    async with sealed.read() as tx:
+        for statement in (Prepared(ALL), ALL):
+            result = await tx.execute(statement)
+            assert next(result).id == "a"
+            second = result.first()
+            assert second is not None
+            assert (second.id, second._mapping["number"], second[0]) == ("b", 1, "b")
+            for again in (result.first, result.all, result.scalar_one_or_none):
+                with pytest.raises(ResourceClosedError):
+                    again()
 
 
 async def test_lists_of_any_length_are_parameters(sealed: Database) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
+from vetro.random_ids import random_hex
 
 
 def new_id() -> str:
     """A random id: 32 lower-case hex digits."""
-    return uuid.uuid4().hex
+    return random_hex()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import uuid
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ import msgspec
 from vetro.digits import is_number
 from vetro.http import BadRequest, NotFound
 from vetro.packages import argument_problems
+from vetro.random_ids import random_hex
 from vetro.secrecy import is_secret
 
 Json = Any
@@ -60,7 +60,7 @@ async def encoded(value: Json) -> bytes:
 
 def new_id() -> str:
     """A random id: 32 lower-case hex digits."""
-    return uuid.uuid4().hex
+    return random_hex()
 
 
 def initial_model(

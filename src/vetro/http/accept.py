@@ -21,7 +21,10 @@ ANY_ACCEPT: dict[str, object] = {OPTION: True}
 
 async def check_accept(request: Request[Any, Any, Any]) -> None:
     """Refuse a client that accepts no answer of this call, before its handler runs. 406."""
-    accept = ",".join(request.headers.getall("accept", []))
+    given = request.scope["headers"]
+    accept = ",".join(
+        [value.decode("latin-1") for name, value in given if name.lower() == b"accept"]
+    )
     if not accept:
         return
     handler = request.route_handler

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import formatdate
@@ -28,6 +27,7 @@ from vetro.http.headers import Headers, too_many_headers
 from vetro.http.metrics import METHODS, Readings, exposition
 from vetro.http.origins import Cors, behind_proxy
 from vetro.http.unread import Unread
+from vetro.random_ids import random_uuid
 
 RETRY_SECONDS = "5"
 
@@ -262,7 +262,7 @@ async def respond(
 
 
 def _new_request_id() -> str:
-    return f"req-{uuid.uuid4()}"
+    return f"req-{random_uuid()}"
 
 
 def _too_long(scope: dict[str, Any], line: int) -> Fault | None:

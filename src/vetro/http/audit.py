@@ -7,14 +7,14 @@ gets into it. It goes to the log (logger ``vetro.audit``) and to the sinks that 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
+from vetro.http.logs import utc_text
 from vetro.http.principal import Principal
+from vetro.random_ids import random_uuid
 from vetro.secrecy import Public
 
 log = structlog.get_logger("vetro.audit")
@@ -64,9 +64,9 @@ class Audit:
         resource = "/".join(words[1:] if words[:1] == ["v1"] else words)
         event = {
             "typeURI": EVENT,
-            "id": str(uuid.uuid4()),
+            "id": random_uuid(),
             "eventType": "activity",
-            "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "eventTime": f"{utc_text(3)}+00:00",
             "action": (method == "POST" and _NAMED.get(named)) or _ACTIONS.get(method, "unknown"),
             "outcome": "success" if status < 400 else "failure",
             "reason": {"reasonType": "HTTP", "reasonCode": str(status)},

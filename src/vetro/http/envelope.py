@@ -14,8 +14,8 @@ import contextlib
 import re
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import structlog
@@ -38,6 +38,7 @@ from vetro.http.project_limits import ProjectLimits, Turn
 from vetro.http.remembered import OPTION, Kept, Recording, Remembered
 from vetro.http.request_counts import RequestCounts
 from vetro.http.translation import to_fault
+from vetro.random_ids import random_uuid
 
 log = structlog.get_logger("vetro.http")
 
@@ -77,15 +78,7 @@ class Envelope:
         self.app = app
         self._dispatch = Dispatch(app)
         self.remembered = remembered
-        #: What every exchange has of its own.
-        self._own_headers = frozenset(
-            name.lower().encode()
-            for name in (
-                conventions.request_id_header,
-                conventions.response_time_header,
-                *conventions.headers,
-            )
-        )
+        self._own = _OwnHeaders.of(conventions)
         self.compresses = compresses
         self.counts = counts
         self.audit = audit
@@ -136,7 +129,7 @@ class Envelope:
             ],
             "method": "GET" if method == "HEAD" else method,
         }
-        exchange = _Exchange(receive, send, self.conventions, context.request_id, method == "HEAD")
+        exchange = _Exchange(receive, send, self._own, context.request_id, method == "HEAD")
         with (
             tracing.span(
                 method,
@@ -145,9 +138,9 @@ class Envelope:
                 # Heartbeats and polls of nodes and guests begin no traces.
                 only_inside=header(headers, b"authorization").startswith("Bearer "),
             ) as span,
-            self._in_progress.track_inprogress(),
-            structlog.contextvars.bound_contextvars(request_id=context.request_id),
         ):
+            self._in_progress.inc()
+            bound = structlog.contextvars.bind_contextvars(request_id=context.request_id)
             try:
                 await self._authenticate(method, path, headers, context, given)
                 if "\0" in path and self.conventions.nul_is_unknown:
@@ -161,6 +154,7 @@ class Envelope:
                 await self._failed(error, exchange, path, headers, context)
             finally:
                 exchange.end_turn()
+                self._in_progress.dec()
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
@@ -199,6 +193,7 @@ class Envelope:
                     status=exchange.status,
                     milliseconds=round(seconds * 1000, 1),
                 )
+                structlog.contextvars.reset_contextvars(**bound)
 
     async def _answered(
         self,
@@ -226,7 +221,7 @@ class Envelope:
         await self._dispatch(inner, exchange.receive, exchange.send)
         handler = inner.get("route_handler")
         if handler is not None and handler.opt.get(OPTION):
-            kept = recording.kept(str(inner["path_template"]), self._own_headers)
+            kept = recording.kept(str(inner["path_template"]), self._own.names)
             if kept is not None:
                 self.remembered.keep(question, kept)
 
@@ -236,7 +231,7 @@ class Envelope:
             given = header(headers, name)
             if CLIENT_REQUEST_ID.match(given):
                 return given
-        return f"{self.conventions.request_id_prefix}{uuid.uuid4()}"
+        return f"{self.conventions.request_id_prefix}{random_uuid()}"
 
     async def _authenticate(
         self,
@@ -311,6 +306,27 @@ class Envelope:
             )
 
 
+@dataclass(frozen=True)
+class _OwnHeaders:
+    """The headers that a face adds to every answer. ``response_time``: b'' for no such header."""
+
+    request_id: bytes
+    response_time: bytes
+    others: tuple[tuple[bytes, bytes], ...]
+    names: frozenset[bytes]
+
+    @classmethod
+    def of(cls, conventions: Conventions) -> _OwnHeaders:
+        """Those of these conventions."""
+        request_id = conventions.request_id_header.lower().encode()
+        response_time = conventions.response_time_header.lower().encode()
+        others = tuple(
+            (name.lower().encode(), value.encode()) for name, value in conventions.headers.items()
+        )
+        names = frozenset({request_id, response_time, *(name for name, _ in others)})
+        return cls(request_id, response_time, others, names)
+
+
 class _Exchange:
     """Receives and sends the messages of one request, and adds the face's headers."""
 
@@ -318,13 +334,13 @@ class _Exchange:
         self,
         receive: Receive,
         send: Send,
-        conventions: Conventions,
+        own: _OwnHeaders,
         request_id: str,
         head: bool,
     ) -> None:
         self._receive = receive
         self._send = send
-        self._conventions = conventions
+        self._own = own
         self._request_id = request_id
         self._head = head
         self._ended = False
@@ -357,7 +373,7 @@ class _Exchange:
             self.end_turn()
             self.status = message["status"]
             extra = self._extra_headers()
-            own = {name for name, _ in extra}
+            own = self._own.names
             kept = [pair for pair in message.get("headers", []) if pair[0].lower() not in own]
             message = cast("Message", {**message, "headers": [*kept, *extra]})
         elif self._head and message["type"] == "http.response.body":
@@ -372,9 +388,9 @@ class _Exchange:
         await kept.send(send, self._extra_headers())
 
     def _extra_headers(self) -> Headers:
-        conventions = self._conventions
-        pairs = {conventions.request_id_header: self._request_id, **conventions.headers}
-        if conventions.response_time_header:
+        own = self._own
+        pairs = [(own.request_id, self._request_id.encode()), *own.others]
+        if own.response_time:
             milliseconds = round((time.perf_counter() - self.started) * 1000)
-            pairs[conventions.response_time_header] = str(milliseconds)
-        return [(name.lower().encode(), value.encode()) for name, value in pairs.items()]
+            pairs.append((own.response_time, str(milliseconds).encode()))
+        return pairs

@@ -7,10 +7,13 @@ whoever reads a log line by line need not know which part of the program wrote i
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import re
 import sys
+import time
+from datetime import UTC, datetime
 from typing import TextIO, cast
 
 import structlog
@@ -24,6 +27,28 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _FIRST = ("timestamp", "level", "event")
 _PLAIN = re.compile(r'[^\s"=\\\x00-\x1f\x7f-\x9f]+')
 _NO_KEY = re.compile(r'[\s"=\x00-\x1f\x7f]')
+
+
+def utc_text(digits: int) -> str:
+    """The time as text, in UTC: with this many digits after the point, without a zone.
+
+    ``datetime.isoformat`` takes 2.6 µs, this 0.6. A change writes three to five times.
+    """
+    second, nanoseconds = divmod(time.time_ns(), 10**9)
+    return f"{_second_text(second)}.{nanoseconds // 10 ** (9 - digits):0{digits}d}"
+
+
+@functools.lru_cache(2)
+def _second_text(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
+
+
+def stamped(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """A structlog processor that adds the time, in UTC with microseconds."""
+    event["timestamp"] = f"{utc_text(6)}Z"
+    return event
 
 
 def without_secrets(
@@ -115,7 +140,7 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        stamped,
         add_trace_id,
         without_secrets,
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import uuid
 from collections.abc import Callable
 from enum import Enum
 from http import HTTPStatus
@@ -20,6 +19,7 @@ from vetro.http.connections import LIMITED, Admission, ConnectionLimits
 from vetro.http.conventions import header_bytes
 from vetro.http.faults import CATALOG_FAULTS, Fault, FaultStyle, MalformedBody
 from vetro.http.headers import too_many_headers
+from vetro.random_ids import random_uuid
 
 
 class Phase(Enum):
@@ -298,7 +298,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._refuse(MalformedBody(msg))
 
     def _refuse(self, fault: Fault) -> None:
-        request_id = f"req-{uuid.uuid4()}"
+        request_id = f"req-{random_uuid()}"
         body, content_type = self.faults.render(fault, request_id, "")
         phrase = HTTPStatus(fault.status).phrase
         head = (

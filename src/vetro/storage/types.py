@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, Text, TypeDecorator
@@ -32,8 +32,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         """Database to Python."""
         if value is None:
             return None
-        seconds, microseconds = divmod(int(value), _MICROSECOND)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=microseconds)
+        return _EPOCH + timedelta(microseconds=int(value))
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
