@@ -48,12 +48,20 @@ class Reports:
 
     def __init__(self) -> None:
         self.said: list[tuple[str | None, str, str, str | None]] = []
+        self.entities: list[tuple[str | None, str | None]] = []
 
     async def report(
-        self, entity_id: str | None, level: str, text: str, details: str | None = None
+        self,
+        entity_id: str | None,
+        level: str,
+        text: str,
+        details: str | None = None,
+        *,
+        entity: str | None = None,
     ) -> None:
         """One report."""
         self.said.append((entity_id, level, text, details))
+        self.entities.append((entity, entity_id))
 
 
 class Place:

@@ -65,6 +65,8 @@ async def test_a_service_is_deployed_and_deleted(place: Place) -> None:
     assert [one[2] for one in place.reports.said].count(
         "The instance of unit linu1 is created"
     ) == 2
+    # Clients tell by it whether a line is about the environment, a service or a unit.
+    assert {("unit", "u1"), ("service", "s1")} <= set(place.reports.entities)
     gone = await place.run(None, again.model["Objects"])
     assert (gone.is_exception, gone.model["ObjectsCopy"]) == (False, None)
     assert await place.stacks.get("p", "ee1") is None

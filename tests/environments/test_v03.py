@@ -386,6 +386,7 @@ async def test_deploying(old: Old) -> None:
     await old.api.rooms.tasks.fail_task(lease[0], "no such image")
     (deployment,) = (await old.ok("GET", "/deployments"))["deployments"]
     reports = (await old.ok("GET", f"/deployments/{deployment['id']}"))["reports"]
+    assert reports[0]["text"] == "Deployment scheduled"
     assert "no such image" in [one["text"] for one in reports]
     assert {one["deployment_id"] for one in reports} == {deployment["id"]}
     assert "task_id" not in reports[0]

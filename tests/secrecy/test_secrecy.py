@@ -78,7 +78,7 @@ class Recorder:
         self.tasks = self.reports = self
         self.said: list[Any] = []
 
-    async def add(self, *report: Any) -> None:
+    async def add(self, *report: Any, entity: str | None = None) -> None:
         """As the store of reports."""
         self.said.append(report)
 

@@ -30,9 +30,16 @@ class Reports(Protocol):
     """Stores reports and tracked instances."""
 
     async def report(
-        self, entity_id: str | None, level: str, text: str, details: str | None = None
+        self,
+        entity_id: str | None,
+        level: str,
+        text: str,
+        details: str | None = None,
+        *,
+        entity: str | None = None,
     ) -> None:
-        """Add a report of the running task."""
+        """Add a report of the running task. ``entity``: what the id is of, where the program says so:
+        environment, service or unit."""
         ...
 
     async def track(self, values: dict[str, Any]) -> None:

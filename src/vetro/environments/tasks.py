@@ -18,7 +18,7 @@ from structlog.contextvars import get_contextvars
 
 from vetro import tracing
 from vetro.environments import lifecycle, states
-from vetro.environments.flat import is_workflow
+from vetro.environments.flat import WORKFLOW, is_workflow
 from vetro.environments.history import TaskHistory
 from vetro.environments.instance_records import InstanceRecords
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
@@ -210,9 +210,10 @@ class TaskStore:
             delegated.taken = True
         await self.queue.enqueue(tx, task_id, payload, party=environment.tenant_id)
         method = "delete" if deletes else action["method"]
-        await self.reports.store(
-            tx, task_id, environment.id, "info", f"Action {method} is scheduled"
-        )
+        # What users of the first generation have always read first (§8).
+        old = environment.model_kind == WORKFLOW and method == "deploy"
+        text = "Deployment scheduled" if old else f"Action {method} is scheduled"
+        await self.reports.store(tx, task_id, environment.id, "info", text)
         tx.notify(task_channel(task_id))
         tx.notify(project_channel(environment.tenant_id), environment.id)
         return task_id

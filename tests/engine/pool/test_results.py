@@ -124,6 +124,22 @@ async def test_a_failure_inside_the_engine_is_reported_with_the_request(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+async def test_a_report_keeps_what_its_entity_is(yard: Yard) -> None:
+    """Workflows say whether a line is about the environment, a service or a unit (§8)."""
+    task_id = await yard.submit("Sleeper")
+    claimed = await yard.rooms.tasks.claim("engine", 60, task_id=task_id)
+    assert claimed is not None
+    reports = TaskReports(yard.rooms, claimed[1])
+    await reports.report("u1", "info", "of a unit", entity="unit")
+    await reports.report("app-1", "info", "of an object")
+    async with yard.database.read() as tx:
+        stored = (await yard.rooms.tasks.history.reports(tx, task_id))[1:]
+    assert [(one.entity_id, one.entity, one.text) for one in stored] == [
+        ("u1", "unit", "of a unit"),
+        ("app-1", None, "of an object"),
+    ]
+
+
 async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
     """The newest text is stored, including the last one; a withdrawn text is removed."""
     task_id = await yard.submit("Sleeper")

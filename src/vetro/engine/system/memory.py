@@ -187,7 +187,13 @@ class MemoryReports:
     untracked: list[str] = field(default_factory=list[str])
 
     async def report(
-        self, entity_id: str | None, level: str, text: str, details: str | None = None
+        self,
+        entity_id: str | None,
+        level: str,
+        text: str,
+        details: str | None = None,
+        *,
+        entity: str | None = None,
     ) -> None:
         """Keep a report."""
         self.reports.append((entity_id, level, text))

@@ -91,13 +91,19 @@ class TaskReports:
             hide_in_logs(self.cover)
 
     async def report(
-        self, entity_id: str | None, level: str, text: str, details: str | None = None
+        self,
+        entity_id: str | None,
+        level: str,
+        text: str,
+        details: str | None = None,
+        *,
+        entity: str | None = None,
     ) -> None:
         """Add a report, with the secrets of the model masked."""
         if details is not None:
             details = self.cover(details)
         await self.rooms.tasks.reports.add(
-            self.task.id, entity_id, level, self.cover(text), details
+            self.task.id, entity_id, level, self.cover(text), details, entity=entity
         )
 
     async def track(self, values: dict[str, Any]) -> None:

@@ -58,7 +58,13 @@ class LoggedReports:
     """Writes reports to the log, for a program that runs without an environment."""
 
     async def report(
-        self, entity_id: str | None, level: str, text: str, details: str | None = None
+        self,
+        entity_id: str | None,
+        level: str,
+        text: str,
+        details: str | None = None,
+        *,
+        entity: str | None = None,
     ) -> None:
         """Write a line to the log."""
         log.info("static_action_report", entity=entity_id, level=level, text=text)

@@ -123,7 +123,9 @@ class WorkflowPort:
         """A status report of the deployment, in order."""
         subject = report.id or self._services.environment_id
         self._wait(
-            self._services.reports.report(subject, report.level, report.text, report.details)
+            self._services.reports.report(
+                subject, report.level, report.text, report.details, entity=report.entity
+            )
         )
 
     # Networks
