@@ -38,6 +38,7 @@ Properties:
   name: {Contract: $.string().notNull()}
   password: {Contract: $.string(), Default: none}
   seconds: {Contract: $.int(), Default: 0}
+  bare: {Contract: $.bool(), Default: false}
 Methods:
   deploy:
     Body:
@@ -47,6 +48,9 @@ CREDENTIALS = """\
   getCredentials:
     Scope: Public
     Body:
+      - If: $.bare
+        Then:
+          - Return: {uri: $.name}
       - Return: {credentials: {uri: $.name, password: $.password}}
 """
 
@@ -98,7 +102,8 @@ class Platform:
             "plan_id": plan,
             "organization_guid": "an-organization",
             "space_guid": space or str(uuid.uuid4()),
-            "parameters": parameters,
+            # A platform may leave them out.
+            **({"parameters": parameters} if parameters else {}),
         }
 
     def settled(self, path: str) -> tuple[int, Any]:

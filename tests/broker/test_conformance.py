@@ -138,6 +138,18 @@ def test_an_instance_lives(either: Platform, instance: str) -> None:
     assert platform.send("PATCH", instance, {"service_id": wanted["service_id"]}) == (410, {})
 
 
+def test_what_names_no_credentials_becomes_them(platform: Platform, instance: str) -> None:
+    """A result without ``credentials`` is what the platform gets under that name (§13)."""
+    wanted = platform.wanted(bare=True)
+    assert platform.send("PUT", instance + ASYNC, wanted) == (202, {})
+    assert platform.settled(instance)[1]["state"] == "succeeded"
+    request = {name: wanted[name] for name in ("service_id", "plan_id")}
+    assert platform.send("PUT", f"{instance}/service_bindings/b", request) == (
+        201,
+        {"credentials": {"uri": wanted["space_guid"]}},
+    )
+
+
 def test_what_is_under_way_is_not_disturbed(site: Site, instance: str) -> None:
     """Meanwhile: in progress, 202 for a repetition, 422 ConcurrencyError for all else; then it failed."""
     platform = site.platform
