@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from vetro.documents.errors import DocumentError
 TAG = "tag:yaml.org,2002:"
 YAML_ERRORS = (yaml.YAMLError, UnicodeEncodeError)
 """What reading events raises; `not_yaml` makes a DocumentError of it."""
-RESOLVERS = cast("dict[str, list[tuple[str, Any]]]", Resolver.yaml_implicit_resolvers)
+RESOLVERS = cast("dict[str, list[tuple[str, re.Pattern[str]]]]", Resolver.yaml_implicit_resolvers)
 """First character of a plain scalar to tags and the patterns of their texts."""
 _CONSTRUCTOR = SafeConstructor()
 

@@ -37,8 +37,8 @@ def safe_loader(constructors: Mapping[str, Constructor] | None = None) -> Any:
     return found
 
 
-def _guarded(name: str, construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def guarded(loader: Any, node: Any) -> Any:
+def _guarded(name: str, construct: Callable[[object, object], object]) -> Callable[[Any, Any], Any]:
+    def guarded(loader: object, node: Any) -> Any:
         try:
             return construct(loader, node)
         except yaml.YAMLError:

@@ -23,9 +23,9 @@ def call_by_name(
     rt: Evaluation,
     name: str,
     arguments: Sequence[object],
-    keywords: dict[str, Any],
+    keywords: dict[str, object],
     receiver: tuple[object] | None = None,
-) -> Any:
+) -> object:
     """A call whose name is computed at run time (`call(name, args, kwargs, receiver)`).
 
     Lazy parameters get a callable that returns the given value.
@@ -52,7 +52,7 @@ def call_by_name(
     return method_site(library, name, shape, (), 0)(rt, receiver[0], None, *values, *named.values())
 
 
-def _constant(value: Any) -> Callable[..., Any]:
+def _constant(value: object) -> Callable[..., object]:
     return lambda *_args, **_kwargs: value
 
 
@@ -78,7 +78,7 @@ def _or(_rt: Evaluation, left: object, right: object) -> object:
     return left or right
 
 
-def _index(rt: Evaluation, target: object, key: object) -> Any:
+def _index(rt: Evaluation, target: object, key: object) -> object:
     if rt.library.is_legacy:
         return operators.legacy_index(rt, target, None, _constant(key))
     return operators.index(rt, target, key)
@@ -112,12 +112,12 @@ _OPERATORS: dict[tuple[str, int], Site] = {
 """Name and number of operands."""
 
 
-def _list(rt: Evaluation, *items: object) -> list[Any]:
+def _list(rt: Evaluation, *items: object) -> list[object]:
     rt.check_items(len(items))
     return list(items)
 
 
-def _define(rt: Evaluation, *arguments: Any) -> Any:
+def _define(rt: Evaluation, *arguments: Any) -> object:
     if len(arguments) != 2 or type(arguments[0]) is not str:
         runtime.no_evaluation(rt, "def")
     name, value = arguments

@@ -60,7 +60,7 @@ class Expression:
     def evaluate(
         self,
         data: object = None,
-        variables: dict[str, Any] | None = None,
+        variables: dict[str, object] | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Any:

@@ -84,7 +84,7 @@ def method_site(
         cache = {}
     known = cache.get
 
-    def choose(rt: Evaluation, key: Any, receiver: Any, outer: Any, *arguments: Any) -> Any:
+    def choose(rt: Evaluation, key: Any, receiver: Any, outer: Any, *arguments: Any) -> object:
         kind = kind_of[type(receiver)]
         if not layers or (kind == HOST and rt.is_host_method_receiver(receiver)):
             values = [

@@ -116,7 +116,7 @@ class Library:
         return implementation
 
     def operator(
-        self, symbol: str, implementation: Callable[..., Any], *, unary: bool = False
+        self, symbol: str, implementation: Callable[..., object], *, unary: bool = False
     ) -> None:
         """Register a meaning of an operator for the types of the function's annotations."""
         name = f"#unary_operator_{symbol}" if unary else f"#operator_{symbol}"

@@ -186,7 +186,7 @@ def modulo(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_mod", left, right)
 
 
-def negate(rt: Evaluation, value: Any) -> Any:
+def negate(rt: Evaluation, value: Any) -> object:
     """Prefix `-`."""
     if kind_of[type(value)] & (NUMBER | TIMESPAN):
         return -value
@@ -205,7 +205,7 @@ def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Operator:
     at_nulls = compare(0, 0)
     null_first, null_second = compare(0, 1), compare(1, 0)
 
-    def order(rt: Evaluation, left: Any, right: Any) -> Any:
+    def order(rt: Evaluation, left: object, right: object) -> Any:
         left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
         if (left_kind & NUMBER and right_kind & NUMBER) or (
             left_kind == right_kind and left_kind & (STRING | SET | DATETIME | TIMESPAN)
@@ -247,11 +247,11 @@ def contains(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_in", left, right)
 
 
-def has_member(rt: Evaluation, collection: Iterable[object], value: Any) -> bool:
+def has_member(rt: Evaluation, collection: Iterable[object], value: object) -> bool:
     """Whether a collection holds a value equal to `value`."""
     wanted = hashable(value, rt)
     if isinstance(collection, (tuple, frozenset, FrozenDict)):
-        rt.charge(len(cast("Sequence[Any]", collection)))
+        rt.charge(len(cast("Sequence[object]", collection)))
         return wanted in collection
     return any(hashable(item, rt) == wanted for item in collection)
 
@@ -401,7 +401,7 @@ def property_of(rt: Evaluation, target: Any, name: str, position: int | None = N
 
 def _property_of_each(
     rt: Evaluation, items: Iterable[Any], name: str, position: int | None
-) -> Iterator[Any]:
+) -> Iterator[object]:
     try:
         for item in items:
             if type(item) in MAPPING_TYPES and name in item:

@@ -55,7 +55,7 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> object:
 
 def _plain_rows(
     rows: list[Mapping[Any, Any]], evaluation: Evaluation, depth: int
-) -> list[dict[Any, Any]]:
+) -> list[dict[object, object]]:
     """Convert many mappings; most are small and hold plain values."""
     made: list[dict[Any, Any]] = []
     for row in rows:
@@ -75,7 +75,9 @@ def _plain_rows(
     return made
 
 
-def _plain_mapping(value: Mapping[Any, Any], evaluation: Evaluation, depth: int) -> dict[Any, Any]:
+def _plain_mapping(
+    value: Mapping[Any, Any], evaluation: Evaluation, depth: int
+) -> dict[object, object]:
     # Keys are hashable, and what is hashable is final.
     values = value.values()
     classes = set(map(type, values))

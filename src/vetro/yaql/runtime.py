@@ -58,7 +58,7 @@ def make_context(values: dict[str, Any]) -> Context:
 
 
 def define_function(
-    rt: Evaluation, context: Context, name: str, body: Callable[..., Any]
+    rt: Evaluation, context: Context, name: str, body: Callable[..., object]
 ) -> Context:
     """`def(name, body)`: add the function `name` to `context`."""
     if type(name) is not str:
@@ -87,7 +87,7 @@ def call_dynamic(
     lazy: tuple[int, ...],
     outer: Any,
     *arguments: Any,
-) -> Any:
+) -> object:
     """A function call on the right of `->`: a function of a context, else any other of the name."""
     for context in contexts:
         function = context.functions.get(name)
@@ -195,7 +195,7 @@ def case_at(number: object, *cases: Callable[[], object]) -> object:
     return cases[-1]()
 
 
-def legacy_mapping(rt: Evaluation, *pairs: Any) -> dict[Any, Any]:
+def legacy_mapping(rt: Evaluation, *pairs: Any) -> dict[object, object]:
     """`dict(pair, …)` of the legacy flavour."""
     result: dict[Any, Any] = {}
     for pair in pairs:

@@ -50,7 +50,7 @@ def check_depth(rt: Evaluation, depth: int) -> None:
         )
 
 
-def linked(rt: Evaluation, made: Iterator[Any], *sources: Iterable[object]) -> Iterator[Any]:
+def linked(rt: Evaluation, made: Iterator[object], *sources: Iterable[object]) -> Iterator[object]:
     """`made`, which iterates over `sources`, with its depth; raises `DepthLimitExceeded`."""
     depth = 1
     for source in sources:

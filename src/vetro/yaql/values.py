@@ -127,8 +127,8 @@ class Context:
 
     def __init__(
         self,
-        variables: dict[str, Any] | None = None,
-        functions: dict[str, Callable[..., Any]] | None = None,
+        variables: dict[str, object] | None = None,
+        functions: dict[str, Callable[..., object]] | None = None,
     ) -> None:
         self.variables: dict[str, Any] = variables if variables is not None else {}
         self.functions: dict[str, Callable[..., Any]] = functions if functions is not None else {}
@@ -243,7 +243,7 @@ _Known: TypeAlias = "dict[int, tuple[Any, Any]]"
 containers themselves, since the id of a freed object may be reused."""
 
 
-def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) -> Any:
+def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) -> object:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     final_types = evaluation.final_types
     if cls in final_types:
@@ -352,7 +352,7 @@ def _require_hashable(value: tuple[Any, ...]) -> None:
         raise TypeError(f"{preview(value)} cannot be a key: its parts can change") from None
 
 
-def weight(value: Any, known: Weights | None = None) -> int:
+def weight(value: object, known: Weights | None = None) -> int:
     """The number of parts of a final value, each counted as often as it occurs.
 
     Visits each part once. `known` passes computed weights on to further values; it is valid while
@@ -403,7 +403,7 @@ _HEAVIEST = 1 << 60
 _FINAL_COMPOUND = frozenset([tuple, FrozenDict, frozenset])
 
 
-def equal(left: Any, right: Any, evaluation: Budget) -> bool:
+def equal(left: object, right: object, evaluation: Budget) -> bool:
     """`=` of the language: structural; across kinds it is false (yaql.md section 4)."""
     left_class = type(left)  # pyright: ignore[reportUnknownVariableType]
     right_class = type(right)  # pyright: ignore[reportUnknownVariableType]

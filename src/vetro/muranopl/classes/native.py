@@ -189,7 +189,7 @@ class CallContext:
         """Do an effect through the port; suspends the green thread only."""
         return self.session.effects.perform(kind, request, execute)
 
-    def wait(self, awaitable: Awaitable[Any]) -> Any:
+    def wait(self, awaitable: Awaitable[object]) -> Any:
         """Await without the journal; suspends the green thread only.
 
         For waits that a replay can simply repeat (a lock, an in-process event).

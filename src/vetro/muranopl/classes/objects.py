@@ -101,7 +101,7 @@ class MuranoObject:
         owner: MuranoObject | None,
         name: str | None = None,
         metadata: object = None,
-        header: dict[str, Any] | None = None,
+        header: dict[str, object] | None = None,
     ) -> None:
         self.run = run
         self.id = object_id
@@ -149,7 +149,7 @@ class MuranoObject:
             afford(value, self.run)
         return thaw(value)
 
-    def set(self, name: str, value: Any) -> None:
+    def set(self, name: str, value: object) -> None:
         """Write a property as host code: usage is not checked, the contract is."""
         found = self.type.find_property(name)
         if found is None:
@@ -307,7 +307,7 @@ def unwrap(value: object) -> object:
     return value.target if isinstance(value, CastView) else value
 
 
-def as_object(value: Any, what: str) -> MuranoObject:
+def as_object(value: object, what: str) -> MuranoObject:
     """The value as an object. Raises MuranoError (ValueError for programs)."""
     if isinstance(value, MuranoObject):
         return value

@@ -259,7 +259,7 @@ def _init_step(part: MuranoType, init: Method) -> Step:
     def initialise(
         made: MuranoObject, run: ModelRun, given: Mapping[str, object], transaction: Transaction
     ) -> None:
-        function = cast("Callable[..., Any]", init.function)
+        function = cast("Callable[..., object]", init.function)
         if not names and not keywords:
             function(made, run)
             return

@@ -303,7 +303,7 @@ class ClassCode:
         else:
             lines.line(f"if not ({condition}): {name} = {fallback}(this, S, {name})")
 
-    def evaluate(self, node: Node, this: Any, run: ContractRun) -> Any:
+    def evaluate(self, node: Node, this: object, run: ContractRun) -> Any:
         """Evaluate a structure of this class's source now."""
         scope = self.scope.detached()
         function = scope.structure_function(node, "metadata")

@@ -29,7 +29,7 @@ class ArgumentFallback:
         place: str,
         argument: Argument,
         constant: object,
-        default: Callable[[Any, ContractRun], Any] | None,
+        default: Callable[[object, ContractRun], object] | None,
         owned: bool,
     ) -> None:
         self.contract = contract

@@ -161,7 +161,7 @@ class OfClass(Step):
             raise Violation(f"Value {preview(value)} is not an object of class {wanted.name}")
         elif isinstance(value, Mapping):
             found = setting.run.object_from_map(
-                cast("Mapping[Any, Any]", value), default or wanted, setting
+                cast("Mapping[object, object]", value), default or wanted, setting
             )
         elif isinstance(value, str):
             found = _by_id(value, setting)
@@ -204,9 +204,9 @@ def _class_of_template(value: Any) -> MuranoType | None:
 
     if isinstance(value, MuranoObject):
         return value.type
-    header = cast("Mapping[Any, Any]", value).get("?")
+    header = cast("Mapping[object, object]", value).get("?")
     if isinstance(header, Mapping):
-        found = cast("Mapping[Any, Any]", header).get("type")
+        found = cast("Mapping[object, object]", header).get("type")
         return found if isinstance(found, MuranoType) else None
     return None
 

@@ -61,19 +61,19 @@ class ContractRun(ObjectRun, Protocol):
         """A published object."""
         ...
 
-    def as_type(self, value: Any, scope: MuranoType | None) -> MuranoType:
+    def as_type(self, value: object, scope: MuranoType | None) -> MuranoType:
         """The class of a value: a type, a reflection object, an object, or a class name."""
         ...
 
     def object_from_map(
-        self, value: Mapping[Any, Any], default: MuranoType, setting: Setting
+        self, value: Mapping[object, object], default: MuranoType, setting: Setting
     ) -> MuranoObject:
         """The object made of a map in a `class()` contract."""
         ...
 
     def template_of(
         self,
-        value: Any,
+        value: object,
         wanted: MuranoType,
         default: MuranoType,
         excluded: Sequence[str],

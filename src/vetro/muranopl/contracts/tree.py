@@ -73,7 +73,7 @@ class Guard:
     """Collects what a guard's source needs: constants by name, and fresh names."""
 
     def __init__(
-        self, constant: Callable[[Any], str], fresh: Callable[[], str], plain: set[Any]
+        self, constant: Callable[[object], str], fresh: Callable[[], str], plain: set[Any]
     ) -> None:
         self.constant = constant
         self.fresh = fresh
@@ -84,7 +84,7 @@ class Guard:
 class Violation(ContractViolationException):
     """A violation whose path is still being put together."""
 
-    def __init__(self, message: str, *, value: Any = None) -> None:
+    def __init__(self, message: str, *, value: object = None) -> None:
         super().__init__(message)
         self.path: list[str] = []
         self.value = value
@@ -104,7 +104,7 @@ class Contract(ABC):
     """A node of a contract."""
 
     @abstractmethod
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Any, setting: Setting) -> object:
         """The value after the contract. Raises Violation."""
 
     def guard_of_all(self, name: str, tools: Guard) -> str | None:
@@ -157,7 +157,7 @@ class Contract(ABC):
         """True when applying it may create or look up objects."""
         return False
 
-    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, object]]:
         """The objects in a value of a saved model. Templates look like them and are none."""
         return object_maps(value)
 
@@ -170,7 +170,7 @@ class Contract(ABC):
 class Anything(Contract):
     """`$`"""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Any, setting: Setting) -> object:
         return settled(value, setting)
 
     def guard(self, name: str, tools: Guard) -> str | None:
@@ -191,7 +191,7 @@ class Constant(Contract):
 
     value: Any
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Any, setting: Setting) -> object:
         if isinstance(value, bool) is isinstance(self.value, bool) and value == self.value:
             return value
         raise Violation(f"Value {preview(value)} is not equal to {preview(self.value)}")
@@ -207,13 +207,13 @@ class MapOf(Contract):
     open: bool
     """True for `{}`: any map."""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Any, setting: Setting) -> object:
         value = settled(value, setting)
         if value is None:
             value = empty_map()
         if not isinstance(value, Mapping):
             raise Violation(f"Value {preview(value)} is not of a dictionary type")
-        given = cast("Mapping[Any, Any]", value)
+        given = cast("Mapping[object, object]", value)
         if self.open:
             return freeze(given)
         validate = setting.mode is not Mode.TRANSFORM
@@ -289,11 +289,11 @@ class MapOf(Contract):
         parts = [*self.fixed.values(), *(self.other or ())]
         return any(part.makes_objects for part in parts)
 
-    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, object]]:
         if self.open or not isinstance(value, Mapping):
             yield from object_maps(value)
             return
-        for key, item in cast("Mapping[Any, Any]", value).items():
+        for key, item in cast("Mapping[object, object]", value).items():
             part = self.fixed.get(key, self.other and self.other[1])
             yield from part.object_maps(item) if part else object_maps(item)
 
@@ -308,12 +308,12 @@ class ListOf(Contract):
     lenient: bool = False
     """Accept fewer elements than there are contracts (class config `contracts.lenient_lists`)."""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Any, setting: Setting) -> object:
         value = settled(value, setting)
         if value is None:
             given: tuple[object, ...] = ()
         elif isinstance(value, (tuple, list, frozenset, set)):
-            given = tuple(cast("Sequence[Any]", value))
+            given = tuple(cast("Sequence[object]", value))
         elif setting.mode is Mode.CHECK:
             raise Violation("not a list")
         else:
@@ -386,26 +386,26 @@ class ListOf(Contract):
     def makes_objects(self) -> bool:
         return any(part.makes_objects for part in self.items)
 
-    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, object]]:
         if not self.items:
             yield from object_maps(value)
             return
-        items = cast("Sequence[Any]", value if isinstance(value, (list, tuple)) else [value])
+        items = cast("Sequence[object]", value if isinstance(value, (list, tuple)) else [value])
         for index, item in enumerate(items):
             yield from self.items[min(index, len(self.items) - 1)].object_maps(item)
 
 
-def object_maps(value: object) -> Iterator[Mapping[str, Any]]:
+def object_maps(value: object) -> Iterator[Mapping[str, object]]:
     """The outermost maps with an object's header in a value of a saved model."""
     if isinstance(value, Mapping):
-        table = cast("Mapping[str, Any]", value)
+        table = cast("Mapping[str, object]", value)
         if isinstance(table.get("?"), Mapping):
             yield table
         else:
             for item in table.values():
                 yield from object_maps(item)
     elif isinstance(value, (list, tuple)):
-        for item in cast("Sequence[Any]", value):
+        for item in cast("Sequence[object]", value):
             yield from object_maps(item)
 
 

@@ -63,7 +63,7 @@ class HostCalls:
             finally:
                 self._run.threads.reset_abort()
 
-    def begin(self, function: Callable[[], Any]) -> GreenThread:
+    def begin(self, function: Callable[[], object]) -> GreenThread:
         """A call that the host steps through itself (`stepping.Steps`)."""
         self._begin()
         return self._run.threads.spawn(self._in_world(function))

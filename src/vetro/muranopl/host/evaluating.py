@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 _FILE = "<input>"
 _KEPT = 512
 _Compiled = Callable[..., Any]
-_compiled: weakref.WeakKeyDictionary[MuranoType, dict[Any, _Compiled]] = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[MuranoType, dict[object, _Compiled]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def _remembered(scope: MuranoType, key: object, make: Callable[[], _Compiled]) -> _Compiled:
@@ -103,7 +105,7 @@ def execute(
     run: Run,
     text: str,
     this: MuranoObject | MuranoType | None,
-    variables: MutableMapping[str, Any],
+    variables: MutableMapping[str, object],
     scope: MuranoType,
 ) -> Any:
     """Run statements (YAML, as in a `Body`); returns the value of `Return`.

@@ -408,7 +408,7 @@ class Runtime:
         limits: Limits | None = None,
         info: SessionInfo | None = None,
         services: object = None,
-        secrets: Callable[[Any], Any] | None = None,
+        secrets: Callable[[object], object] | None = None,
     ) -> Session:
         """A new session. Without `effects`, `DirectEffects()`.
 
@@ -447,7 +447,7 @@ def _config_file(file: Path) -> Mapping[str, object]:
         raise MuranoError(f"the class config {file}: {error}", names=("ValueError",)) from error
     if not isinstance(values, dict):
         raise MuranoError(f"the class config {file} is not a map", names=("ValueError",))
-    return cast("dict[str, Any]", values)
+    return cast("dict[str, object]", values)
 
 
 __all__ = ["Runtime"]

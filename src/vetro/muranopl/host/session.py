@@ -58,7 +58,7 @@ class Session:
         limits: Limits,
         info: SessionInfo,
         services: object = None,
-        secrets: Callable[[Any], Any] | None = None,
+        secrets: Callable[[object], object] | None = None,
     ) -> None:
         self.runtime = runtime
         """The classes the session runs on: the host's runtime, or another world of it."""
@@ -126,7 +126,7 @@ class Session:
         if not isinstance(model, Mapping):
             raise ObjectModelError("a model must be a map with the key Objects")
         top = cast("Mapping[str, Json]", model)
-        self.system_attributes.update(cast("dict[str, Any]", top.get("SystemData") or {}))
+        self.system_attributes.update(cast("dict[str, object]", top.get("SystemData") or {}))
         self.fix_packages(top)
         return self._model.load(top)
 
@@ -211,7 +211,7 @@ class Session:
         """Store `Objects` as `ObjectsCopy`, which the next task compares with."""
         return self._model.copy_objects()
 
-    def serialize(self, value: Any, *, references: bool = True) -> Json:
+    def serialize(self, value: object, *, references: bool = True) -> Json:
         """A value as an action result (section 15.2).
 
         Objects outside the value stay as their ids; without `references` they are left out, as in a
@@ -330,7 +330,7 @@ class Session:
         self,
         statements: str,
         this: MuranoObject | MuranoType | None = None,
-        variables: MutableMapping[str, Any] | None = None,
+        variables: MutableMapping[str, object] | None = None,
         *,
         scope: MuranoType | None = None,
     ) -> Any:
@@ -423,7 +423,7 @@ class Session:
         return await self._calls.run_async(lambda: self.serialize(called()))
 
     def new(
-        self, type_name: str, owner: MuranoObject | None = None, /, **properties: Any
+        self, type_name: str, owner: MuranoObject | None = None, /, **properties: object
     ) -> MuranoObject:
         """Make an object; only inside a green thread (native classes)."""
         given = {key: freeze(value) for key, value in properties.items()}

@@ -71,7 +71,7 @@ def assign_member(
     scope: MuranoType,
     holder: object,
     path: Sequence[object],
-    value: Any,
+    value: object,
     operation: str = "set",
     position: object = None,
 ) -> None:
@@ -131,7 +131,7 @@ def _rebuilt(
         _put(made, key, inner)
         return made
     if isinstance(container, tuple):
-        items = cast("tuple[Any, ...]", container)
+        items = cast("tuple[object, ...]", container)
         if isinstance(key, bool) or not isinstance(key, int):
             raise TypeError(f"a list's index must be an integer, not {preview(key)}")
         index = key if key >= 0 else len(items) + key
@@ -169,7 +169,7 @@ def _extended(
         container = ()
     if not isinstance(container, tuple):
         raise TypeError(f"cannot {operation} to {preview(container)}: it is not a list")
-    items = cast("tuple[Any, ...]", container)
+    items = cast("tuple[object, ...]", container)
     if operation == "append":
         return (*items, value)
     if isinstance(position, bool) or not isinstance(position, int):

@@ -70,7 +70,7 @@ class Grown:
 
         Maps along the path with other references are replaced by copies.
         """
-        root: Any = self.root
+        root: object = self.root
         if root.__class__ is not Map:
             return None
         node: Any = root
@@ -120,7 +120,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def set(self, path: Path, value: Any) -> bool:
+    def set(self, path: Path, value: object) -> bool:
         """Assign at a path through maps; a map that is missing on the way is made."""
         if self.stale:
             self._settle_near(path)
@@ -149,7 +149,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def put(self, path: Path, key: object, value: Any) -> bool:
+    def put(self, path: Path, key: object, value: object) -> bool:
         """`set(key, value)`"""
         if self.stale:
             self._settle_near(path)
@@ -213,7 +213,7 @@ def _merged_items(
     `mergeWith` itself merges them once and shares the result. `met`: pairs merged before.
     """
     run.charge(len(other) + 1)
-    found: dict[Any, Any] = {}
+    found: dict[object, object] = {}
     for key, value in other.items():
         mine = known.get(key, NOTHING)
         if mine is NOTHING:

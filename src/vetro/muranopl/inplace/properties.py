@@ -266,7 +266,7 @@ def value_before(this: MuranoObject, name: str, token: _Token) -> object:
     return tuple(token.items[: token.length])
 
 
-def _is_unchanged(token: _Token, value: Any, grown: Grown | None) -> bool:
+def _is_unchanged(token: _Token, value: object, grown: Grown | None) -> bool:
     if token.stamp != (None if grown is None else grown.stamp):
         return False
     # A read may have settled it meanwhile, which is not a change.
@@ -287,7 +287,7 @@ def _checked(
     grown: Grown | None,
     operation: str,
     arguments: tuple[Any, ...],
-) -> tuple[Any, ...] | None:
+) -> tuple[object, ...] | None:
     """New elements after the property's contract; None when it must check the whole value."""
     if operation == "append" and arguments[0].__class__ is growing.element_class:
         return arguments if len(arguments) == 1 else None
@@ -341,7 +341,7 @@ def _checked(
     return (made,) if operation == "extend" else made
 
 
-def _applied(contract: Contract, value: object, step: str, setting: Setting) -> Any:
+def _applied(contract: Contract, value: object, step: str, setting: Setting) -> object:
     try:
         return contract.apply(value, setting)
     except Violation as error:
@@ -379,7 +379,7 @@ def make_growing(python_class: type[object], name: str) -> None:
         setattr(python_class, slot, _GrowingProperty(name))
 
 
-def settle_properties(this: MuranoObject) -> dict[str, Any]:
+def settle_properties(this: MuranoObject) -> dict[str, object]:
     """Settle all growing values of an object; returns its attributes."""
     values = this.__dict__
     growing: dict[str, Grown] | None = values.get("growing")

@@ -49,13 +49,13 @@ class _Run:
     def may_grow_in_place(self, target: object, name: str) -> bool:
         return True
 
-    def is_unassigned_static(self, target: object, name: str, scope: Any) -> bool:
+    def is_unassigned_static(self, target: object, name: str, scope: object) -> bool:
         return False
 
-    def read_property_or_unset(self, target: object, name: str, scope: Any) -> object:
+    def read_property_or_unset(self, target: object, name: str, scope: object) -> object:
         return getattr(target, "p_" + name)
 
-    def write_property(self, target: object, name: str, value: Any, scope: Any) -> None:
+    def write_property(self, target: object, name: str, value: object, scope: object) -> None:
         setattr(target, "p_" + name, value)
 
 

@@ -13,7 +13,7 @@ class AttributeStore:
         self.by_object: dict[str, dict[tuple[str, str], object]] = {}
         """Values by class and attribute name, of each object."""
 
-    def load(self, rows: Iterable[list[Any]]) -> None:
+    def load(self, rows: Iterable[list[object]]) -> None:
         """Take `[[objectId, className, name, value], …]`."""
         for object_id, class_name, name, value in rows:
             self.set(str(object_id), str(class_name), str(name), value)
@@ -23,7 +23,7 @@ class AttributeStore:
         value = self.by_object.get(object_id, {}).get((class_name, name))
         return default if value is None else value
 
-    def set(self, object_id: str, class_name: str, name: str, value: Any) -> None:
+    def set(self, object_id: str, class_name: str, name: str, value: object) -> None:
         """Store a value; None removes it."""
         if value is not None:
             self.by_object.setdefault(object_id, {})[class_name, name] = value

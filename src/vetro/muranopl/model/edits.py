@@ -52,20 +52,20 @@ def settle_edits(
     return {**model, "Objects": settled}
 
 
-def _objects(tree: Json) -> list[tuple[str, dict[str, Any]]]:
+def _objects(tree: Json) -> list[tuple[str, dict[str, object]]]:
     """Every object of a model with its id."""
     found: list[tuple[str, dict[str, object]]] = []
     stack: list[object] = [tree]
     while stack:
         item = stack.pop()
         if isinstance(item, dict):
-            table = cast("dict[str, Any]", item)
+            table = cast("dict[str, object]", item)
             header = table.get("?")
             if isinstance(header, Mapping) and "id" in header:
-                found.append((str(cast("Mapping[str, Any]", header)["id"]), table))
+                found.append((str(cast("Mapping[str, object]", header)["id"]), table))
             stack.extend(value for key, value in table.items() if key != "?")
         elif isinstance(item, list):
-            stack.extend(cast("list[Any]", item))
+            stack.extend(cast("list[object]", item))
     return found
 
 
@@ -78,7 +78,7 @@ def _copied(tree: Json) -> Json:
 
 
 def _class_name(item: Mapping[str, object]) -> str:
-    header = cast("Mapping[str, Any]", item["?"])
+    header = cast("Mapping[str, object]", item["?"])
     return str(header.get("type")).partition("/")[0].partition("@")[0]
 
 
@@ -105,11 +105,11 @@ def _same(before: Json, current: Json, present: bool) -> bool:
 
 def _shape(value: Json) -> object:
     if isinstance(value, Mapping):
-        table = cast("Mapping[str, Any]", value)
+        table = cast("Mapping[str, object]", value)
         header = table.get("?")
         if isinstance(header, Mapping):
-            return str(cast("Mapping[str, Any]", header).get("id"))
+            return str(cast("Mapping[str, object]", header).get("id"))
         return {key: _shape(item) for key, item in table.items()}
     if isinstance(value, (list, tuple)):
-        return [_shape(item) for item in cast("Sequence[Any]", value)]
+        return [_shape(item) for item in cast("Sequence[object]", value)]
     return value

@@ -162,7 +162,7 @@ class PropertyInitialiser:
         self,
         made: MuranoObject,
         run: ModelRun,
-        value: Any,
+        value: object,
         transaction: Transaction,
         from_model: bool,
     ) -> None:
@@ -223,14 +223,14 @@ class PropertyWriter:
         """`w_NAME` without straight-line code."""
         slot = "p_" + self.name
 
-        def write(this: MuranoObject, run: ModelRun, value: Any) -> None:
+        def write(this: MuranoObject, run: ModelRun, value: object) -> None:
             if self.read_only and not run.building:
                 self.refuse(this)
             this.__dict__[slot] = self.write(this, run, value)
 
         return write
 
-    def write(self, this: MuranoObject, run: ModelRun, value: Any) -> Any:
+    def write(self, this: MuranoObject, run: ModelRun, value: object) -> Any:
         """The value after the contracts. Raises MuranoError."""
         return apply_chain(self.chain, value, Setting(this, run, owner=this))
 

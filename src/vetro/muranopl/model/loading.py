@@ -52,7 +52,7 @@ class Header:
     object_id: str | None
     name: str | None
     metadata: Any
-    dependencies: Mapping[str, Any]
+    dependencies: Mapping[str, object]
     destroyed: bool
     opaque: dict[str, object]
     properties: Mapping[str, Any]
@@ -119,7 +119,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
         None if object_id is None else str(object_id),
         head.get("name"),
         head.get("metadata"),
-        cast("Mapping[str, Any]", dependencies) if isinstance(dependencies, Mapping) else {},
+        cast("Mapping[str, object]", dependencies) if isinstance(dependencies, Mapping) else {},
         bool(head.get("destroyed", False)),
         {key: value for key, value in head.items() if key not in _HEADER_KEYS},
         properties,
@@ -251,7 +251,7 @@ class Transaction:
         self.fill(made, header.properties)
         return made
 
-    def fill(self, made: MuranoObject, properties: Mapping[str, Any]) -> None:
+    def fill(self, made: MuranoObject, properties: Mapping[str, object]) -> None:
         """Evaluate the properties of a new object and remember it for construction."""
         self.depth += 1
         if self.depth > 200:
@@ -289,7 +289,7 @@ class Transaction:
         """A raw value of the model for a native constructor: ids stay text."""
         return freeze(value)
 
-    def argument(self, value: Any) -> Any:
+    def argument(self, value: object) -> object:
         """A raw value of the model for an argument of `.init`."""
         return value if type(value) in FINAL_TYPES else freeze(value)
 
@@ -351,10 +351,10 @@ def place_in_model(root: object, wanted: object) -> str | None:
         if item is wanted:
             return path
         if isinstance(item, Mapping):
-            table = cast("Mapping[Any, Any]", item)
+            table = cast("Mapping[object, object]", item)
             stack.extend((f"{path}.{key}", value) for key, value in table.items() if key != "?")
         elif isinstance(item, (list, tuple)):
-            items = enumerate(cast("list[Any]", item))
+            items = enumerate(cast("list[object]", item))
             stack.extend((f"{path}[{index}]", value) for index, value in items)
     return None
 
@@ -432,9 +432,9 @@ def holds_forward_reference(value: object) -> bool:
                 continue
             seen.add(id(item))
         if isinstance(item, tuple):
-            stack.extend(cast("tuple[Any, ...]", item))
+            stack.extend(cast("tuple[object, ...]", item))
         elif isinstance(item, Mapping):
-            stack.extend(cast("Mapping[Any, Any]", item).values())
+            stack.extend(cast("Mapping[object, object]", item).values())
     return False
 
 

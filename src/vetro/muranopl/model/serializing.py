@@ -152,7 +152,7 @@ class Serializer:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def _object(self, item: MuranoObject, type_: MuranoType | None = None) -> dict[Any, Any]:
+    def _object(self, item: MuranoObject, type_: MuranoType | None = None) -> dict[object, object]:
         self._in_progress.add(item)
         self.written[item.id] = item
         target = type_ or item.type
@@ -209,21 +209,21 @@ class Serializer:
                 header["_actions"] = self._actions(item)
         return {"?": header, **properties}
 
-    def _actions(self, item: MuranoObject) -> dict[str, Any]:
+    def _actions(self, item: MuranoObject) -> dict[str, object]:
         actions = item.type.assembly.action_headers
         if not actions:
             return {}
         before: object = (item.header or {}).get("_actions")
         known: Mapping[str, object] = {}
         if isinstance(before, Mapping):
-            known = cast("Mapping[str, Any]", before)
+            known = cast("Mapping[str, object]", before)
         result: dict[str, object] = {}
         for name, details in actions.items():
             key = f"{item.id}_{name}"
             stored: object = known.get(key)
             enabled = True
             if isinstance(stored, Mapping):
-                enabled = bool(cast("Mapping[str, Any]", stored).get("enabled", True))
+                enabled = bool(cast("Mapping[str, object]", stored).get("enabled", True))
             result[key] = {"enabled": enabled, **details}
         return result
 
@@ -247,12 +247,12 @@ class Serializer:
         if isinstance(value, (tuple, list, frozenset, set)):
             made = [
                 self._value(item, holder, references=references)
-                for item in cast("Sequence[Any]", value)
+                for item in cast("Sequence[object]", value)
             ]
             return [item for item in made if item is not _DROPPED]
         if isinstance(value, Mapping):
             result: dict[object, object] = {}
-            for key, item in cast("Mapping[Any, Any]", value).items():
+            for key, item in cast("Mapping[object, object]", value).items():
                 written = self._value(item, holder, references=references)
                 if written is not _DROPPED:
                     result[self._key(key)] = written
@@ -284,7 +284,7 @@ class Serializer:
             return item.id
         return _Reference(item)
 
-    def _settle(self, tree: object) -> Any:
+    def _settle(self, tree: object) -> object:
         """Turn references into ids; drop references to objects outside the result."""
         return _settle(tree, self.written.__contains__)
 
@@ -305,9 +305,9 @@ def _objects_in(value: object) -> set[MuranoObject]:
         if isinstance(item, MuranoObject):
             found.add(item)
         elif isinstance(item, (tuple, list, frozenset, set)):
-            stack.extend(cast("Sequence[Any]", item))
+            stack.extend(cast("Sequence[object]", item))
         elif isinstance(item, Mapping):
-            stack.extend(cast("Mapping[Any, Any]", item).values())
+            stack.extend(cast("Mapping[object, object]", item).values())
     return found
 
 
@@ -323,7 +323,7 @@ class _Reference:
         self.item = item
 
 
-def _settle(tree: object, written: Callable[[str], bool]) -> Any:
+def _settle(tree: object, written: Callable[[str], bool]) -> object:
     """Replace references in place; the serializer owns the tree."""
     if isinstance(tree, _Reference):
         return tree.item.id if written(tree.item.id) else None
@@ -381,9 +381,9 @@ def _held_by(owner: MuranoObject) -> set[MuranoObject]:
         elif isinstance(held, CastView):
             found.add(held.target)
         elif isinstance(held, (tuple, list)):
-            stack.extend(cast("Sequence[Any]", held))
+            stack.extend(cast("Sequence[object]", held))
         elif isinstance(held, Mapping):
-            stack.extend(cast("Mapping[Any, Any]", held).values())
+            stack.extend(cast("Mapping[object, object]", held).values())
     return found
 
 
@@ -393,4 +393,4 @@ def plain_text(value: object) -> str | None:
     return str(isoformat()) if callable(isoformat) else None
 
 
-_SCALARS: frozenset[type[Any]] = frozenset((type(None), bool, int, float, str))
+_SCALARS: frozenset[type[object]] = frozenset((type(None), bool, int, float, str))

@@ -26,7 +26,7 @@ def template_value(
     default: MuranoType,
     excluded: Sequence[str],
     setting: Setting,
-) -> Any:
+) -> object:
     """The model of a map (loaded without constructors, to check it) or of an object.
 
     `excluded`: dotted paths of properties that are neither checked nor returned. Objects that the
@@ -39,7 +39,7 @@ def template_value(
     if isinstance(value, MuranoObject):
         target = value
     else:
-        pruned = _without(cast("Mapping[Any, Any]", thaw(afford(value, run))), excluded)
+        pruned = _without(cast("Mapping[object, object]", thaw(afford(value, run))), excluded)
         transaction = Transaction(
             run,
             keep_ids=True,
@@ -53,7 +53,7 @@ def template_value(
     if not target.type.is_compatible(wanted):
         raise Violation(f"Object of {not_compatible(target.type, wanted)}")
     serializer = Serializer(run, keep_references=True, form="Mixed", actions=False, within=target)
-    model = cast("dict[Any, Any]", serializer.value(target))
+    model = cast("dict[object, object]", serializer.value(target))
     return freeze(_without(model, excluded))
 
 
@@ -73,14 +73,14 @@ def _drop(model: dict[object, object], path: Sequence[str]) -> None:
         return
     inner = model[name]
     if isinstance(inner, Mapping):
-        copied = dict(cast("Mapping[Any, Any]", inner))
+        copied = dict(cast("Mapping[object, object]", inner))
         _drop(copied, rest)
         model[name] = Map(copied) if isinstance(inner, Map) else copied
     elif isinstance(inner, (list, tuple)):
         items: list[object] = []
-        for item in cast("Sequence[Any]", inner):
+        for item in cast("Sequence[object]", inner):
             if isinstance(item, Mapping):
-                item = dict(cast("Mapping[Any, Any]", item))
+                item = dict(cast("Mapping[object, object]", item))
                 _drop(item, rest)
             items.append(item)
         model[name] = items

@@ -61,7 +61,7 @@ class CaughtException(MuranoObject):
         return made
 
 
-_MISSING: Any = object()
+_MISSING: object = object()
 
 
 def exception_object(run: ObjectRun, error: BaseException, name: str | None) -> MuranoObject:

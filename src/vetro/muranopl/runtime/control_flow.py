@@ -53,7 +53,7 @@ _PART = 1000
 def iterable_value(value: object) -> Collection[object]:
     """The elements for `For`. TypeError for a value without elements."""
     if isinstance(value, (tuple, Mapping, frozenset)):
-        return cast("Collection[Any]", value)
+        return cast("Collection[object]", value)
     raise TypeError(f"For cannot iterate over {preview(value)}: it is not a list, map or set")
 
 
@@ -89,7 +89,9 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], object]], limit: obje
     return None
 
 
-def parallel_map(run: Run, function: Callable[[Any], Any], items: Sequence[Any]) -> tuple[Any, ...]:
+def parallel_map(
+    run: Run, function: Callable[[object], object], items: Sequence[object]
+) -> tuple[Any, ...]:
     """Call a function for each item, each call in a green thread; results in order.
 
     The first error in this order is raised after all threads have ended.

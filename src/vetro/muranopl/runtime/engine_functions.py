@@ -47,18 +47,18 @@ def pselect(rt: Evaluation, collection: Items, selector: Lambda) -> object:
     return parallel_map(_run(rt), selector, list(finalize(collection, rt)))
 
 
-def bind(rt: Evaluation, template: Any, mappings: Dictionary) -> object:
+def bind(rt: Evaluation, template: object, mappings: Dictionary) -> object:
     return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
 
 
-def _bind(rt: Evaluation, template: Any, mappings: Mapping[object, object]) -> Any:
+def _bind(rt: Evaluation, template: object, mappings: Mapping[object, object]) -> Any:
     if isinstance(template, str):
         return _bind_text(rt, template, mappings)
     if isinstance(template, Mapping):
-        items = cast("Mapping[Any, Any]", template).items()
+        items = cast("Mapping[object, object]", template).items()
         return Map({_bind(rt, key, mappings): _bind(rt, value, mappings) for key, value in items})
     if isinstance(template, (tuple, list)):
-        return tuple([_bind(rt, item, mappings) for item in cast("Sequence[Any]", template)])
+        return tuple([_bind(rt, item, mappings) for item in cast("Sequence[object]", template)])
     return template
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def new(
-    run: Run, scope: MuranoType, this: Any, what: object, /, *args: object, **properties: Any
+    run: Run, scope: MuranoType, this: object, what: object, /, *args: object, **properties: object
 ) -> MuranoObject:
     """`new(type, …)`, `new(type, map, …)`, `new(model, owner)`
 
@@ -45,12 +45,12 @@ def new(
     if what.__class__ is Map or (what.__class__ is not MuranoType and isinstance(what, Mapping)):
         if properties or len(args) != 1:
             args = tuple(_options("new(model, …)", ("owner",), args, properties))
-        return run.load_graph(cast("Mapping[Any, Any]", what), _owner(args[0]), scope)
+        return run.load_graph(cast("Mapping[object, object]", what), _owner(args[0]), scope)
     type_ = what if isinstance(what, MuranoType) else run.as_type(what, scope)
     given: Mapping[str, object] = properties
     named: Mapping[str, object] = {}
     if args and isinstance(args[0], Mapping):
-        given, named, args = cast("Mapping[str, Any]", args[0]), properties, args[1:]
+        given, named, args = cast("Mapping[str, object]", args[0]), properties, args[1:]
         title = "new(type, properties, …)"
     else:
         title = "new(type, …)"
@@ -99,7 +99,7 @@ def _owner(value: object) -> MuranoObject | None:
 def _designer_data(extra: object) -> dict[str, object] | None:
     if not isinstance(extra, Mapping):
         return None
-    items = cast("Mapping[str, Any]", extra).items()
+    items = cast("Mapping[str, object]", extra).items()
     return {key: value for key, value in items if key.startswith("_")} or None
 
 
@@ -120,7 +120,7 @@ def object_metadata(run: Run, scope: MuranoType, this: object, value: object) ->
     return None if value is None else as_object(value, "metadata()").metadata
 
 
-def find(run: Run, scope: MuranoType, this: Any, value: Any, type_: Any) -> Any:
+def find(run: Run, scope: MuranoType, this: object, value: object, type_: object) -> Any:
     """`find(object, type)`"""
     wanted = run.as_type(type_, scope)
     owner = as_object(value, "find()").owner
@@ -241,7 +241,7 @@ def call_named(
         if function is not None:
             return function(run, *(args or ()))
     positional = list(cast("Sequence[Any]", args or ()))
-    given = cast("Mapping[Any, Any]", kwargs or {})
+    given = cast("Mapping[object, object]", kwargs or {})
     named = {str(key): value for key, value in given.items()}
     if receiver is not MISSING and receiver is not None:
         return inline_caches.dynamic_call(run, scope, receiver, name, positional, named)
@@ -300,7 +300,7 @@ def is_object(run: Run, scope: MuranoType, this: object, value: object) -> bool:
     return isinstance(value, (MuranoObject, CastView, MuranoType))
 
 
-def sleep(run: Run, scope: MuranoType, this: Any, seconds: object) -> None:
+def sleep(run: Run, scope: MuranoType, this: object, seconds: object) -> None:
     """`sleep(seconds)`"""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise TypeError(f"sleep() takes a number of seconds, not {preview(seconds)}")
@@ -321,7 +321,7 @@ def get_attr(
     name: Any,
     default: object = None,
     owner: Any = None,
-) -> Any:
+) -> object:
     """`object.getAttr(name, default, owner)`"""
     target = value if isinstance(value, MuranoObject) else as_object(value, "getAttr()")
     key = owner.name if owner.__class__ is MuranoType else _attribute_class(run, scope, owner)
@@ -363,10 +363,10 @@ def _stored(value: object) -> object:
     if isinstance(value, MuranoType):
         return value.full_name
     if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
+        items = cast("Mapping[object, object]", value).items()
         return {str(key): _stored(item) for key, item in items}
     if isinstance(value, (tuple, list, frozenset, set)):
-        return [_stored(item) for item in cast("Sequence[Any]", value)]
+        return [_stored(item) for item in cast("Sequence[object]", value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise MuranoError(
@@ -378,7 +378,7 @@ def _stored(value: object) -> object:
 _STORED_AS_THEY_ARE = frozenset((bool, int, float, str, type(None)))
 
 
-def logger(run: Run, scope: MuranoType, this: Any, name: Any) -> MuranoObject:
+def logger(run: Run, scope: MuranoType, this: object, name: object) -> MuranoObject:
     """`logger(name)`"""
     if isinstance(name, MuranoType):
         name = name.name
@@ -387,7 +387,7 @@ def logger(run: Run, scope: MuranoType, this: Any, name: Any) -> MuranoObject:
     )
 
 
-def _scoped(function: Callable[..., Any], types: str = "", lambdas: str = "") -> ScopedFunction:
+def _scoped(function: Callable[..., object], types: str = "", lambdas: str = "") -> ScopedFunction:
     return ScopedFunction(
         function,
         frozenset(int(digit) for digit in lambdas),

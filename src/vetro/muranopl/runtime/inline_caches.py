@@ -73,7 +73,7 @@ def is_instance(run: Run, scope: MuranoType, value: object, wanted: object) -> b
 
 
 def property_site(
-    scope: MuranoType, name: str, library: Library, direct: set[type[Any]]
+    scope: MuranoType, name: str, library: Library, direct: set[type[object]]
 ) -> Callable[[Run, Any], Any]:
     """`target.name` in the code of a class.
 
@@ -153,7 +153,7 @@ FINAL_OPERATORS = frozenset(("+", "-", "*", "/", "mod"))
 """Operators whose results are settled by their slots."""
 
 
-def operator_site(operator: Callable[..., Any], symbol: str) -> Callable[..., Any]:
+def operator_site(operator: Callable[..., object], symbol: str) -> Callable[..., Any]:
     """An operator of class code; concatenated sequences become lists, not lazy sequences."""
     if symbol not in FINAL_OPERATORS:
         return operator
@@ -314,7 +314,7 @@ def hint_for_list(receiver: object, name: str) -> str | None:
 
 
 def invoke_bound(
-    run: Run, receiver: object, name: str, positional: Sequence[object], named: dict[str, Any]
+    run: Run, receiver: object, name: str, positional: Sequence[object], named: dict[str, object]
 ) -> Any:
     """Call a method that `find_bound` found."""
     if isinstance(receiver, CastView):
@@ -374,7 +374,7 @@ def dynamic_call(
     receiver: object,
     name: str,
     args: Sequence[object],
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
 ) -> Any:
     """A method call whose name is computed at run time, by the rules of section 8.1."""
     positional, named = by_shape((*("" for _ in args), *kwargs), (*args, *kwargs.values()), run)

@@ -184,13 +184,13 @@ def given_value(value: object, run: Budget) -> object:
     return value
 
 
-def _own(value: object) -> Any:
+def _own(value: object) -> object:
     """`thaw`, looking through casts."""
     kind = value.__class__
     if kind is Map or kind is dict:
-        return {key: _own(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+        return {key: _own(item) for key, item in cast("Mapping[object, object]", value).items()}
     if kind is tuple or kind is list:
-        return [_own(item) for item in cast("Sequence[Any]", value)]
+        return [_own(item) for item in cast("Sequence[object]", value)]
     if kind is CastView:
         return unwrap(value)
     return thaw(value)
@@ -242,7 +242,7 @@ class StaticAttribute:
 
     __slots__ = ("function",)
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
 
     def __get__(

@@ -174,7 +174,7 @@ class PropertyInfo(_Wrapper):
     kind = "property"
     subject: Property
 
-    def _get(self, run: Run, target: object) -> Any:
+    def _get(self, run: Run, target: object) -> object:
         from . import inline_caches
         from .traces import calling_type
 

@@ -188,8 +188,8 @@ class Run(Evaluation):
         type_: MuranoType,
         given: Mapping[str, object],
         owner: MuranoObject | None,
-        name: Any = None,
-        header: dict[str, Any] | None = None,
+        name: object = None,
+        header: dict[str, object] | None = None,
         scope: MuranoType | None = None,
     ) -> MuranoObject:
         """A new object, constructed and published."""
@@ -211,7 +211,7 @@ class Run(Evaluation):
         return made
 
     def object_from_map(
-        self, value: Mapping[Any, Any], default: MuranoType, setting: Setting
+        self, value: Mapping[object, object], default: MuranoType, setting: Setting
     ) -> MuranoObject:
         """The object made of a map in a `class()` contract."""
         transaction = setting.transaction
@@ -247,7 +247,7 @@ class Run(Evaluation):
 
     # -- types ---------------------------------------------------------------------------------
 
-    def as_type(self, value: Any, scope: MuranoType | None) -> MuranoType:
+    def as_type(self, value: object, scope: MuranoType | None) -> MuranoType:
         """The class of a value: a type, a reflection object, an object, or a class name."""
         if isinstance(value, MuranoType):
             return value
@@ -283,7 +283,7 @@ class Run(Evaluation):
 
     # -- properties ----------------------------------------------------------------------------
 
-    def static_value(self, declaration: Property) -> Any:
+    def static_value(self, declaration: Property) -> object:
         """A static property; its default is evaluated when it is first read."""
         if declaration in self.statics:
             return self.statics[declaration]
@@ -308,7 +308,7 @@ class Run(Evaluation):
         found = seen_from.find_property(name)
         return found is not None and found.is_static and found not in self.statics
 
-    def write_static(self, declaration: Property, value: object) -> Any:
+    def write_static(self, declaration: Property, value: object) -> object:
         """Assign a static property; the value after its contract."""
         owner = declaration.declaring_type
         chain = [(declaration, owner.own_code().contracts[declaration.name])]

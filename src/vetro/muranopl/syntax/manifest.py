@@ -49,7 +49,7 @@ def read_manifest(path: Path) -> Manifest:
     if len(documents) != 1 or not isinstance(documents[0], Mapping):
         raise PackageFormatError("a manifest must be one map", position=Position(str(path), 1, 1))
     top = documents[0]
-    values = cast("dict[str, Any]", plain_value(top))
+    values = cast("dict[str, object]", plain_value(top))
 
     def place(key: str) -> Position:
         for name, node, _ in top.entries():

@@ -53,7 +53,7 @@ class GreenThread:
     """State that child threads inherit (the exception being handled, mocks)."""
 
     def __init__(
-        self, key: ThreadKey, parent: GreenThread | None, function: Callable[[], Any], depth: int
+        self, key: ThreadKey, parent: GreenThread | None, function: Callable[[], object], depth: int
     ) -> None:
         self.key = key
         self.parent = parent
@@ -66,7 +66,7 @@ class Join:
 
     __slots__ = ("functions", "left", "owner", "stopped", "threads")
 
-    def __init__(self, owner: GreenThread, functions: Sequence[Callable[[], Any]]) -> None:
+    def __init__(self, owner: GreenThread, functions: Sequence[Callable[[], object]]) -> None:
         self.owner = owner
         self.functions = functions
         self.threads: list[GreenThread] = []

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class BoundArguments:
     """The arguments of an intercepted call, after the original's contracts."""
 
-    standard: dict[str, Any]
+    standard: dict[str, object]
     rest: tuple[Any, ...] = ()
-    keywords: dict[str, Any] = field(default_factory=dict[str, Any])
+    keywords: dict[str, object] = field(default_factory=dict[str, object])
     rest_name: str | None = None
     keywords_name: str | None = None
 
@@ -156,7 +156,7 @@ def _bind_native(
 
 def arguments_of_mock(
     declared: Sequence[Argument], bound: BoundArguments
-) -> tuple[list[Any], dict[str, Any]]:
+) -> tuple[list[object], dict[str, object]]:
     """The arguments of an intercepted call that a mock method declares.
 
     Arguments are matched by name first. A mock's argument whose name the original lacks gets the

@@ -22,23 +22,23 @@ class AssertionFailed(MuranoError):
     own_names = ("AssertionError",)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value as people read it in a report: JSON, objects by class and id."""
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, default=repr)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, MuranoObject):
         return f"<{value.type.name} {value.id}>"
     if isinstance(value, MuranoType):
         return f"<type {value.name}>"
     if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
+        items = cast("Mapping[object, object]", value).items()
         return {key if isinstance(key, str) else repr(key): _plain(item) for key, item in items}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [_plain(item) for item in cast("list[object]", value)]
     if isinstance(value, (set, frozenset)):
-        return sorted((_plain(item) for item in cast("set[Any]", value)), key=repr)
+        return sorted((_plain(item) for item in cast("set[object]", value)), key=repr)
     return value
 
 
@@ -65,11 +65,11 @@ class Fixture:
     def tear_down(self) -> None:
         """Runs after each test, also after one that failed."""
 
-    def load(self, ctx: CallContext, model: Any) -> MuranoObject | None:
+    def load(self, ctx: CallContext, model: object) -> MuranoObject | None:
         """Load a model: `{Objects: …}` (it becomes the session's), or one object. Ids are kept."""
         if not isinstance(model, Mapping):
             raise MuranoError("load() takes a model that is a map", names=("ValueError",))
-        table = cast("Mapping[Any, Any]", model)
+        table = cast("Mapping[object, object]", model)
         if "Objects" in table and "?" not in table:
             return ctx.session.load(dict(table))
         transaction = Transaction(ctx.session.run, keep_ids=True, scope=ctx.caller_type)

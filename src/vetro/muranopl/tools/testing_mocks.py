@@ -63,7 +63,7 @@ class Interception:
     call_original: Callable[..., object]
     caller: FrameType | None
 
-    def variable(self, name: str) -> Any:
+    def variable(self, name: str) -> object:
         """A variable of the method that made the call; `$` and `$this` are its object."""
         wanted = "this" if name in ("", "this", "1") else argument_slot(name)
         frame = self.caller
@@ -248,7 +248,7 @@ class MockTable:
             made = self._native_static(python_class, attribute, method, raw.function)
         elif method.is_static:
 
-            def original(_this: Any, *args: Any, **named: Any) -> Any:
+            def original(_this: object, *args: Any, **named: Any) -> object:
                 return raw(*args, **named)
 
             made = _Dispatcher(self._run, method, original)
@@ -276,7 +276,7 @@ class MockTable:
     ) -> _Dispatcher:
         """Replace a static method written in Python, which receives the object it is called on."""
 
-        def original(holder: object, *args: object, **named: object) -> Any:
+        def original(holder: object, *args: object, **named: object) -> object:
             if isinstance(holder, MuranoObject):
                 return plain(*args, this=holder, **named)
             return plain(*args, **named)

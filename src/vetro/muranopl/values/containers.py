@@ -40,12 +40,12 @@ def freeze(value: Any, depth: int = 0) -> Any:
         raise ValueError(f"data is nested more than {_MAX_DEPTH} levels deep")
     depth += 1
     if kind is list or isinstance(value, (list, tuple)) or is_iterator(value):
-        return tuple([freeze(item, depth) for item in cast("Sequence[Any]", value)])
+        return tuple([freeze(item, depth) for item in cast("Sequence[object]", value)])
     if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
+        items = cast("Mapping[object, object]", value).items()
         return Map({freeze(key, depth): freeze(item, depth) for key, item in items})
     if isinstance(value, (set, frozenset)):
-        return frozenset(freeze(item, depth) for item in cast("Sequence[Any]", value))
+        return frozenset(freeze(item, depth) for item in cast("Sequence[object]", value))
     return value
 
 
@@ -53,14 +53,14 @@ def thaw(value: object) -> Any:
     """A program's value as lists, dicts and sets that the receiver owns."""
     kind = value.__class__
     if kind is Map or kind is dict:
-        return {key: thaw(item) for key, item in cast("Mapping[Any, Any]", value).items()}
+        return {key: thaw(item) for key, item in cast("Mapping[object, object]", value).items()}
     if kind is tuple or kind is list:
-        items = cast("Sequence[Any]", value)
+        items = cast("Sequence[object]", value)
         if SCALAR_TYPES.issuperset(map(type, items)):
             return list(items)
         return [thaw(item) for item in items]
     if kind is frozenset or kind is set:
-        return {thaw(item) for item in cast("Sequence[Any]", value)}
+        return {thaw(item) for item in cast("Sequence[object]", value)}
     return value
 
 

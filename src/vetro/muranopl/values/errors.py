@@ -129,7 +129,7 @@ class MuranoError(Exception):
 
     @classmethod
     def of_program(
-        cls, message: str, names: tuple[str, ...], extra: Any, cause: BaseException | None
+        cls, message: str, names: tuple[str, ...], extra: object, cause: BaseException | None
     ) -> MuranoError:
         """The error of a `Throw`: a faster `__init__`, because programs throw often.
 
@@ -166,7 +166,7 @@ class MuranoError(Exception):
         return known
 
     @extra.setter
-    def extra(self, value: dict[str, Any]) -> None:
+    def extra(self, value: dict[str, object]) -> None:
         self._extra, self._frozen_extra = value, None
 
     def frozen_extra(self) -> Any:

@@ -33,7 +33,7 @@ def apply_patch(document: object, patch: object, rt: Evaluation) -> object:
     from jsonpath import JSONPatch
     from jsonpath.exceptions import JSONPatchError, JSONPatchTestFailure, JSONPointerError
 
-    operations = cast("Sequence[Any]", patch) if isinstance(patch, (tuple, list)) else (patch,)
+    operations = cast("Sequence[object]", patch) if isinstance(patch, (tuple, list)) else (patch,)
     current: Any = thaw(afford(document, rt))
     copied = 0
     for operation in operations:
@@ -99,7 +99,7 @@ _SECTIONS = ("Resources", "Outputs", "Parameters")
 _PARTS = ("Type", "Properties", "Value", "Description")
 
 
-def _in_spelling(operation: dict[str, Any], document: Any) -> dict[str, Any]:
+def _in_spelling(operation: dict[str, Any], document: Any) -> dict[str, object]:
     """The operation with its pointers in the spelling of the template `document`."""
     pointers = {
         key: _respelled(operation[key], document)
@@ -109,7 +109,7 @@ def _in_spelling(operation: dict[str, Any], document: Any) -> dict[str, Any]:
     return {**operation, **pointers}
 
 
-def _respelled(pointer: str, document: Any) -> str:
+def _respelled(pointer: str, document: object) -> str:
     steps = pointer.split("/")
     if len(steps) < 2 or steps[1].capitalize() not in _SECTIONS:
         return pointer
@@ -117,7 +117,7 @@ def _respelled(pointer: str, document: Any) -> str:
     for index, step in enumerate(steps[1:4], 1):
         if not isinstance(at, dict):
             break
-        place = cast("dict[str, Any]", at)
+        place = cast("dict[str, object]", at)
         if step not in place:
             known = _SECTIONS if index == 1 else _PARTS if index == 3 else ()
             other = step.lower() if step[:1].isupper() else step.capitalize()

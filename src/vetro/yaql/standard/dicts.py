@@ -15,17 +15,17 @@ registry = Registry()
 
 
 @registry.function("dict", flavours=CURRENT)
-def empty_dict() -> dict[Any, Any]:
+def empty_dict() -> dict[object, object]:
     return {}
 
 
 @registry.function("dict", flavours=CURRENT)
-def dict_of_pairs(rt: Evaluation, items: Items) -> dict[Any, Any]:
+def dict_of_pairs(rt: Evaluation, items: Items) -> dict[object, object]:
     return legacy_mapping(rt, *collect(items, rt))
 
 
 @registry.function("dict", flavours=LEGACY)
-def dict_of_tuples(rt: Evaluation, *args: Items) -> dict[Any, Any]:
+def dict_of_tuples(rt: Evaluation, *args: Items) -> dict[object, object]:
     if len(args) == 1:
         pairs = collect(args[0], rt)
         if all(kind_of[type(pair)] & LIST and len(pair) == 2 for pair in pairs):
@@ -34,7 +34,7 @@ def dict_of_tuples(rt: Evaluation, *args: Items) -> dict[Any, Any]:
 
 
 @registry.function()
-def is_dict(arg: Any) -> bool:
+def is_dict(arg: object) -> bool:
     return kind_of[type(arg)] == MAPPING
 
 
@@ -44,13 +44,13 @@ def get(rt: Evaluation, dict_: Dictionary, key: Any, default: Any = None) -> Any
 
 
 @registry.method("set")
-def set_key(rt: Evaluation, dict_: Dictionary, key: Any, value: Any) -> dict[Any, Any]:
+def set_key(rt: Evaluation, dict_: Dictionary, key: object, value: object) -> dict[object, object]:
     rt.check_items(len(dict_) + 1)
     return revised(rt, dict_, {hashable(key, rt): value})
 
 
 @registry.method("set")
-def set_many(rt: Evaluation, dict_: Dictionary, replacements: Dictionary) -> dict[Any, Any]:
+def set_many(rt: Evaluation, dict_: Dictionary, replacements: Dictionary) -> dict[object, object]:
     rt.check_items(len(dict_) + len(replacements))
     return revised(rt, dict_, replacements)
 
@@ -71,24 +71,24 @@ def items(dict_: Dictionary) -> list[Any]:
 
 
 @registry.method()
-def contains_key(rt: Evaluation, dict_: Dictionary, key: Any) -> bool:
+def contains_key(rt: Evaluation, dict_: Dictionary, key: object) -> bool:
     return hashable(key, rt) in dict_
 
 
 @registry.method()
-def contains_value(rt: Evaluation, dict_: Dictionary, value: Any) -> bool:
+def contains_value(rt: Evaluation, dict_: Dictionary, value: object) -> bool:
     wanted = hashable(value, rt)
     rt.charge(len(dict_))
     return any(hashable(item, rt) == wanted for item in dict_.values())
 
 
 @registry.method("delete")
-def delete(rt: Evaluation, dict_: Dictionary, *keys: Any) -> dict[Any, Any]:
+def delete(rt: Evaluation, dict_: Dictionary, *keys: object) -> dict[Any, Any]:
     return delete_all(rt, dict_, keys)
 
 
 @registry.method()
-def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[Any, Any]:
+def delete_all(rt: Evaluation, dict_: Dictionary, keys: Items) -> dict[object, object]:
     # In the order given, each once.
     unwanted = dict.fromkeys([hashable(key, rt) for key in keys])
     made = revised(rt, dict_, {})
@@ -131,7 +131,7 @@ def merge_with(
     list_merger: Lambda2 | None = None,
     item_merger: Lambda2 | None = None,
     max_levels: Integer = 0,
-) -> dict[Any, Any]:
+) -> dict[object, object]:
     known: Merged | None = {}
     if list_merger is not None or item_merger is not None:
         # The program's own functions may return different results each time: make all calls.
@@ -154,7 +154,7 @@ def _merged(
     max_levels: int,
     level: int,
     known: Merged | None,
-) -> dict[Any, Any]:
+) -> dict[object, object]:
     if level > 200:
         raise DepthLimitExceeded("mappings nested more than 200 levels deep")
     rt.charge(len(other) + 1)
@@ -214,7 +214,7 @@ def _meetings(
     return total
 
 
-def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[object]) -> list[Any]:
+def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[object]) -> list[object]:
     seen: dict[object, object] = {}
     for items_ in (one, other):
         for item in items_:
@@ -225,7 +225,7 @@ def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[object]) -> list
 @registry.method()
 def to_dict(
     rt: Evaluation, collection: Items, key_selector: Lambda, value_selector: Lambda | None = None
-) -> dict[Any, Any]:
+) -> dict[object, object]:
     source = collect(collection, rt)
     rt.charge(len(source))
     found = [hashable(key, rt) for key in map(key_selector, source)]

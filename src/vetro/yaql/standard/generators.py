@@ -43,7 +43,7 @@ def _range(rt: Evaluation, start: int, stop: int, step: int) -> Any:
 
 
 @registry.function("range", flavours=CURRENT)
-def range_to(rt: Evaluation, stop: Integer) -> Any:
+def range_to(rt: Evaluation, stop: Integer) -> object:
     return _range(rt, 0, stop, 1)
 
 
@@ -53,7 +53,7 @@ def range_list(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1)
 
 
 @registry.function("range", flavours=CURRENT)
-def range_between(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1) -> Any:
+def range_between(rt: Evaluation, start: Integer, stop: Integer, step: Integer = 1) -> object:
     return _range(rt, start, stop, step)
 
 
@@ -76,12 +76,12 @@ def _counting(value: Any, step: Any) -> Iterator[Any]:
 @registry.function()
 def generate(
     rt: Evaluation,
-    initial: Any,
+    initial: object,
     predicate: Lambda,
     producer: Lambda,
     selector: Lambda | None = None,
     decycle: Boolean = False,
-) -> Iterator[Any]:
+) -> Iterator[object]:
     return metered(rt, _generated(rt, initial, predicate, producer, selector, decycle))
 
 
@@ -92,7 +92,7 @@ def _generated(
     producer: Callable[[object], object],
     selector: Callable[[object], object] | None,
     decycle: bool,
-) -> Iterator[Any]:
+) -> Iterator[object]:
     seen: set[object] = set()
     while predicate(value):
         if type(value) is int:
@@ -109,12 +109,12 @@ def _generated(
 @registry.function()
 def generate_many(
     rt: Evaluation,
-    initial: Any,
+    initial: object,
     producer: Lambda,
     selector: Lambda | None = None,
     decycle: Boolean = False,
     depth_first: Boolean = False,
-) -> Iterator[Any]:
+) -> Iterator[object]:
     return metered(rt, _generated_many(rt, initial, producer, selector, decycle, depth_first))
 
 
@@ -125,7 +125,7 @@ def _generated_many(
     selector: Callable[[Any], Any] | None,
     decycle: bool,
     depth_first: bool,
-) -> Iterator[Any]:
+) -> Iterator[object]:
     seen: set[object] = set()
     queue: deque[object] = deque([initial])
     while queue:

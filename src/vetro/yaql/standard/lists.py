@@ -20,7 +20,7 @@ registry = Registry()
 
 
 @registry.function_legacy_both("list")
-def list_(rt: Evaluation, *args: Any) -> list[Any]:
+def list_(rt: Evaluation, *args: Any) -> list[object]:
     result: list[Any] = []
     for value in args:
         if kind_of[type(value)] == LAZY:
@@ -32,24 +32,24 @@ def list_(rt: Evaluation, *args: Any) -> list[Any]:
 
 
 @registry.function("tuple", flavours=LEGACY)
-def tuple_(*args: Any) -> list[Any]:
+def tuple_(*args: object) -> list[object]:
     return list(args)
 
 
 @registry.function()
-def is_list(arg: Any) -> bool:
+def is_list(arg: object) -> bool:
     return kind_of[type(arg)] == LIST
 
 
 @registry.function()
-def is_iterable(rt: Evaluation, value: Any) -> bool:
+def is_iterable(rt: Evaluation, value: object) -> bool:
     return operators.is_iterable(rt, kind_of[type(value)])
 
 
 @registry.method()
-def to_list(rt: Evaluation, collection: Items) -> list[Any] | tuple[Any, ...]:
+def to_list(rt: Evaluation, collection: Items) -> list[object] | tuple[object, ...]:
     if type(collection) is tuple:
-        return cast("tuple[Any, ...]", collection)
+        return cast("tuple[object, ...]", collection)
     items = collect(collection, rt)
     rt.charge(len(items))
     return items
@@ -73,11 +73,11 @@ def length_of_set(set_: SetOfValues) -> int:
 
 
 @registry.method()
-def flatten(rt: Evaluation, collection: Items) -> Iterator[Any]:
+def flatten(rt: Evaluation, collection: Items) -> Iterator[object]:
     return linked(rt, _flattened(rt, collection), collection)
 
 
-def _flattened(rt: Evaluation, collection: Iterable[Any]) -> Iterator[Any]:
+def _flattened(rt: Evaluation, collection: Iterable[Any]) -> Iterator[object]:
     stack = [iter(collection)]
     left = rt.max_items
     while stack:
@@ -96,7 +96,7 @@ def _flattened(rt: Evaluation, collection: Iterable[Any]) -> Iterator[Any]:
 
 
 @registry.method()
-def contains(rt: Evaluation, collection: Items, value: Any) -> bool:
+def contains(rt: Evaluation, collection: Items, value: object) -> bool:
     return operators.has_member(rt, collection, value)
 
 
@@ -138,12 +138,12 @@ def _spliced_lazily(
 
 
 @registry.method()
-def insert(rt: Evaluation, collection: Items, position: Integer, value: Any) -> Any:
+def insert(rt: Evaluation, collection: Items, position: Integer, value: object) -> object:
     return _spliced(rt, collection, position, 0, (value,))
 
 
 @registry.method()
-def insert_many(rt: Evaluation, collection: Items, position: Integer, values: Items) -> Any:
+def insert_many(rt: Evaluation, collection: Items, position: Integer, values: Items) -> object:
     return _spliced(rt, collection, position, 0, values)
 
 
@@ -157,7 +157,7 @@ def _deleted(rt: Evaluation, items: Iterable[object], position: int, count: int)
     given: object = items
     if type(given) is tuple and position >= 0 and count > 0:
         # Slices are copied as blocks, and the rest of a final list is final.
-        final = cast("tuple[Any, ...]", given)
+        final = cast("tuple[object, ...]", given)
         rt.charge(len(final))
         return final[:position] + final[position + count :]
     if kind_of[type(items)] == LIST and position >= 0:
@@ -169,7 +169,7 @@ def _deleted(rt: Evaluation, items: Iterable[object], position: int, count: int)
 
 @registry.method("replace")
 def replace(
-    rt: Evaluation, collection: Items, position: Integer, value: Any, count: Integer = 1
+    rt: Evaluation, collection: Items, position: Integer, value: object, count: Integer = 1
 ) -> Any:
     return _spliced(rt, collection, position, count, (value,)) if count else collection
 
@@ -177,12 +177,12 @@ def replace(
 @registry.method()
 def replace_many(
     rt: Evaluation, collection: Items, position: Integer, values: Items, count: Integer = 1
-) -> Any:
+) -> object:
     return _spliced(rt, collection, position, count, values) if count else collection
 
 
 @registry.both()
-def append(rt: Evaluation, collection: Items, *args: Any) -> Any:
+def append(rt: Evaluation, collection: Items, *args: object) -> Any:
     if kind_of[type(collection)] == LIST:
         rt.check_items(len(collection) + len(args))  # type: ignore[arg-type]  # a list
         return [*collection, *args]

@@ -84,12 +84,12 @@ def _places(bits_number: int) -> int:
 
 
 @registry.function("max")
-def max_(rt: Evaluation, a: Any, b: Any) -> Any:
+def max_(rt: Evaluation, a: object, b: object) -> Any:
     return b if operators.greater(rt, b, a) else a
 
 
 @registry.function("min")
-def min_(rt: Evaluation, a: Any, b: Any) -> Any:
+def min_(rt: Evaluation, a: object, b: object) -> Any:
     return a if operators.greater(rt, b, a) else b
 
 
@@ -129,10 +129,10 @@ def round_(number: Number, ndigits: Integer = 0) -> int | float:
 
 
 @registry.function()
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> bool:
     return type(value) is int
 
 
 @registry.function()
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return type(value) is int or type(value) is float

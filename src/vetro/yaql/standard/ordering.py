@@ -30,7 +30,7 @@ class Ordered:
         self.depth = depth_of(items) + 1
         check_depth(rt, self.depth)
 
-    def then(self, selector: Callable[[Any], Any], descending: bool) -> "Ordered":
+    def then(self, selector: Callable[[object], object], descending: bool) -> "Ordered":
         if self._sorted is None and kind_of[type(self._items)] == LAZY:
             self._items = collect(self._items, self._rt)
         return Ordered(self._rt, self._items, (*self._keys, (selector, descending)))
@@ -57,7 +57,7 @@ def are_comparable(values: Sequence[object]) -> bool:
 
 def sort(
     rt: Evaluation, items: list[Any], selector: Callable[[Any], Any], descending: bool
-) -> list[Any]:
+) -> list[object]:
     """A stable sort by the result of `selector` for each element."""
     rt.charge(len(items))
     keys = list(map(selector, items))

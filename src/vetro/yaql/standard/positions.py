@@ -16,7 +16,7 @@ registry = Registry()
 
 
 @registry.method("indexOf")
-def index_of(rt: Evaluation, collection: Items, item: Any) -> int:
+def index_of(rt: Evaluation, collection: Items, item: object) -> int:
     pay(rt, collection)
     wanted = hashable(item, rt)
     for index, value in enumerate(collection):
@@ -26,7 +26,7 @@ def index_of(rt: Evaluation, collection: Items, item: Any) -> int:
 
 
 @registry.method("lastIndexOf")
-def last_index_of(rt: Evaluation, collection: Items, item: Any) -> int:
+def last_index_of(rt: Evaluation, collection: Items, item: object) -> int:
     pay(rt, collection)
     wanted = hashable(item, rt)
     found = -1

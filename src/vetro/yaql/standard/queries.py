@@ -119,7 +119,7 @@ def count(rt: Evaluation, collection: Items) -> int:
 
 
 @registry.method()
-def first(collection: Items, default: Any = _MISSING) -> Any:
+def first(collection: Items, default: object = _MISSING) -> Any:
     for item in collection:
         return item
     if default is _MISSING:
@@ -128,9 +128,9 @@ def first(collection: Items, default: Any = _MISSING) -> Any:
 
 
 @registry.method()
-def last(rt: Evaluation, collection: Items, default: Any = _MISSING) -> Any:
+def last(rt: Evaluation, collection: Items, default: object = _MISSING) -> Any:
     if type(collection) in LIST_TYPES:
-        tail = list(cast("Sequence[Any]", collection)[-1:])
+        tail = list(cast("Sequence[object]", collection)[-1:])
     else:
         tail = list(deque(collection, 1))
     if tail:
@@ -163,7 +163,7 @@ def _gathered(
 
 
 @registry.method_legacy_both("sum")
-def sum_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+def sum_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
     items = _gathered(rt, collection, initial, "sum")
     if NUMBER_TYPES.issuperset(map(type, items)):
         return sum(items)
@@ -174,12 +174,12 @@ def sum_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
 
 
 @registry.method("max")
-def max_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+def max_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
     return greatest(rt, _gathered(rt, collection, initial, "max"))
 
 
 @registry.method("min")
-def min_(rt: Evaluation, collection: Items, initial: Any = _MISSING) -> Any:
+def min_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
     return least(rt, _gathered(rt, collection, initial, "min"))
 
 
@@ -197,7 +197,7 @@ def _seeded(
 
 
 @registry.method("aggregate", "reduce")
-def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING) -> Any:
+def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: object = _MISSING) -> Any:
     pay(rt, collection)
     seed, items = _seeded(collection, seed, "aggregate")
     return reduce(selector, items, seed)
@@ -205,7 +205,7 @@ def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = 
 
 @registry.method()
 def accumulate(
-    rt: Evaluation, collection: Items, selector: Lambda2, seed: Any = _MISSING
+    rt: Evaluation, collection: Items, selector: Lambda2, seed: object = _MISSING
 ) -> Iterator[Any]:
     pay(rt, collection)
     seed, items = _seeded(collection, seed, "accumulate")
@@ -346,7 +346,7 @@ def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any
 
 @registry.method()
 def zip_longest_(
-    rt: Evaluation, collection: Items, *collections: Items, default: Any = None
+    rt: Evaluation, collection: Items, *collections: Items, default: object = None
 ) -> Iterator[Any]:
     pay(rt, collection)
     zipped = map(list, zip_longest(collection, *collections, fillvalue=default))

@@ -40,7 +40,7 @@ def regex(
 
 
 @registry.function()
-def is_regex(value: Any) -> bool:
+def is_regex(value: object) -> bool:
     return isinstance(value, re.Pattern)
 
 
@@ -82,7 +82,7 @@ def _selected(found: Match, selector: Callable[..., object]) -> object:
 @registry.method("search")
 def search_(
     rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
-) -> Any:
+) -> object:
     found = search(rt, regexp, string)
     if found is None:
         return None
@@ -92,7 +92,7 @@ def search_(
 @registry.method("searchAll")
 def search_all(
     rt: Evaluation, regexp: RegularExpression, string: Text, selector: LambdaAny | None = None
-) -> Iterator[Any]:
+) -> Iterator[object]:
     if selector is None and not is_guarded(regexp, len(string)):
         # Charged in advance: there may be a match at every place.
         rt.charge(1 + len(string) // 4)
@@ -133,7 +133,7 @@ def split(
 @registry.method("split")
 def split_string(
     rt: Evaluation, string: Text, regexp: RegularExpression, max_split: Integer = 0
-) -> list[Any]:
+) -> list[object]:
     return split(rt, regexp, string, max_split)
 
 

@@ -14,7 +14,7 @@ registry = Registry()
 
 def _members(rt: Evaluation, items: Iterable[object]) -> frozenset[object]:
     if type(items) is frozenset:
-        return cast("frozenset[Any]", items)
+        return cast("frozenset[object]", items)
     members = collect(items, rt)
     rt.charge(len(members))
     return frozenset([hashable(item, rt) for item in members])
@@ -32,40 +32,42 @@ def set_(rt: Evaluation, *args: Any) -> frozenset[Any]:
 
 
 @registry.function()
-def is_set(arg: Any) -> bool:
+def is_set(arg: object) -> bool:
     return kind_of[type(arg)] == SET
 
 
 @registry.method()
-def to_set(rt: Evaluation, collection: Items) -> frozenset[Any]:
+def to_set(rt: Evaluation, collection: Items) -> frozenset[object]:
     return _members(rt, collection)
 
 
 @registry.method()
-def union(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+def union(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[object]:
     return _members(rt, left) | _members(rt, right)
 
 
 @registry.method()
-def intersect(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+def intersect(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[object]:
     return _members(rt, left) & _members(rt, right)
 
 
 @registry.method()
-def difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+def difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[object]:
     return _members(rt, left) - _members(rt, right)
 
 
 @registry.method()
-def symmetric_difference(rt: Evaluation, left: SetOfValues, right: SetOfValues) -> frozenset[Any]:
+def symmetric_difference(
+    rt: Evaluation, left: SetOfValues, right: SetOfValues
+) -> frozenset[object]:
     return _members(rt, left) ^ _members(rt, right)
 
 
 @registry.method()
-def add(rt: Evaluation, set_: SetOfValues, *values: Any) -> frozenset[Any]:
+def add(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Any]:
     return _members(rt, set_) | _members(rt, values)
 
 
 @registry.method()
-def remove(rt: Evaluation, set_: SetOfValues, *values: Any) -> frozenset[Any]:
+def remove(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Any]:
     return _members(rt, set_) - _members(rt, values)

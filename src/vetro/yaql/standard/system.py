@@ -19,13 +19,13 @@ _NO_RECEIVER = object()
 
 
 @registry.function("let")
-def let(*values: Any, **named: Any) -> Context:
+def let(*values: object, **named: object) -> Context:
     variables = {positional_name(index): value for index, value in enumerate(values)}
     return make_context({**variables, **named})
 
 
 @registry.function("with")
-def with_values(*values: Any) -> Context:
+def with_values(*values: object) -> Context:
     return make_context({positional_name(index): value for index, value in enumerate(values)})
 
 
@@ -41,8 +41,8 @@ def unpack(rt: Evaluation, sequence: Items, *names: Text) -> Context:
 
 @registry.method("assert")
 def assert_that(
-    rt: Evaluation, obj: Any, condition: Lambda, message: Any = "Assertion failed"
-) -> Any:
+    rt: Evaluation, obj: Any, condition: Lambda, message: object = "Assertion failed"
+) -> object:
     if kind_of[type(obj)] == LAZY:
         obj = Memorized(obj)
     if not condition(obj):
