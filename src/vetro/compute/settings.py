@@ -62,9 +62,9 @@ class ComputeSection:
 class DapiSection:
     """The allocator (docs/compute/allocation.md)."""
 
-    change_defaults: dict[str, object] = field(default_factory=dict[str, Any])
+    change_defaults: dict[str, object] = field(default_factory=dict[str, object])
     """Weights, filters and ratios that differ from the built-in ones."""
-    allocation_description: list[object] = field(default_factory=list[Any])
+    allocation_description: list[object] = field(default_factory=list[object])
     """The pipeline as a nested list; empty: the built-in one."""
     batch_size: int = 0
     """Servers that are considered at once; 0: all."""
@@ -99,7 +99,7 @@ class PlacementSettings:
     """
 
     change_defaults: Mapping[str, object] = field(default_factory=dict[str, Any])
-    description: Sequence[Any] | None = None
+    description: Sequence[object] | None = None
     profile: str = "seed"
     batch_size: int = 0
     seed: int | str | None = None

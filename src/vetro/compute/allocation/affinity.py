@@ -56,7 +56,7 @@ def affinity(run: Run) -> Reasons | None:
     return None
 
 
-def _localities(run: Run, rules: Iterable[Rule], *, strict: bool) -> dict[str, Any]:
+def _localities(run: Run, rules: Iterable[Rule], *, strict: bool) -> dict[str, object]:
     near: list[str] = []
     far: list[str] = []
     for rule in rules:

@@ -46,7 +46,7 @@ def allocate_case(case: object) -> Json:
     if not isinstance(case, Mapping):
         return {"invalid": "case", "message": "a case must be an object"}
     try:
-        outcome = run_case(cast("Mapping[str, Any]", case))
+        outcome = run_case(cast("Mapping[str, object]", case))
     except InvalidRequest as error:
         return {"invalid": error.field, "message": str(error)}
     return {

@@ -123,7 +123,7 @@ def _owner_filters(key: str, value: object) -> Mapping[str, str]:
 
 
 def _one_of(*choices: str) -> Callable[[str, object], str]:
-    def read(key: str, value: Any) -> str:
+    def read(key: str, value: object) -> str:
         if value not in choices:
             raise DefaultsError(key, f"Defaults {key} is not one of {', '.join(choices)}")
         return cast("str", value)

@@ -233,12 +233,12 @@ def _ordered(left: Evaluate, right: Evaluate, sign: str) -> Evaluate:
 
 
 def _member(value: Evaluate, key: Evaluate) -> Evaluate:
-    def member(server: Mapping[str, object]) -> Any:
+    def member(server: Mapping[str, object]) -> object:
         whole, name = value(server), key(server)
         if isinstance(whole, Mapping):
             return cast("Mapping[str, object]", whole).get(str(name), UNDEFINED)
         if isinstance(whole, list):
-            items = cast("list[Any]", whole)
+            items = cast("list[object]", whole)
             if name == "length":
                 return len(items)
             inside = isinstance(name, int) and not isinstance(name, bool)

@@ -324,7 +324,7 @@ def _nic_tags(value: object) -> list[str]:
 
 
 def _nic_tag_requirements(value: object, field: str = "nic_tag_requirements") -> list[list[str]]:
-    def wrong(path: str, item: Any, wanted: str) -> InvalidRequest:
+    def wrong(path: str, item: object, wanted: str) -> InvalidRequest:
         return InvalidRequest(field, wrong_type(path, item, wanted))
 
     if not isinstance(value, list):

@@ -209,7 +209,7 @@ Around = Callable[[Endpoint, AnyRequest], Awaitable[Response[Any]]]
 def around(service: ComputeService) -> Around:
     """What is done for every call: the checks, the metrics, the status of wrong parameters."""
 
-    async def serve(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+    async def serve(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         began, status = time.perf_counter(), 500
         try:
             call = await prepare(service, endpoint, request)

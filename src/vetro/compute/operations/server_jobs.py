@@ -236,7 +236,7 @@ async def wait_drained(run: Run) -> Json:
     while True:
         try:
             history = await _agent_call(run, "GET", "/history")
-            entries = cast("list[Any]", history) if isinstance(history, list) else []
+            entries = cast("list[object]", history) if isinstance(history, list) else []
             if not any(mapping(one).get("status") == "active" for one in entries):
                 return None
         except JobFailure:

@@ -22,7 +22,7 @@ RETRY_SECONDS = 0.5
 class NodeTaskError(Exception):
     """The agent refused, or could not be reached. ``details`` may contain a ``restCode``."""
 
-    def __init__(self, message: str, details: Any = None) -> None:
+    def __init__(self, message: str, details: object = None) -> None:
         super().__init__(message)
         self.details = details
 

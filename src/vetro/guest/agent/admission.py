@@ -75,7 +75,7 @@ class Admission:
             return True
         return False
 
-    def must_be_awaited(self, name: str, document: "dict[str, Any]", message: Message) -> None:
+    def must_be_awaited(self, name: str, document: "dict[str, object]", message: Message) -> None:
         """Raise `AgentError` for a plan that was cancelled or whose lifetime is over."""
         if self._spool.was_cancelled(name):
             raise AgentError("The plan was cancelled")

@@ -24,7 +24,7 @@ class AttributeMap(_Map):
     def __init__(self, values: "dict[str, Any]") -> None:
         super().__init__((key, _wrap(value)) for key, value in values.items())
 
-    def __getattr__(self, name: str) -> "Any":
+    def __getattr__(self, name: str) -> object:
         try:
             return self[name]
         except KeyError:
@@ -33,7 +33,7 @@ class AttributeMap(_Map):
             ) from None
 
 
-def _wrap(value: "Any") -> "Any":
+def _wrap(value: "Any") -> object:
     if is_map(value):
         return AttributeMap(value)
     if is_list(value):
@@ -41,7 +41,7 @@ def _wrap(value: "Any") -> "Any":
     return value
 
 
-def execute(text: str, parameters: "dict[str, Any]", scripts: "dict[str, Any]") -> object:
+def execute(text: str, parameters: "dict[str, Any]", scripts: "dict[str, object]") -> object:
     """Run a plan body and return its value.
 
     The body sees `args` and one callable per script name. Raises whatever the body raises,

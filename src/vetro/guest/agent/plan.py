@@ -49,7 +49,7 @@ def parse(body: bytes, message_id: "str | None", reply_to: "str | None") -> "dic
     value = read_json(body)
     if not is_map(value):
         raise ValueError("the plan is not a map but %s" % type(value).__name__)
-    document: "dict[str, Any]" = value
+    document: "dict[str, object]" = value
     for key, said in (("ID", message_id), ("ReplyTo", reply_to)):
         if not _can_travel(document.get(key)):
             document.pop(key, None)
@@ -68,7 +68,7 @@ def _can_travel(name: object) -> bool:
         return False
 
 
-def validate(document: "dict[str, Any]") -> Plan:
+def validate(document: "dict[str, object]") -> Plan:
     """Check a plan document. Raises `InvalidPlan` or `UnsupportedFormat`, and nothing else."""
     try:
         return _validate(document)
@@ -81,7 +81,7 @@ def validate(document: "dict[str, Any]") -> Plan:
         ) from error
 
 
-def check_isolation(document: "dict[str, Any]") -> None:
+def check_isolation(document: "dict[str, object]") -> None:
     """Refuse a plan that is not declared safe for a shared machine.
 
     Raises `InvalidPlan`. Only for guests without isolation, whose plans change the host.
@@ -118,7 +118,7 @@ def _validate(document: "dict[str, Any]") -> Plan:
     return Plan(document)
 
 
-def stamp_of(document: "dict[str, Any]") -> "int | None":
+def stamp_of(document: "dict[str, object]") -> "int | None":
     """The plan's `Stamp`; None without one. Raises `InvalidPlan` for an invalid stamp."""
     stamp = document.get("Stamp")
     if stamp is None:
@@ -128,7 +128,7 @@ def stamp_of(document: "dict[str, Any]") -> "int | None":
     return stamp
 
 
-def seconds_of(document: "dict[str, Any]", key: str) -> "float | None":
+def seconds_of(document: "dict[str, object]", key: str) -> "float | None":
     """A plan's value in seconds; None if it is absent. Raises `InvalidPlan`."""
     value = document.get(key)
     if value is None:
@@ -181,7 +181,7 @@ def _check_script(
             raise InvalidPlan("%s: EntryPoint %r is not in Files" % (where, entry))
     elif "::" not in entry:
         raise InvalidPlan("%s: EntryPoint %r must look like <module>::<name>" % (where, entry))
-    options: "dict[str, Any]" = _map_or_empty(script.get("Options"), where + ": Options")
+    options: "dict[str, object]" = _map_or_empty(script.get("Options"), where + ": Options")
     for option in ("useBerkshelf", "berksfilePath"):
         if option in options and (version < (2, 2, 0) or kind != "Chef"):
             raise InvalidPlan(
@@ -200,7 +200,7 @@ def _check_script(
             raise InvalidPlan("%s: file %r is not in Files" % (where, file_id))
 
 
-def _map_or_empty(value: "Any", where: str) -> "dict[str, Any]":
+def _map_or_empty(value: "Any", where: str) -> "dict[str, object]":
     if value is not None and not is_map(value):
         raise InvalidPlan("%s is not a dictionary" % where)
     return value or {}
@@ -237,7 +237,7 @@ def _check_file(file_id: str, value: "Any", version: "tuple[int, int, int]") -> 
         raise InvalidPlan("%s: the name %r leaves the script's folder" % (where, entry["Name"]))
 
 
-def file_id_of(item: "Any") -> "Any":
+def file_id_of(item: "Any") -> object:
     """The id in an item of a script's `Files`: a string, or a map whose first key is the id."""
     if is_map(item):
         keys: "list[Any]" = list(item)
@@ -251,7 +251,7 @@ def leaves_folder(name: str) -> bool:
     return not name or name.startswith("/") or ".." in parts or "\x00" in name
 
 
-def success(plan_id: "str | None", value: object) -> "dict[str, Any]":
+def success(plan_id: "str | None", value: object) -> "dict[str, object]":
     """The result of a plan whose body returned `value`."""
     return _result(plan_id, 0, value)
 
@@ -274,7 +274,7 @@ def _fresh_id() -> str:
     return "%032x" % number
 
 
-def _result(plan_id: "str | None", code: int, body: object) -> "dict[str, Any]":
+def _result(plan_id: "str | None", code: int, body: object) -> "dict[str, object]":
     now = time.time()
     return {
         "FormatVersion": "2.0.0",

@@ -44,7 +44,7 @@ def program() -> "str | None":
     return None
 
 
-def is_first_format(document: "dict[str, Any]") -> bool:
+def is_first_format(document: "dict[str, object]") -> bool:
     """Whether a document is a plan of format 1 that this machine can run.
 
     Without PowerShell it is checked as one of format 2, whose rules refuse it (§7.3, rule 9).
@@ -55,7 +55,7 @@ def is_first_format(document: "dict[str, Any]") -> bool:
     return not is_map(document.get("Scripts")) and program() is not None
 
 
-def _scripts(value: "Any") -> "list[bytes]":
+def _scripts(value: object) -> "list[bytes]":
     found: "list[bytes]" = []
     for index, text in enumerate(_list(value, "Scripts")):
         try:
@@ -66,13 +66,13 @@ def _scripts(value: "Any") -> "list[bytes]":
     return found
 
 
-def _commands(value: "Any") -> "list[dict[str, Any]]":
-    found: "list[dict[str, Any]]" = []
+def _commands(value: object) -> "list[dict[str, Any]]":
+    found: "list[dict[str, object]]" = []
     for index, item in enumerate(_list(value, "Commands")):
         where = "Commands[%d]" % index
         if not is_map(item):
             raise InvalidPlan("%s is not a dictionary" % where)
-        command: "dict[str, Any]" = item
+        command: "dict[str, object]" = item
         name, arguments = command.get("Name"), command.get("Arguments")
         if name is not None and not isinstance(name, str):
             raise InvalidPlan("%s: Name is not a string" % where)
@@ -88,7 +88,7 @@ def _list(value: "Any", key: str) -> "list[Any]":
     return value or []
 
 
-def _reboot(value: "Any") -> int:
+def _reboot(value: object) -> int:
     for number in (0, 1, 2):
         if value == str(number) or (value == number and not isinstance(value, (bool, float))):
             return number

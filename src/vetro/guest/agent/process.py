@@ -27,7 +27,7 @@ class Output(str):
 class Outcome(_Map):
     """`exitCode`, `stdout`, `stderr`; readable as keys and as attributes."""
 
-    def __getattr__(self, name: str) -> "Any":
+    def __getattr__(self, name: str) -> object:
         try:
             return self[name]
         except KeyError:

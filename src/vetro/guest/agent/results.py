@@ -23,7 +23,7 @@ _LEAST = 256
 _END = 4096
 
 
-def dump(result: "dict[str, Any]") -> bytes:
+def dump(result: "dict[str, object]") -> bytes:
     """A result as JSON. Raises ValueError and TypeError for an invalid one."""
     try:
         return json.dumps(result, allow_nan=False, ensure_ascii=False).encode("utf-8")
@@ -32,7 +32,7 @@ def dump(result: "dict[str, Any]") -> bytes:
         return json.dumps(result, allow_nan=False).encode("ascii")
 
 
-def fit(result: "dict[str, Any]", limit: int) -> bytes:
+def fit(result: "dict[str, object]", limit: int) -> bytes:
     """The result in at most `limit` bytes (more only if an error does not fit into them)."""
     data = dump(result)
     if len(data) <= limit:
@@ -47,7 +47,7 @@ def fit(result: "dict[str, Any]", limit: int) -> bytes:
     return dump(undeliverable(result, why))
 
 
-def fit_v1(result: "dict[str, Any]", limit: int) -> bytes:
+def fit_v1(result: "dict[str, object]", limit: int) -> bytes:
     """A result of format 1 in at most `limit` bytes; one that is larger, or no JSON, is an error."""
     try:
         data = dump(result)
@@ -82,7 +82,7 @@ def undeliverable(result: "dict[str, Any]", why: str) -> "dict[str, Any]":
     return error
 
 
-def _with_cut_outputs(result: "dict[str, Any]", size: int, limit: int) -> "bytes | None":
+def _with_cut_outputs(result: "dict[str, object]", size: int, limit: int) -> "bytes | None":
     """The result with every output cut to a fair share; None if that is not enough."""
     outputs: "list[str]" = []
 

@@ -19,7 +19,7 @@ class Timings:
         self._started = time.monotonic()
         self._scripts: "list[tuple[str, float, float, bool]]" = []
 
-    def measure(self, name: str, work: "Callable[[], Any]") -> "Any":
+    def measure(self, name: str, work: "Callable[[], object]") -> "Any":
         """The value of `work()`, the run of a script; its duration is kept."""
         started = time.monotonic()
         failed = True
@@ -34,9 +34,9 @@ class Timings:
     def ended(self) -> "dict[str, Any]":
         """`Seconds` of the whole, and of each run of a script `Ago`, the seconds since it began."""
         now = time.monotonic()
-        scripts: "list[dict[str, Any]]" = []
+        scripts: "list[dict[str, object]]" = []
         for name, started, ended, failed in self._scripts:
-            one: "dict[str, Any]" = {
+            one: "dict[str, object]" = {
                 "Name": name,
                 "Ago": round(now - started, 6),
                 "Seconds": round(ended - started, 6),

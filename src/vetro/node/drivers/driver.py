@@ -61,7 +61,7 @@ class Driver:
         hypervisors: Hypervisors,
         store: MachineStore,
         images: ImageStore,
-        facts: Callable[[], Mapping[str, Any]],
+        facts: Callable[[], Mapping[str, object]],
         volumes: VolumeStore | None = None,
     ) -> None:
         self._hypervisors = hypervisors

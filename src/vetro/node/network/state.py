@@ -154,7 +154,7 @@ def parse(value: Mapping[str, Any], prefix: str) -> State:
     )
 
 
-def _items(value: Mapping[str, object], name: str) -> list[tuple[int, dict[str, Any]]]:
+def _items(value: Mapping[str, object], name: str) -> list[tuple[int, dict[str, object]]]:
     return [
         (index, _object(item, f"{name}[{index}]"))
         for index, item in enumerate(_array(value.get(name), name))

@@ -207,7 +207,7 @@ def _network_changes(
     changed: Network,
     original: Mapping[str, Any],
     known: Sequence[tuple[Network, Mapping[str, Any]]],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The ``machine_update`` changes for one VM; empty when none of its interfaces is affected."""
     nics: list[dict[str, Any]] = []
     resolvers: list[str] = []

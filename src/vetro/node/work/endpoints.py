@@ -109,7 +109,7 @@ async def _ping(call: Call) -> object:
     return {"ready": True, "paused": node.runner.paused, "version": node.version}
 
 
-async def _describe(call: Call) -> Any:
+async def _describe(call: Call) -> object:
     """The OpenAPI document of the task API."""
     # Not at the top: few nodes are ever asked for it.
     from vetro.node.work.description import document

@@ -43,7 +43,7 @@ class Entry:
     finished_at: str | None = None
     status: str = "active"
     error_count: int = 0
-    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    messages: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     outcome: tuple[int, Any] | None = None
     pid: int = field(default_factory=os.getpid)
 

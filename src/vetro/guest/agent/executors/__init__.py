@@ -64,7 +64,7 @@ class ScriptCallable:
     def __call__(self, *arguments: "Any", **named: "Any") -> Outcome:
         return self._run(None, *arguments, **named)
 
-    def __getattr__(self, function: str) -> "Any":
+    def __getattr__(self, function: str) -> object:
         if function.startswith("__"):
             raise AttributeError(function)
 
@@ -73,7 +73,7 @@ class ScriptCallable:
 
         return call
 
-    def _run(self, function: "str | None", *arguments: "Any", **named: "Any") -> Outcome:
+    def _run(self, function: "str | None", *arguments: object, **named: object) -> Outcome:
         executor = self._executor
         return self._timings.measure(
             executor.name, lambda: executor.run(function, *arguments, **named)

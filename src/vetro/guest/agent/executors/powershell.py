@@ -51,7 +51,7 @@ def _run(checked: PowerShellPlan, folder: str) -> "dict[str, Any]":
     return {"IsException": False, "Result": entries}
 
 
-def _execute(checked: PowerShellPlan, folder: str, first: int) -> "list[dict[str, Any]]":
+def _execute(checked: PowerShellPlan, folder: str, first: int) -> "list[dict[str, object]]":
     names = ["script-%03d.ps1" % number for number in range(len(checked.scripts))]
     for name, content in zip(names, checked.scripts):
         write_file(os.path.join(folder, name), content)
@@ -87,9 +87,9 @@ class _NotLoaded(Exception):
         self.items = items
 
 
-def _entries(folder: str, count: int) -> "list[dict[str, Any]]":
+def _entries(folder: str, count: int) -> "list[dict[str, object]]":
     """The entries of the commands that have run, in order."""
-    found: "list[dict[str, Any]]" = []
+    found: "list[dict[str, object]]" = []
     for number in range(count):
         entry = _read(os.path.join(folder, "entry-%d.json" % number))
         if not is_map(entry) or not is_list(entry.get("Result")):
@@ -100,7 +100,7 @@ def _entries(folder: str, count: int) -> "list[dict[str, Any]]":
     return found
 
 
-def _cut_off(checked: PowerShellPlan, number: int, why: str) -> "dict[str, Any]":
+def _cut_off(checked: PowerShellPlan, number: int, why: str) -> "dict[str, object]":
     name = checked.commands[number]["Name"]
     message = "The command was cut off: %s; it is not run again" % why
     return {"IsException": True, "Result": ["Interrupted", message, name]}

@@ -315,7 +315,7 @@ class _Arriving:
         return self._size is not None and len(self.body) >= self._size
 
     def message(self) -> Message:
-        headers: "dict[str, Any]" = self._properties.get("headers") or {}
+        headers: "dict[str, object]" = self._properties.get("headers") or {}
         signature = headers.get("signature")
         limit = headers.get("result-limit")
         return Message(

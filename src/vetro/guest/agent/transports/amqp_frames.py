@@ -172,7 +172,7 @@ class Reader:
 
     def table(self) -> "dict[str, Any]":
         inner = Reader(self.long_bytes())
-        values: "dict[str, Any]" = {}
+        values: "dict[str, object]" = {}
         while inner._at < len(inner._data):
             key = inner.short_text()
             values[key] = inner.value()
@@ -191,7 +191,7 @@ class Reader:
             return self.table()
         if kind == "A":
             inner = Reader(self.long_bytes())
-            items: "list[Any]" = []
+            items: "list[object]" = []
             while inner._at < len(inner._data):
                 items.append(inner.value())
             return items
@@ -206,7 +206,7 @@ class Reader:
         flags = self.number("H")
         if flags & 1:
             raise CommunicationError("the broker sent property flags that are not known")
-        values: "dict[str, Any]" = {}
+        values: "dict[str, object]" = {}
         for bit, (name, kind) in enumerate(_PROPERTIES):
             if flags & (1 << (15 - bit)):
                 if kind == "s":

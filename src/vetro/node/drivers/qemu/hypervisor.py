@@ -150,7 +150,7 @@ class QemuHypervisor(Hypervisor):
         known = self.link.accelerator
         return known.name if known is not None else "tcg"
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """``accelerator`` (``kvm``, ``tcg``; why not KVM), once it is known."""
         known = self.link.accelerator
         if known is None:
@@ -465,7 +465,7 @@ class QemuHypervisor(Hypervisor):
 
     async def export(
         self, vm: Vm, target: Path, *, compression: str, max_origin_depth: int
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Export the disk of the VM's image with the image's kernel; other disks are left out."""
         disk = next(one for one in disks_of(vm) if one.get("image_uuid"))
         uuid = str(disk.get("image_uuid"))
@@ -476,7 +476,7 @@ class QemuHypervisor(Hypervisor):
 
     async def migrate_live(
         self, vm: Vm, action: str, params: Mapping[str, object]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """``receive`` a VM that is stopped here, or ``sync`` one to another node.
 
         ``sync`` returns when the VM is there: running if it ran, else its disks. Errors:

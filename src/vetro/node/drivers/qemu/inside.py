@@ -210,5 +210,5 @@ def _file_name(described: str) -> str:
         return described
     options: object = json.loads(described[5:])
     while isinstance(options, dict) and "filename" not in options:
-        options = cast("dict[str, Any]", options).get("file")
+        options = cast("dict[str, object]", options).get("file")
     return str(cast("dict[str, object]", options)["filename"]) if options else ""

@@ -240,7 +240,7 @@ class _Road:
     bytes: int = 0
     _work: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
-    def carry(self, work: Coroutine[Any, Any, None]) -> None:
+    def carry(self, work: Coroutine[object, object, None]) -> None:
         """Relay a connection in the background until both sides have ended."""
         task = asyncio.create_task(work, name="migration")
         self._work.add(task)

@@ -149,7 +149,7 @@ def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict
 
 def _subnets(
     vm: Mapping[str, Any], nic: Mapping[str, Any], resolvers: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     addresses = nic_addresses(nic)
     if not addresses:
         # 'addrconf' is IPv6 autoconfiguration, anything else is DHCP.
