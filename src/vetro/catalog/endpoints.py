@@ -383,7 +383,7 @@ def catalog_handlers(
     imports = Imports(catalog, sources or Sources(), limits.archive_bytes)
     services = Services(catalog, uses, limits, policy, imports)
 
-    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         call = Call(services, request)
         policy.require(call.principal, rules.get(endpoint.name, "default"), call.path)
         return await with_tag(request, respond(request, endpoint, await endpoint.run(call)))

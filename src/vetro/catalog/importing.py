@@ -263,7 +263,7 @@ class _Gathering:
         found = self._in_loop(self._catalog.find_package(name, spec, self._principal.project_id))
         return found is not None
 
-    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
+    def _in_loop(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(SILENT_SECONDS)
 
 

@@ -49,7 +49,7 @@ async def index_parents(tx: Transaction, id_: str, pairs: Iterable[tuple[str, st
     await add_rows(tx, parents, rows)
 
 
-def _with_class(names: Sequence[str]) -> Select[tuple[Any]]:
+def _with_class(names: Sequence[str]) -> Select[tuple[object]]:
     return select(classes.c.package_id).where(classes.c.name.in_(names))
 
 
@@ -102,7 +102,7 @@ async def _heirs(tx: Transaction, principal: Principal, wanted: str) -> list[str
 
 async def making_packages(
     database: Database, blobs: BlobStore, principal: Principal, names: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """The packages that have a class for one of these names; see `Catalog.making`."""
     if not names:
         return []

@@ -22,7 +22,7 @@ class Change:
     path: str
     value: Any
 
-    def apply(self, view: dict[str, Any]) -> None:
+    def apply(self, view: dict[str, object]) -> None:
         """Change the package object. Errors: 404 when a value to remove is absent."""
         if self.path not in LISTS:
             view[self.path] = self.value
@@ -50,7 +50,7 @@ def parse_operations(body: object) -> list[Change]:
 def _operation(item: object) -> Change:
     if not isinstance(item, dict):
         raise BadRequest("Each operation of a package patch must be an object")
-    given = cast("dict[str, Any]", item)
+    given = cast("dict[str, object]", item)
     op, path = given.get("op"), given.get("path")
     if not isinstance(op, str) or not isinstance(path, str):
         raise BadRequest("An operation needs 'op' and 'path'")
@@ -65,7 +65,7 @@ def _operation(item: object) -> Change:
         raise BadRequest(f"Operation '{op}' on {path} needs a 'value'")
     value = given.get("value", [] if name in LISTS else None)
     if name in LISTS:
-        items = cast("list[Any]", value) if isinstance(value, list) else None
+        items = cast("list[object]", value) if isinstance(value, list) else None
         if items is None or not all(isinstance(one, str) and 0 < len(one) <= 80 for one in items):
             raise BadRequest(f"The value of {path} must be a list of texts of 1 to 80 characters")
         if len(items) > MAX_TAGS:

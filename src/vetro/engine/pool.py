@@ -302,7 +302,7 @@ class EnginePool:
     async def order(
         self,
         key: str,
-        order: dict[str, Any],
+        order: dict[str, object],
         what: str,
         has_begun: Callable[[], Awaitable[bool]],
         meanwhile: Callable[[socket.socket], Awaitable[None]] | None = None,
@@ -399,7 +399,7 @@ class EnginePool:
                 os.kill(pid, signal.SIGKILL)
 
     async def _hand_over(
-        self, channel: socket.socket, key: str, order: dict[str, Any]
+        self, channel: socket.socket, key: str, order: dict[str, object]
     ) -> int | None:
         """Give an order to a worker; its process id, or ``None`` when it is dead."""
         loop = asyncio.get_running_loop()

@@ -83,7 +83,7 @@ class WorkflowService(Protocol):
         ...
 
     async def start(
-        self, name: str, inputs: dict[str, Any], params: dict[str, Any], region: str | None
+        self, name: str, inputs: dict[str, object], params: dict[str, object], region: str | None
     ) -> str:
         """Start a workflow; the execution's id."""
         ...
@@ -104,7 +104,7 @@ class VolumeDirectory(Protocol):
 class MetadataDefinitions(Protocol):
     """A catalog of metadata definitions (§4.10)."""
 
-    async def namespaces(self, resource_type: str, region: str | None) -> list[dict[str, Any]]:
+    async def namespaces(self, resource_type: str, region: str | None) -> list[dict[str, object]]:
         """The namespaces of a resource type."""
         ...
 
@@ -215,6 +215,6 @@ def library_path() -> Path:
     return inside if inside.is_dir() else Path(__file__).resolve().parents[3] / "library"
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A JSON copy of ``value``, for the journal."""
     return json.loads(json.dumps(value, default=str))

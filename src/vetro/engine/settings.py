@@ -158,7 +158,7 @@ class EngineSettings:
         return msgspec.to_builtins(self, enc_hook=str)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
+    def from_json(cls, value: dict[str, object]) -> Self:
         """The settings that ``as_json`` wrote."""
         return msgspec.convert(value, cls, dec_hook=lambda kind, text: kind(text))
 

@@ -39,7 +39,7 @@ class Workers(Protocol):
     async def order(
         self,
         key: str,
-        order: dict[str, Any],
+        order: dict[str, object],
         what: str,
         has_begun: Callable[[], Awaitable[bool]],
     ) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def cancel(call: Call) -> Json:
     soon, and the event stream says when. 409: it has ended already.
     """
     body: object = await call.json(limit_bytes=MODEL_LIMIT)
-    given = cast("dict[str, Any]", body if isinstance(body, dict) else {})
+    given = cast("dict[str, object]", body if isinstance(body, dict) else {})
     reason = given.get("reason", "")
     if (body is not None and body is not given) or not isinstance(reason, str) or len(reason) > 500:
         raise BadRequest("The reason of a cancellation must be text of at most 500 characters")
@@ -133,8 +133,8 @@ async def last_status(call: Call) -> Json:
         row = await call.service.store.environment(tx, call.principal, call.environment)
         model = await call.service.store.model_to_read(tx, row, call.session)
         newest = await newest_reports(tx, call.environment)
-    result: dict[str, Any] = {}
-    objects: dict[str, Any] = model.get("Objects") or {}
+    result: dict[str, object] = {}
+    objects: dict[str, object] = model.get("Objects") or {}
     for service in cast("list[object]", objects.get("services", [])):
         known = ids_below(service) | ids_of(service)
         mine = [newest[id_] for id_ in known if id_ in newest]
@@ -187,7 +187,7 @@ async def aggregated_statistics(call: Call) -> Json:
     return list(groups.values())
 
 
-def final_state(state: str, result: dict[str, Any]) -> str:
+def final_state(state: str, result: dict[str, object]) -> str:
     """The state at the end; an action that raised failed even without an error report."""
     if result.get("isException") and state != "completed_w_errors":
         return "completed_w_errors"

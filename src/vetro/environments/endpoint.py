@@ -138,7 +138,7 @@ class Call(http.Call[Services]):
 Endpoint = http.Endpoint[Call]
 
 
-async def model_response(value: Any) -> Response[Any]:
+async def model_response(value: object) -> Response[Any]:
     """What may be large; if it is, it is written beside the loop: others are served meanwhile."""
     body = await encoded(value)
     return Response(body, media_type="application/json", status_code=200)

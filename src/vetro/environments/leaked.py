@@ -41,7 +41,7 @@ class LeakedObjects:
         tx: Transaction,
         environment_id: str,
         task_id: str,
-        model: dict[str, Any],
+        model: dict[str, object],
         found: Sequence[LeakedObject],
     ) -> None:
         """Keep what a task could not destroy, except objects that the model still has: the next

@@ -273,7 +273,7 @@ RENAMED = "renamed"
 """Beside a stored model's objects: its environment has another name since, for the next session."""
 
 
-def named(model: dict[str, Any], name: str) -> dict[str, Any]:
+def named(model: dict[str, object], name: str) -> dict[str, Any]:
     """The model for a new session: after a renaming it has the environment's name.
 
     So has the network that was named after the environment, while nothing is deployed: afterwards the
@@ -285,15 +285,15 @@ def named(model: dict[str, Any], name: str) -> dict[str, Any]:
     objects = kept.get("Objects")
     if not isinstance(objects, dict):
         return kept
-    root = cast("dict[str, Any]", objects)
+    root = cast("dict[str, object]", objects)
     renamed = {**root, "name": name}
     networks: object = root.get("defaultNetworks")
     if kept.get("ObjectsCopy") is None and isinstance(networks, dict):
-        own = cast("dict[str, Any]", networks).get("environment")
+        own = cast("dict[str, object]", networks).get("environment")
         if isinstance(own, dict) and own.get("name") == f"{root.get('name')}-network":
-            network = {**cast("dict[str, Any]", own), "name": f"{name}-network"}
+            network = {**cast("dict[str, object]", own), "name": f"{name}-network"}
             renamed["defaultNetworks"] = {
-                **cast("dict[str, Any]", networks),
+                **cast("dict[str, object]", networks),
                 "environment": network,
             }
     return {**kept, "Objects": renamed}

@@ -174,7 +174,7 @@ async def change_model(call: Call) -> Json:
     operations = cast("list[Any]", body if isinstance(body, list) else [])
     defined = await _defined(call, [one.get("value") for one in operations if is_flat(one)])
 
-    def apply(objects: dict[str, Any]) -> Any:
+    def apply(objects: dict[str, object]) -> Any:
         changed = copy.deepcopy(objects)
         patch_model(changed, cast("object", body))
         check_services(changed)

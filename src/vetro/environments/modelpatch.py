@@ -98,7 +98,7 @@ def patch_model(root: dict[str, object], body: object) -> None:
         _apply(root, cast("dict[str, object]", item))
 
 
-def _apply(root: dict[str, Any], operation: dict[str, Any]) -> None:
+def _apply(root: dict[str, object], operation: dict[str, object]) -> None:
     op, path = operation.get("op"), operation.get("path")
     if not isinstance(op, str) or not isinstance(path, str):
         raise BadRequest("An operation needs 'op' and 'path'")
@@ -151,7 +151,7 @@ def _change(root: dict[str, object], parts: list[str], op: str, value: object) -
         place = _down(place, part)
     last = parts[-1]
     if isinstance(place, dict):
-        node = cast("dict[str, Any]", place)
+        node = cast("dict[str, object]", place)
         if op != "add" and last not in node:
             raise NotFound(f"There is nothing at '{last}'")
         if op == "remove":
@@ -161,7 +161,7 @@ def _change(root: dict[str, object], parts: list[str], op: str, value: object) -
         return
     if not isinstance(place, list):
         raise NotFound(f"There is nothing at '{last}'")
-    items = cast("list[Any]", place)
+    items = cast("list[object]", place)
     if op == "add":
         if last == "-":
             items.append(value)
@@ -179,6 +179,6 @@ def _down(place: object, part: str) -> object:
     if isinstance(place, dict) and part in place:
         return cast("dict[str, object]", place)[part]
     if isinstance(place, list):
-        items = cast("list[Any]", place)
+        items = cast("list[object]", place)
         return items[list_index(items, part)]
     raise NotFound(f"There is nothing at '{part}'")

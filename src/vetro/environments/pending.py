@@ -13,12 +13,12 @@ from typing import Any, cast
 
 from vetro.environments.model import Json, header, object_id
 
-_MISSING: Any = object()
+_MISSING: object = object()
 #: Parts of a header that only the service and the engine write.
 _WRITTEN = frozenset({"status", "updated", "_actions"})
 
 
-def changes(base: Json, objects: Json) -> list[dict[str, Any]]:
+def changes(base: Json, objects: Json) -> list[dict[str, object]]:
     """The changes between two root objects: one entry for each application, one for the rest.
 
     An entry has ``change`` (``added``, ``removed``, ``changed``), ``application`` (its name, or ``None``

@@ -142,7 +142,7 @@ class SessionStore:
 
     async def show_session(
         self, principal: Principal, environment_id: str, session_id: str
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
         async with self.database.read() as tx:
             session, environment = await self._users_own(tx, principal, environment_id, session_id)
@@ -188,7 +188,7 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[dict[str, Any]], Any],
         condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> Any:
+    ) -> object:
         """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         ``condition`` gets the model before the change, and the environment's status; it may raise.
@@ -204,7 +204,7 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[dict[str, Any]], Any],
         condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> Any:
+    ) -> object:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         Concurrent changes of one session are serialised by a lock on its row.
@@ -263,7 +263,7 @@ class SessionStore:
             await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
             return True
 
-    def changes_of(self, environment: StoredRow, session: StoredRow) -> list[dict[str, Any]]:
+    def changes_of(self, environment: StoredRow, session: StoredRow) -> list[dict[str, object]]:
         """The undeployed changes of an opened session (``pending.changes``)."""
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
@@ -395,7 +395,7 @@ class SessionStore:
 
     async def rebase(
         self, principal: Principal, environment_id: str, session_id: str
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Replace an overtaken session with one on the current model that has the same changes.
 
         A session that is valid is returned as it is. Errors: 404, 400, 403, 401; 409 when a change

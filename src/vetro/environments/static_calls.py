@@ -136,7 +136,7 @@ class CallStore:
         self,
         principal: Principal,
         project_id: str,
-        model: Mapping[str, Any],
+        model: Mapping[str, object],
         plans: Sequence[Mapping[str, object]],
     ) -> dict[str, object]:
         """What moves would change in the objects of a model, and whether the model could be loaded.

@@ -263,7 +263,7 @@ class EnvironmentStore:
         """Create an environment for flat services (§7). Errors: 400, 403, 409."""
         if not isinstance(body, dict) or "name" not in body:
             raise BadRequest("Environment name is required")
-        name, id_ = checked_name(cast("dict[str, Any]", body)["name"]), new_id()
+        name, id_ = checked_name(cast("dict[str, object]", body)["name"]), new_id()
         model = initial_flat_model(id_, name, principal.project_id, principal.user_id)
         prepared = PreparedEnvironment(id_, name, "", model, {})
         async with self.database.transaction() as tx:
@@ -281,7 +281,7 @@ class EnvironmentStore:
         """Check the body of a new environment and make its model. Errors: 400, 413."""
         if not isinstance(body, dict):
             raise BadRequest("An environment must be an object with a name")
-        given = cast("dict[str, Any]", body)
+        given = cast("dict[str, object]", body)
         if "name" not in given:
             raise BadRequest("Environment name is required")
         name = checked_name(given["name"])
@@ -451,12 +451,12 @@ class EnvironmentStore:
                 condition.check(await self.shown(tx, row, session_id), ENVIRONMENT_EXTRAS)
             if not isinstance(body, dict) or "name" not in body:
                 raise BadRequest("Environment name is required")
-            given = cast("dict[str, Any]", body)
+            given = cast("dict[str, object]", body)
             return await self._changed(tx, principal, row, {"name": given["name"]})
 
     async def change(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
         """Change the name, the description or both (§7). Errors: 400, 403, 404, 409."""
-        given = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+        given = cast("dict[str, object]", body) if isinstance(body, dict) else {}
         wanted = {name: given[name] for name in ("name", "description_text") if name in given}
         async with self.database.transaction() as tx:
             await self.lock(tx, id_)

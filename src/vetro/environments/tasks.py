@@ -312,7 +312,7 @@ class TaskStore:
                     f"Environment {environment_id} is {status}; wait until it has finished"
                 )
             object_id, action = find_action(environment.model.get("Objects"), action_id)
-            check_arguments(action, cast("dict[str, Any]", arguments or {}))
+            check_arguments(action, cast("dict[str, object]", arguments or {}))
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment)
             view = await self.sessions.open_session(tx, environment, principal.user_id)

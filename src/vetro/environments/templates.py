@@ -53,7 +53,7 @@ def _flag(given: dict[str, object]) -> bool:
     return value
 
 
-def _text(given: dict[str, Any]) -> str:
+def _text(given: dict[str, object]) -> str:
     value = given.get("description_text", "")
     if not isinstance(value, str):
         raise BadRequest("description_text must be text")
@@ -62,7 +62,7 @@ def _text(given: dict[str, Any]) -> str:
 
 def checked_components(value: object) -> list[object]:
     """The components of a template, with ids. Errors: 400."""
-    found = cast("list[Any]", [] if value is None else value)
+    found = cast("list[object]", [] if value is None else value)
     check_services(found)
     check_model({"services": found})
     return found
@@ -116,7 +116,7 @@ class TemplateStore:
         name: str,
         text: str,
         is_public: bool,
-        services: list[Any],
+        services: list[object],
     ) -> StoredRow:
         await self._refuse_name(tx, name, principal.project_id)
         id_, now = new_id(), self.database.clock.now()
@@ -198,7 +198,7 @@ class TemplateStore:
             await self._store(tx, row, **values)
             return self.view(await self._row(tx, principal, id_, own=True))
 
-    async def _store(self, tx: Transaction, row: StoredRow, **values: Any) -> None:
+    async def _store(self, tx: Transaction, row: StoredRow, **values: object) -> None:
         now, version = self.database.clock.now(), row.version + 1
         changed = update(templates).where(templates.c.id == row.id)
         await tx.execute(changed.values(**values, updated=now, version=version))
@@ -289,10 +289,10 @@ class TemplateStore:
     ) -> Any:
         """Add a component or a list of them; what was added. Errors: 400, 403, 404, 412, 413."""
 
-        def append(services: list[Any]) -> Any:
+        def append(services: list[object]) -> Any:
             if not body or not isinstance(body, dict | list):
                 raise BadRequest("The body must be an application object, or a list of them")
-            added = cast("list[Any]", body if isinstance(body, list) else [body])
+            added = cast("list[object]", body if isinstance(body, list) else [body])
             check_services(added)
             services.extend(added)
             return cast("Any", body)

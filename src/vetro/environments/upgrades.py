@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from vetro.catalog import StoredPackage
 from vetro.environments.model import Json, header, object_id, walk
@@ -49,7 +49,7 @@ class ApplicationMove:
     old: str | None
     new: str | None
     moves: list[Move] = field(default_factory=list[Move])
-    shared: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    shared: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
     problems: list[str] = field(default_factory=list[str])
 
     @property

@@ -199,12 +199,12 @@ class Upgrades:
         self,
         principal: Principal,
         row: StoredRow,
-        model: dict[str, Any],
-        wanted: dict[str, dict[str, Any]],
+        model: dict[str, object],
+        wanted: dict[str, dict[str, object]],
     ) -> dict[str, Any]:
         shelf = await self._shelf(row.tenant_id, model)
         plans = await self._plans(row.tenant_id, model.get("Objects"), shelf, wanted)
-        asked: list[dict[str, Any]] = [
+        asked: list[dict[str, object]] = [
             {
                 "id": plan.id,
                 "moves": [move_view(one) for one in map(asdict, plan.moves)],
@@ -247,7 +247,7 @@ class Upgrades:
         note_shared(plans, objects)
         return plans
 
-    async def _shelf(self, project_id: str, model: dict[str, Any]) -> Shelf:
+    async def _shelf(self, project_id: str, model: dict[str, object]) -> Shelf:
         return Shelf(await self.catalog.usable(project_id), pinned_packages(model))
 
     async def _model(
@@ -277,7 +277,7 @@ def checked_versions(body: object) -> dict[str, list[Version]]:
         if not isinstance(versions, list) or not versions:
             raise BadRequest(f"packages, {name:.80}: expected a list of versions")
         try:
-            read = {Version.parse(str(one)) for one in cast("list[Any]", versions)}
+            read = {Version.parse(str(one)) for one in cast("list[object]", versions)}
         except ValueError as error:
             raise BadRequest(f"packages, {name:.80}: {error}") from error
         found[name] = sorted(read)
@@ -290,7 +290,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
     if body is None:
         return {}
     given: object = (
-        cast("dict[str, Any]", body).get("applications") if isinstance(body, dict) else 0
+        cast("dict[str, object]", body).get("applications") if isinstance(body, dict) else 0
     )
     if given is None:
         return {}
@@ -298,7 +298,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
         raise BadRequest("An upgrade must be an object, with or without a list of applications")
     found: dict[str, dict[str, object]] = {}
     for item in cast("list[object]", given):
-        one = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        one = cast("dict[str, object]", item) if isinstance(item, dict) else {}
         id_, version, values = one.get("id"), one.get("version"), one.get("properties")
         if not isinstance(id_, str) or not id_:
             raise BadRequest("Each application of an upgrade must have its id")

@@ -64,7 +64,7 @@ def _put(call: Call, value: Json) -> Answer:
     return Answer(call.service.api.v03_put_status, value)
 
 
-def zoned(row: dict[str, Any]) -> dict[str, Any]:
+def zoned(row: dict[str, object]) -> dict[str, object]:
     """A row whose times end in ``Z``, as those of this dialect do (§3)."""
     times = {name: f"{row[name]}Z" for name in TIMES if row.get(name)}
     return {**row, **times}
@@ -368,7 +368,7 @@ async def drop(call: Call) -> Json:
 # Deployments
 
 
-def _of_deployment(view: dict[str, Any]) -> dict[str, Any]:
+def _of_deployment(view: dict[str, Any]) -> dict[str, object]:
     """A report with ``deployment_id`` in place of ``task_id``."""
     return {("deployment_id" if key == "task_id" else key): one for key, one in zoned(view).items()}
 

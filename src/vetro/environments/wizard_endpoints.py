@@ -18,14 +18,14 @@ async def _object(call: Call, *known: str) -> dict[str, Any]:
     body = await call.json(limit_bytes=VALUES_LIMIT)
     if not isinstance(body, dict):
         raise BadRequest(f"The body must be an object with {', '.join(known)}")
-    given = cast("dict[str, Any]", body)
+    given = cast("dict[str, object]", body)
     unknown = sorted(set(given) - set(known))
     if unknown:
         raise BadRequest(f"Unknown member {unknown[0]!r:.80}; known: {', '.join(known)}")
     return given
 
 
-def _text(given: dict[str, Any], name: str, *, most: int = 255) -> str | None:
+def _text(given: dict[str, object], name: str, *, most: int = 255) -> str | None:
     value = given.get(name)
     if value is None or value == "":
         return None

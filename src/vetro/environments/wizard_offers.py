@@ -63,7 +63,7 @@ class WizardOffers:
 
     async def gather(
         self, principal: Principal, form: Form, environment_id: str | None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """What the catalog, and the platform in the environment's region, offer for a form.
 
         As JSON: ``kinds``, ``packages``, ``warnings``.
@@ -149,7 +149,7 @@ class WizardOffers:
         return [replace(one, classes=found[one.class_name]) for one in components]
 
 
-async def services_of_template(tx: Transaction, principal: Principal, id_: str) -> list[Any]:
+async def services_of_template(tx: Transaction, principal: Principal, id_: str) -> list[object]:
     """The components of a template that the caller may read. Errors: 404."""
     mine = or_(templates.c.tenant_id == principal.project_id, templates.c.is_public)
     query = select(templates.c.services).where(templates.c.id == id_, mine)

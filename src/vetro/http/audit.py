@@ -43,7 +43,7 @@ class Audit:
         method: str,
         path: str,
         template: str,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         created: str,
         status: int,
         caller: Principal | None,

@@ -122,10 +122,10 @@ def refuse_nul(value: object, where: str = "") -> None:
             if "\0" in one:
                 raise BadRequest(f"There is a NUL character in {place or 'the body'}; remove it")
         elif isinstance(one, list):
-            items = cast("list[Any]", one)
+            items = cast("list[object]", one)
             waiting.extend((item, f"{place}[{number}]") for number, item in enumerate(items))
         elif isinstance(one, dict):
-            for key, member in cast("dict[str, Any]", one).items():
+            for key, member in cast("dict[str, object]", one).items():
                 if "\0" in key:
                     raise BadRequest(f"There is a NUL character in a name in {place or 'the body'}")
                 waiting.append((member, f"{place}.{key}" if place else key))

@@ -38,7 +38,7 @@ def is_known(request: AnyRequest, tag: str) -> bool | None:
     return tag in given or given == ["*"]
 
 
-async def with_tag(request: AnyRequest, response: Response[object]) -> Response[Any]:
+async def with_tag(request: AnyRequest, response: Response[object]) -> Response[object]:
     """The answer to a GET with its entity tag, or 304 when the client has it already."""
     content: object = response.content
     if (

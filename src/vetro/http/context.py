@@ -48,6 +48,6 @@ def base_url(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 
     Behind a proxy (and only when proxies are trusted) it is the proxy's.
     """
-    scope = cast("dict[str, Any]", connection.scope)
+    scope = cast("dict[str, object]", connection.scope)
     host = connection.headers.get("host", "")
     return f"{scope['scheme']}://{host}{scope.get(PREFIX_KEY, '')}"

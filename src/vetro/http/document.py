@@ -28,7 +28,7 @@ class Named(dict[str, Any]):
         self.name = name
 
 
-def shape(name: str, properties: Mapping[str, Any], optional: Sequence[str] = ()) -> Named:
+def shape(name: str, properties: Mapping[str, object], optional: Sequence[str] = ()) -> Named:
     """A named object whose properties are required, except the ``optional`` ones."""
     form: dict[str, object] = {"type": "object", "properties": dict(properties)}
     required = [one for one in properties if one not in optional]
@@ -193,7 +193,7 @@ def _placed(form: object, shapes: dict[str, object]) -> object:
             shapes[form.name] = _placed(dict(form), shapes)
         return {"$ref": f"#/components/schemas/{form.name}"}
     if isinstance(form, Mapping):
-        given = cast("Mapping[str, Any]", form)
+        given = cast("Mapping[str, object]", form)
         return {name: _placed(one, shapes) for name, one in given.items()}
     if isinstance(form, list):
         return [_placed(one, shapes) for one in cast("list[object]", form)]

@@ -67,7 +67,7 @@ async def download(
 
 def known_content(
     request: AnyRequest, content: bytes, media_type: str = "application/octet-stream"
-) -> Response[Any]:
+) -> Response[object]:
     """Bytes in memory, or 304 when the client has them."""
     tag = f'"{hashlib.sha256(content).hexdigest()}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}

@@ -100,7 +100,7 @@ E = TypeVar("E", bound=Endpoint[Any])
 
 
 def routes(
-    endpoints: Iterable[E], around: Callable[[E, AnyRequest], Awaitable[Response[Any]]]
+    endpoints: Iterable[E], around: Callable[[E, AnyRequest], Awaitable[Response[object]]]
 ) -> list[HTTPRouteHandler]:
     """The routes of endpoints; ``around`` is run for every request."""
     return [_route(one, around) for one in endpoints]
@@ -108,16 +108,16 @@ def routes(
 
 def serving(
     call: Callable[[AnyRequest], C],
-) -> Callable[[Endpoint[C], AnyRequest], Awaitable[Response[Any]]]:
+) -> Callable[[Endpoint[C], AnyRequest], Awaitable[Response[object]]]:
     """The plain hook: the endpoint is run with ``call(request)``, and nothing before or after it."""
 
-    async def around(endpoint: Endpoint[C], request: AnyRequest) -> Response[Any]:
+    async def around(endpoint: Endpoint[C], request: AnyRequest) -> Response[object]:
         return respond(request, endpoint, await endpoint.run(call(request)))
 
     return around
 
 
-def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Response[Any]:
+def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Response[object]:
     """The response for an endpoint's result: an `Answer`, a response, or any JSON value."""
     status, headers = endpoint.status, {}
     if isinstance(result, Answer):
@@ -127,7 +127,7 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Res
     elif status == 204:
         result = ...
     if isinstance(result, dict):
-        shown = as_asked(request, endpoint.extras, cast("dict[str, Any]", result))
+        shown = as_asked(request, endpoint.extras, cast("dict[str, object]", result))
         if request.method == "POST":
             made: object = shown.get("id")
             context_of(request).created = made if isinstance(made, str) else ""
@@ -161,7 +161,7 @@ def _wants_text(request: AnyRequest) -> bool:
 
 
 def _route(
-    endpoint: E, around: Callable[[E, AnyRequest], Awaitable[Response[Any]]]
+    endpoint: E, around: Callable[[E, AnyRequest], Awaitable[Response[object]]]
 ) -> HTTPRouteHandler:
     async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
         return await around(endpoint, request)
@@ -195,7 +195,7 @@ def _operation_id(endpoint: Endpoint[object]) -> Callable[[object, object, objec
     return name
 
 
-def _described(endpoint: Endpoint[Any]) -> type[Operation]:
+def _described(endpoint: Endpoint[object]) -> type[Operation]:
     """The operation's class: our parameters and bodies instead of derived ones."""
 
     def describe(operation: Operation) -> None:

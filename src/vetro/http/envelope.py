@@ -102,7 +102,7 @@ class Envelope:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = cast("dict[str, Any]", scope)
+        given = cast("dict[str, object]", scope)
         headers: Headers = list(given["headers"])
         plain, asked = send, headers
         recording: Recording | None = None

@@ -44,7 +44,7 @@ def view(row: Any) -> dict[str, Any]:
     }
 
 
-async def create(call: Call) -> dict[str, Any]:
+async def create(call: Call) -> dict[str, object]:
     """Create an application credential; its secret is shown only now."""
     caller = await call.own()
     if caller.project_id is None or caller.application_credential_id:

@@ -38,13 +38,13 @@ def _named(body: object) -> dict[str, str]:
         part: Any = identity.get(method)
         if method not in methods or not isinstance(part, dict):
             continue
-        given = cast("dict[str, Any]", part)
+        given = cast("dict[str, object]", part)
         known = {"user": given.get("user")}
         if method == "application_credential":
             known[method] = given
         for who, one in known.items():
             if isinstance(one, dict):
-                named = cast("dict[str, Any]", one)
+                named = cast("dict[str, object]", one)
                 text_of = named.get("name", named.get("id"))
                 if isinstance(text_of, str):
                     said[who] = text_of[:_LONGEST_NAME]
@@ -142,7 +142,7 @@ class Login:
             raise Unauthorized("The user or the project is disabled")
         return token, data
 
-    async def _password(self, part: dict[str, Any], address: str) -> Identified:
+    async def _password(self, part: dict[str, object], address: str) -> Identified:
         user = mapping(part.get("user"), "/auth/identity/password/user")
         password = text(user.get("password"), "/auth/identity/password/user/password")
         async with self.database.read() as tx:
@@ -163,7 +163,7 @@ class Login:
             self.throttle.succeeded(key)
         return Identified(row.id, ["password"])
 
-    async def _user(self, tx: Transaction, user: dict[str, Any]) -> Any:
+    async def _user(self, tx: Transaction, user: dict[str, object]) -> Any:
         if "id" in user:
             table = store.KINDS["user"]
             wanted = text(user["id"], "/auth/identity/password/user/id")
@@ -190,7 +190,7 @@ class Login:
         # A token obtained with a token must not outlive it.
         return Identified(data.user_id, methods, expires_at=data.expires_at)
 
-    async def _application_credential(self, part: dict[str, Any], address: str) -> Identified:
+    async def _application_credential(self, part: dict[str, object], address: str) -> Identified:
         secret = text(part.get("secret"), "/auth/identity/application_credential/secret")
         query = select(application_credentials)
         async with self.database.read() as tx:
@@ -262,7 +262,7 @@ class Login:
             application_credential_id=who.application_credential_id,
         )
 
-    async def _project(self, tx: Transaction, given: dict[str, Any]) -> str:
+    async def _project(self, tx: Transaction, given: dict[str, object]) -> str:
         if "id" in given:
             query = select(projects).where(projects.c.id == text(given["id"], "project/id"))
         else:

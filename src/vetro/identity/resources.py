@@ -72,7 +72,7 @@ def view(call: Call, kind: str, row: Any) -> dict[str, Any]:
     return value
 
 
-def checked(kind: str, body: object) -> dict[str, Any]:
+def checked(kind: str, body: object) -> dict[str, object]:
     """The columns of a create or update request. Errors: 400 names the member."""
     given = mapping(mapping(body, "/").get(kind), f"/{kind}")
     values: dict[str, Any] = {}
@@ -98,7 +98,7 @@ def checked(kind: str, body: object) -> dict[str, Any]:
     return values
 
 
-async def _password(kind: str, body: object, values: dict[str, Any]) -> None:
+async def _password(kind: str, body: object, values: dict[str, object]) -> None:
     if kind != "user":
         return
     password = mapping(body, "/")["user"].get("password")
@@ -106,7 +106,7 @@ async def _password(kind: str, body: object, values: dict[str, Any]) -> None:
         values["password_hash"] = await hash_password(text(password, "/user/password"))
 
 
-async def create(kind: str, call: Call) -> dict[str, Any]:
+async def create(kind: str, call: Call) -> dict[str, object]:
     """Create one; for administrators."""
     await call.admin()
     body = await call.json()

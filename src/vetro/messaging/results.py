@@ -177,7 +177,7 @@ def _too_large(
         return source, _failure(source, text, code or 1)
     if not isinstance(content, dict):
         return source, _failure(source, text, code or 1)
-    values = cast("dict[str, Any]", content)
+    values = cast("dict[str, object]", content)
     if code and values.get("Message"):
         text = f"{_end(str(values['Message']))} ({text})"
     outcome: object = values.get("AdditionalInfo") if code else values
@@ -188,7 +188,7 @@ def _ends(outcome: object) -> dict[str, object] | None:
     """Exit code and ends of the outputs of a script's outcome; None for anything else."""
     if not isinstance(outcome, dict) or "exitCode" not in outcome:
         return None
-    values = cast("dict[str, Any]", outcome)
+    values = cast("dict[str, object]", outcome)
     kept = {key: values.get(key) for key in ("exitCode", "stdout", "stderr")}
     return {key: _end(value) if isinstance(value, str) else value for key, value in kept.items()}
 

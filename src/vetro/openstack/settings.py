@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vetro.openstack.credentials import Credential
@@ -40,7 +40,7 @@ class OpenstackSection:
     """What makes the stacks of regions that are not listed: `native`, Vetro's own compute service, or
     `heat`.
     """
-    regions: dict[str, Any] = field(default_factory=dict[str, Any])
+    regions: dict[str, object] = field(default_factory=dict[str, object])
     """`native` or `heat` by region, as `{RegionOne = "heat"}`; the names are those of the service catalog."""
     delegation_hours: float = 24.0
     """Hours that a deployment may act as its user: the life of the application credential made for it."""

@@ -130,7 +130,7 @@ def _duplicates(root: Any, findings: Findings) -> None:
                 )
 
 
-def walk(root: Any) -> Iterator[Any]:
+def walk(root: object) -> Iterator[Any]:
     """Every node once, keys included, without recursion."""
     stack = [root]
     seen: set[int] = set()
@@ -157,7 +157,7 @@ def items(node: Any) -> list[Any]:
     return cast("list[Any]", node.value)
 
 
-def entries(node: Any) -> list[tuple[str, Any, Any]]:
+def entries(node: object) -> list[tuple[str, Any, Any]]:
     """Key text, key node and value node of a map."""
     return [
         (str(key.value), key, value) for key, value in pairs(node) if isinstance(key, ScalarNode)
@@ -207,7 +207,7 @@ def is_integer(node: object) -> bool:
     return isinstance(node, ScalarNode) and node.tag.endswith(":int")
 
 
-def text_of(node: Any) -> str | None:
+def text_of(node: object) -> str | None:
     """The text of a scalar, as written; None for other nodes."""
     if isinstance(node, ScalarNode):
         return str(cast("Any", node).value)

@@ -32,7 +32,7 @@ def read_json(content: bytes, file: str) -> Any:
     return _read(documents.read_json, content, file)
 
 
-def _read(reader: Callable[[str], Any], content: bytes, file: str) -> Any:
+def _read(reader: Callable[[str], object], content: bytes, file: str) -> Any:
     try:
         return reader(text_of(content, file))
     except DocumentError as error:

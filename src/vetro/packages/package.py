@@ -162,7 +162,7 @@ class Package:
         return self.manifest.classes
 
     @property
-    def meta(self) -> Any:
+    def meta(self) -> object:
         """The manifest's metadata."""
         return self.manifest.meta
 

@@ -110,7 +110,9 @@ def _prepare(module: str) -> None:
 class PluginContent:
     """A package as the handler of its format describes it."""
 
-    def __init__(self, kind: str, version: str, members: Members, manifest: dict[str, Any]) -> None:
+    def __init__(
+        self, kind: str, version: str, members: Members, manifest: dict[str, object]
+    ) -> None:
         """Errors: ``PackageLoadError`` with what the plug-in says."""
         self.format = f"{kind}/{version}"
         entry = _makers()[kind, version]
@@ -135,14 +137,14 @@ class PluginContent:
         }
 
     def _described(self, name: str) -> Any:
-        value: Any = self._ask(lambda: getattr(self._handler, name, None), f"tell its {name}")
+        value: object = self._ask(lambda: getattr(self._handler, name, None), f"tell its {name}")
         if value is None or isinstance(value, DESCRIPTION[name]):
             return value
         raise PackageLoadError(
             f"the plug-in for {self.format} gives {name} as {type(value).__name__}"
         )
 
-    def _ask(self, call: Callable[[], Any], what: str) -> Any:
+    def _ask(self, call: Callable[[], object], what: str) -> Any:
         try:
             return call()
         except Exception as error:
@@ -167,7 +169,7 @@ class PluginContent:
         given: object = self._ask(lambda: self._handler.get_class(name), f"give its class {name}")
         # The second of a pair is the name of the file, which is not needed here.
         pair = isinstance(given, tuple | list)
-        text: object = next(iter(cast("Sequence[Any]", given)), None) if pair else given
+        text: object = next(iter(cast("Sequence[object]", given)), None) if pair else given
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
         if not isinstance(text, str):

@@ -436,7 +436,7 @@ def repository_handlers(repository: Repository, policy: Policy) -> list[HTTPRout
     call = functools.partial(Call, repository)
     role = repository.settings.change_role
 
-    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[Any]:
+    async def around(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         one = call(request)
         area = endpoint.path.split("/")[2]
         policy.require(one.principal, f"{area}:*", one.path)

@@ -127,7 +127,7 @@ def _section(
     return safe, stored
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A YAML value as JSON has it: what JSON cannot say becomes text."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
@@ -136,7 +136,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        items = cast("dict[Any, Any]", value).items()
+        items = cast("dict[object, object]", value).items()
         return {key if isinstance(key, str) else str(key): plain(one) for key, one in items}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(one) for one in cast("list[object]", value)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 MEBIBYTE = 2**20
 
@@ -32,11 +31,11 @@ class RepositorySection:
     """Members that an uploaded archive may have."""
     archive_bytes: int = 64 * MEBIBYTE
     """Bytes that an uploaded archive may unpack to."""
-    directories: dict[str, Any] = field(default_factory=dict[str, Any])
+    directories: dict[str, object] = field(default_factory=dict[str, object])
     """Directories of an on-disk repository by type, where they differ from `ui_forms`,
     `workflows`, `heat_templates`, `agent_templates` and `scripts`.
     """
-    output: dict[str, Any] = field(default_factory=dict[str, Any])
+    output: dict[str, object] = field(default_factory=dict[str, object])
     """Directories of the archive for engines by type, where they differ from `workflows`,
     `templates/cf` (heat), `templates/agent` (agent) and `templates/agent/scripts` (scripts);
     empty text: the archive's root.

@@ -255,7 +255,7 @@ class _Up:
                 await asyncio.gather(*others, return_exceptions=True)
 
     def _task(
-        self, work: Coroutine[Any, Any, None], name: str, stop: asyncio.Event
+        self, work: Coroutine[object, object, None], name: str, stop: asyncio.Event
     ) -> asyncio.Task[None]:
         """Run a part of the process; if it fails, the process ends, with the reason in the log."""
         task = asyncio.create_task(work, name=name)

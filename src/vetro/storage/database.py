@@ -70,7 +70,7 @@ def application_name(keyring: Keyring | None) -> str:
 
 def _whole_result(
     connection: Connection, statement: Executable, parameters: Parameters | None
-) -> CursorResult[Any]:
+) -> CursorResult[object]:
     """The result of a statement with all of its values read.
 
     SQLAlchemy decodes values when rows are fetched, after the statement has returned; here large
@@ -104,10 +104,10 @@ class Transaction:
         """Run a statement; its result is buffered and can be read at any time."""
         if isinstance(statement, Prepared):
             if isinstance(self.connection, SqliteConnection):
-                given = cast("Mapping[str, Any]", parameters or {})
+                given = cast("Mapping[str, object]", parameters or {})
                 result = await statement.run(self.connection, given)
                 if result is not None:
-                    return cast("CursorResult[Any]", result)
+                    return cast("CursorResult[object]", result)
             statement = statement.statement
         return await self.connection.run_sync(_whole_result, statement, parameters)
 

@@ -22,7 +22,7 @@ _MAPPING = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def encode(value: Any) -> bytes:
+def encode(value: object) -> bytes:
     """A value as JSON; key order is kept."""
     return msgspec.json.encode(value)
 
@@ -57,7 +57,7 @@ def is_large(value: object) -> bool:
     """Whether JSON of a value surely has more than ``LARGE`` characters. Stops at that number."""
     # Every value that is stored comes here: types are compared, because that is the fastest.
     left = LARGE
-    pending: list[Any] = [value]
+    pending: list[object] = [value]
     take, more = pending.pop, pending.extend
     while pending:
         one: Any = take()

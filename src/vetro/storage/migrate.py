@@ -110,7 +110,7 @@ def _upgrade(connection: Connection, sets: Sequence[MigrationSet]) -> None:
     )
     rooms = {one.room for one in sets}
 
-    def steps(revisions: tuple[str, ...], _context: Any) -> Any:
+    def steps(revisions: tuple[str, ...], _context: object) -> object:
         # Alembic would also look for the files of rooms that this process does not serve.
         ours = tuple(one for one in revisions if one.rsplit("_", 1)[0] in rooms)
         return script._upgrade_revs("heads", ours)  # what `alembic upgrade heads` itself calls

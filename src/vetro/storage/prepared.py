@@ -73,7 +73,7 @@ class _Form:
     json_columns: Sequence[int]
     changes: bool
 
-    def written(self, parameters: Mapping[str, Any]) -> list[Any] | None:
+    def written(self, parameters: Mapping[str, Any]) -> list[object] | None:
         """The parameters as the driver takes them; ``None`` when they are large."""
         values: list[Any] = []
         size = 0
@@ -96,7 +96,7 @@ class _Form:
 
     def read(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Rows with their values as Python's."""
-        found: list[tuple[Any, ...]] = []
+        found: list[tuple[object, ...]] = []
         for row in rows:
             values = list(row)
             for place, convert in self.readers:

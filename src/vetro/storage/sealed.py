@@ -111,7 +111,7 @@ class SealedBytes(TypeDecorator[bytes]):
 SEALED = (SealedText, SealedJson, SealedBytes)
 
 
-def sealed_columns(metadata: MetaData) -> list[list[Column[Any]]]:
+def sealed_columns(metadata: MetaData) -> list[list[Column[object]]]:
     """The sealed columns of each table that has any."""
     tables = [
         [one for one in table.columns if isinstance(one.type, SEALED)]

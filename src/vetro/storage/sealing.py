@@ -191,7 +191,7 @@ async def _mark(database: Database, tx: Transaction, key: str) -> None:
         await tx.execute(insert(sealing).values(**values))
 
 
-def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[Any]]]:
+def _columns(sets: Sequence[MigrationSet]) -> list[list[Column[object]]]:
     every = {one.room: one for one in (STORAGE_MIGRATIONS, *sets)}
     return [
         columns
@@ -220,7 +220,7 @@ def _other(column: Column[object], current: str) -> ColumnElement[bool]:
     return func.substr(type_coerce(column, Text), 1, len(mark)) != mark
 
 
-async def _batch(tx: Transaction, columns: list[Column[Any]], current: str) -> int:
+async def _batch(tx: Transaction, columns: list[Column[object]], current: str) -> int:
     """Seal some rows of a table; how many: 0 when there are no more."""
     table = columns[0].table
     keys = list(table.primary_key.columns)

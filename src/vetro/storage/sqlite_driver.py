@@ -58,7 +58,7 @@ class ReadingCompiler(SQLiteCompiler):
         raise StorageError(CANNOT_WRITE)
 
 
-async def carried_through(work: Coroutine[Any, Any, T]) -> T:
+async def carried_through(work: Coroutine[object, object, T]) -> T:
     """The result of ``work``, which runs to its end even when the caller is cancelled meanwhile.
 
     A commit with an unknown outcome is worse than a cancellation that comes a millisecond late. The
@@ -83,7 +83,7 @@ class LoopConnection(sqlite3.Connection):
     #: Pages that were written since the last checkpoint, roughly.
     written = 0
 
-    def cursor(self, *_given: object) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def cursor(self, *_given: object) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
         """A cursor as SQLAlchemy needs it."""
         return LoopCursor(self)
 
@@ -122,7 +122,7 @@ class LoopCursor:
         else:
             await_only(carried_through(asyncio.to_thread(self.run, sql, parameters, many=False)))
 
-    def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
+    def executemany(self, sql: str, parameters: Sequence[object]) -> None:
         """Run a statement for each set of parameters."""
         self._connection.written += 4 * len(parameters)
         if in_greenlet():

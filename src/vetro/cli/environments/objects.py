@@ -219,7 +219,7 @@ def _excluded(schema: object) -> Iterator[str]:
             else:
                 yield from _excluded(item)
     elif isinstance(schema, list):
-        for item in cast("list[Any]", schema):
+        for item in cast("list[object]", schema):
             yield from _excluded(item)
 
 
@@ -251,10 +251,10 @@ def nearest_object(service: dict[str, object], path: str) -> tuple[dict[str, obj
     return found, where, name
 
 
-def below(place: Any, part: str) -> Any:
+def below(place: Any, part: str) -> object:
     """One step down a path: a key of a map, or a number of a list."""
     if isinstance(place, list):
-        items = cast("list[Any]", place)
+        items = cast("list[object]", place)
         return items[int(part)] if is_number(part) and int(part) < len(items) else None
     return cast("JsonObject", place).get(part) if isinstance(place, dict) else None
 

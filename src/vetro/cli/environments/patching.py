@@ -41,7 +41,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
         fail(f"{file.name}: {error}")
     if not isinstance(steps, list):
         fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
-    steps = with_ids(cast("list[Any]", steps))
+    steps = with_ids(cast("list[object]", steps))
     with Connection() as connection:
         row = find_environment(connection, environment)
         base = f"/v1/environments/{row['id']}"
@@ -85,14 +85,14 @@ def with_ids(steps: list[object]) -> list[object]:
     """The operations with a new id for each ``===idN===``, the same one for the same number."""
     new: dict[str, str] = {}
 
-    def replaced(value: object) -> Any:
+    def replaced(value: object) -> object:
         if isinstance(value, str):
             return _PLACE.sub(lambda found: new.setdefault(found[1], uuid.uuid4().hex), value)
         if isinstance(value, dict):
             members = cast("JsonObject", value).items()
             return {replaced(key): replaced(item) for key, item in members}
         if isinstance(value, list):
-            return [replaced(item) for item in cast("list[Any]", value)]
+            return [replaced(item) for item in cast("list[object]", value)]
         return value
 
     return [replaced(step) for step in steps]
@@ -109,4 +109,4 @@ def _patched(services: list[JsonObject], steps: list[Any], name: str) -> list[ob
         fail(f"{name}: {error}", "Nothing was changed.")
     if not isinstance(changed, list):
         fail(f"{name}: the patched value is not a list of applications", "Nothing was changed.")
-    return cast("list[Any]", changed)
+    return cast("list[object]", changed)

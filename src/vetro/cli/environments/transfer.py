@@ -169,7 +169,7 @@ def with_new_ids(services: list[JsonObject]) -> list[JsonObject]:
         if isinstance(node["?"].get("id"), str)
     }
 
-    def renamed(value: Any) -> Any:
+    def renamed(value: object) -> Any:
         if isinstance(value, dict):
             return {key: renamed(item) for key, item in cast("JsonObject", value).items()}
         if isinstance(value, list):

@@ -61,7 +61,7 @@ def _plain(value: object) -> Any:
     if isinstance(value, MuranoType):
         return _Shown(f"<class {value.name}>")
     if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
+        items = cast("Mapping[object, object]", value).items()
         return {key if isinstance(key, str) else str(key): _plain(item) for key, item in items}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in cast("Sequence[object]", value)]
@@ -356,7 +356,7 @@ class Prompt:
             if isinstance(value, MuranoObject):
                 value = value.get(name)
             elif isinstance(value, Mapping):
-                value = cast("Mapping[Any, Any]", value).get(name)
+                value = cast("Mapping[object, object]", value).get(name)
             else:
                 value = None
         if isinstance(value, MuranoObject):

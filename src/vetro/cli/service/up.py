@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options --host and --port."""
 
-    def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    def options(command: Callable[..., object]) -> Callable[..., Any]:
         command = click.option("--port", type=int, help=f"Port to listen on [{port}].")(command)
         return click.option("--host", help="Address to listen on [127.0.0.1].")(command)
 

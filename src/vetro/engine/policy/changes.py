@@ -121,9 +121,9 @@ def _places(value: object) -> Iterator[tuple[object, object, object]]:
         one: object = waiting.pop()
         header = "?" if is_object(one) else None
         if isinstance(one, dict):
-            pairs = list(cast("dict[Any, Any]", one).items())
+            pairs = list(cast("dict[object, object]", one).items())
         else:
-            pairs = [*enumerate(cast("list[Any]", one))]
+            pairs = [*enumerate(cast("list[object]", one))]
         for key, item in pairs:
             if key == header:
                 continue
@@ -147,7 +147,7 @@ def _drop_cleared(value: object) -> None:
                 del node[key]
             waiting.extend(node.values())
         elif isinstance(one, list):
-            items = cast("list[Any]", one)
+            items = cast("list[object]", one)
             items[:] = [item for item in items if item is not _CLEARED]
             waiting.extend(items)
 

@@ -63,7 +63,7 @@ def is_object(value: object) -> bool:
     return isinstance(value, dict) and isinstance(cast("dict[str, object]", value).get("?"), dict)
 
 
-def nodes_of(value: object) -> Iterator[dict[str, Any]]:
+def nodes_of(value: object) -> Iterator[dict[str, object]]:
     """Every object in a value, itself first."""
     waiting = [value]
     while waiting:
@@ -71,20 +71,20 @@ def nodes_of(value: object) -> Iterator[dict[str, Any]]:
         if isinstance(one, list):
             waiting.extend(cast("list[object]", one))
         elif isinstance(one, dict):
-            node = cast("dict[str, Any]", one)
+            node = cast("dict[str, object]", one)
             if is_object(node):
                 yield node
             waiting.extend(item for key, item in node.items() if key != "?")
 
 
-def _values(node: Mapping[str, object], before: str) -> Iterator[tuple[str, Any]]:
+def _values(node: Mapping[str, object], before: str) -> Iterator[tuple[str, object]]:
     """Scalars and objects among an object's properties, by their dotted paths; no nulls."""
     for key, value in node.items():
         if key != "?":
             yield from _parts(f"{before}{key}", value)
 
 
-def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _parts(path: str, value: object) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
         for item in cast("list[object]", value):
             yield from _parts(path, item)

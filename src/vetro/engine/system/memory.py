@@ -183,7 +183,7 @@ class MemoryReports:
         default_factory=list[tuple[str | None, str, str, str | None]]
     )
     """The reports with their details."""
-    tracked: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    tracked: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     untracked: list[str] = field(default_factory=list[str])
 
     async def report(
@@ -223,7 +223,7 @@ class MemoryCloud:
     reports: MemoryReports = field(default_factory=MemoryReports)
     signer: PlanSigner | None = None
     project_id: str = "project"
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    options: dict[str, object] = field(default_factory=dict[str, object])
     people: People = field(default_factory=Nameless)
     workflows: WorkflowService | None = None
     metadefs: MetadataDefinitions | None = None

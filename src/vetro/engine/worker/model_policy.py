@@ -26,7 +26,7 @@ async def judged(
     """
     effects = DirectEffects(start=datetime.now(UTC))
     session = runtime.session(effects=effects, info=info, services=services)
-    objects: dict[str, Any] = task.model["Objects"]
+    objects: dict[str, object] = task.model["Objects"]
 
     def ancestors(item: Mapping[str, object]) -> list[str]:
         """The classes of an object; none of one whose class is not found: loading says that."""

@@ -138,7 +138,7 @@ async def _act(session: Session, call: EngineCall) -> object:
     )
 
 
-async def _describe(session: Session, call: EngineCall) -> Any:
+async def _describe(session: Session, call: EngineCall) -> object:
     runtime = session.runtime
 
     def build() -> Any:

@@ -113,7 +113,7 @@ def _objects_of(model: Mapping[str, object]) -> dict[str, dict[str, object]]:
         if isinstance(value, list):
             waiting.extend(cast("list[object]", value))
         elif isinstance(value, dict):
-            node = cast("dict[str, Any]", value)
+            node = cast("dict[str, object]", value)
             block = node.get("?")
             if isinstance(block, dict):
                 found[str(cast("dict[str, object]", block).get("id"))] = node
@@ -143,7 +143,7 @@ async def _load(make_session: MakeSession, model: dict[str, object]) -> tuple[st
 
 def _compared(
     session: Session, move: Mapping[str, object], node: Mapping[str, object]
-) -> tuple[list[dict[str, Any]], list[str], list[str]]:
+) -> tuple[list[dict[str, object]], list[str], list[str]]:
     """The differences between the class versions of an object, the problems with the object's
     values, and notes on what could not be compared."""
     try:
@@ -158,7 +158,7 @@ def _compared(
     except MuranoError as error:
         return [], [f"{move['class']} {move['to']}: {error.message}"], []
     wrong: list[str] = []
-    known = cast("dict[str, dict[str, Any]]", schema)
+    known = cast("dict[str, dict[str, object]]", schema)
     for name, value in node.items():
         if name in known:
             wrong += value_problems(value, known[name], f"{move['class']}.{name}")
@@ -220,7 +220,7 @@ def _differences(
     return rows
 
 
-def written(node: Any) -> Json:
+def written(node: object) -> Json:
     """A contract or a default as the class file has it, as JSON."""
     if isinstance(node, SequenceNode):
         return [written(item) for item in node.items]

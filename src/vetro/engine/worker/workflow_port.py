@@ -62,7 +62,7 @@ class WorkflowPort:
         checkpoints: Checkpoints,
         loop: asyncio.AbstractEventLoop,
         seed: str,
-        keep_trace: Callable[[int], Coroutine[Any, Any, None]],
+        keep_trace: Callable[[int], Coroutine[object, object, None]],
         transport: MessageTransport,
     ) -> None:
         self._services = services
@@ -87,7 +87,7 @@ class WorkflowPort:
         # Ids must not collide between tasks and rounds; nothing secret is drawn here.
         self._random = random.Random(seed)  # noqa: S311
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def cancel(self, reason: str) -> None:
@@ -96,7 +96,7 @@ class WorkflowPort:
         if self._effect is not None:
             self._effect.cancel()
 
-    def _wait_or_end(self, work: Coroutine[Any, Any, T]) -> T:
+    def _wait_or_end(self, work: Coroutine[object, object, T]) -> T:
         """Wait for an effect. Raises: Cancelled, when the effect has ended after ``cancel()``."""
 
         async def effect() -> T:

@@ -111,9 +111,9 @@ class EarlierCalls:
         return _content(await self._ask(scope, "GET", environment, {**token, **with_session}))
 
     async def _ask(
-        self, scope: Scope, method: str, path: str, headers: Mapping[str, str], json: Any = ...
+        self, scope: Scope, method: str, path: str, headers: Mapping[str, str], json: object = ...
     ) -> Answered:
-        given = cast("dict[str, Any]", scope)
+        given = cast("dict[str, object]", scope)
         at = _ENVIRONMENTS + path
         return await ask(self.faces, given, method, at, headers=headers, json=json)
 
@@ -140,15 +140,15 @@ class EarlierCalls:
         """``{}`` until there is a result; then the result as a file, or what it is when polled."""
         environment, task = call.parts
         answer = await self._ask(scope, "GET", f"{environment}/actions/{task}", token)
-        known: Any = _content(answer)
+        known: object = _content(answer)
         if not isinstance(known, dict) or "isException" not in known:
             await _json(send, {})
             return
-        outcome = cast("dict[str, Any]", known)
+        outcome = cast("dict[str, object]", known)
         file = result_file(outcome)
         if call.polls:
             about = {"name": file.name, "type": file.type}
-            shown: Any = None if outcome.get("result") is None else about
+            shown: object = None if outcome.get("result") is None else about
             await _json(send, {"isException": bool(outcome.get("isException")), "result": shown})
             return
         disposition = f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"
@@ -173,13 +173,13 @@ class ResultFile:
     content: bytes
 
 
-def result_file(known: Mapping[str, Any]) -> ResultFile:
+def result_file(known: Mapping[str, object]) -> ResultFile:
     """The file of a result: that of an ``io.murano.File`` whose content can be decoded, else the result as
     JSON."""
-    result: Any = known.get("result")
+    result: object = known.get("result")
     if isinstance(result, dict):
-        given = cast("dict[str, Any]", result)
-        header_: Any = given.get("?")
+        given = cast("dict[str, object]", result)
+        header_: object = given.get("?")
         class_name = str(header_.get("type", "")) if isinstance(header_, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         content = _decoded(given) if class_name.startswith("io.murano.File") else None
         if content is not None:
@@ -196,7 +196,7 @@ def result_file(known: Mapping[str, Any]) -> ResultFile:
     return ResultFile(name, _JSON, msgspec.json.format(msgspec.json.encode(result), indent=2))
 
 
-def _decoded(file: Mapping[str, Any]) -> bytes | None:
+def _decoded(file: Mapping[str, object]) -> bytes | None:
     try:
         return base64.b64decode(str(file.get("base64Content") or ""), validate=True)
     except ValueError:  # not base64, or not even ASCII
@@ -221,8 +221,8 @@ def _content(answer: Answered) -> Any:
         return answer.json()
     if answer.status >= 500:
         raise ServiceUnavailable("The service does not answer; try again later")
-    body: Any = answer.json() or {}
-    said: Any = body.get("error", body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    body: object = answer.json() or {}
+    said: object = body.get("error", body) if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     text = str(said.get("message", "The call was refused")) if isinstance(said, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
     raise Fault(text or "The call was refused", status=answer.status)
 

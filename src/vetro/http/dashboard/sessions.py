@@ -42,7 +42,7 @@ class Sealer:
         # Here, not above: what only describes this face needs no cryptography.
         from cryptography.fernet import Fernet
 
-        def derived(purpose: str) -> Any:
+        def derived(purpose: str) -> object:
             digest = hashlib.sha256(f"vetro dashboard {purpose} {key}".encode()).digest()
             return Fernet(base64.urlsafe_b64encode(digest))
 

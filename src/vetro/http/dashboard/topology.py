@@ -71,7 +71,7 @@ class _Graph:
 
     def visit(self, given: Json, owner: str, path: str, depth: int) -> None:
         """Add an object, and the objects in it."""
-        header: Any = given.get("?")
+        header: object = given.get("?")
         known = cast("Json", header) if isinstance(header, dict) else {}
         id_ = str(known.get("id") or given.get("id") or "")
         if not id_ or id_ in self._nodes or depth > DEPTH:
@@ -81,7 +81,7 @@ class _Graph:
         status = str(known.get("status") or self.status)
         node = _node(id_, str(name), status)
         node["required_by"].append(owner)
-        stored: Any = known.get(_STORED)
+        stored: object = known.get(_STORED)
         if depth == 0:
             package = cast("Json", stored).get("id") if isinstance(stored, dict) else None
             if package:
@@ -99,7 +99,7 @@ class _Graph:
                 self.visit(cast("Json", value), id_, at, depth + 1)
             elif isinstance(value, str):
                 self._references.append((id_, value))
-        instance: Any = given.get("instance")
+        instance: object = given.get("instance")
         if isinstance(instance, dict) and cast("Json", instance).get("assignFloatingIp"):
             outside = self._nodes.setdefault(EXTERNAL, _node(EXTERNAL, EXTERNAL, "ready"))
             outside["required_by"].append(id_)
@@ -115,13 +115,13 @@ class _Graph:
                 node["link_type"] = "reference"
 
 
-def _values(given: Json) -> Iterator[tuple[str, Any]]:
+def _values(given: Json) -> Iterator[tuple[str, object]]:
     """The values of an object's properties with their paths, those of lists one by one."""
     for name, value in given.items():
         if name in ("?", "id"):
             continue
         if isinstance(value, list):
-            for index, one in enumerate(cast("list[Any]", value)):
+            for index, one in enumerate(cast("list[object]", value)):
                 yield f"{name}[{index}]", one
         else:
             yield name, value
@@ -134,7 +134,7 @@ def _info_box(name: str, class_name: str, status: str, given: Json) -> str:
         if key in ("?", "id", "name") or _SECRET.search(key) or value is None:
             continue
         if isinstance(value, list):
-            items = cast("list[Any]", value)
+            items = cast("list[object]", value)
             if items and not any(isinstance(one, (dict, list)) for one in items):
                 rows.append((key, ", ".join(str(one) for one in items)))
         elif not isinstance(value, dict):

@@ -57,7 +57,7 @@ class Definition:
     templates: dict[str, Any] = field(default_factory=dict[str, Any])
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
     parameters_source: ParametersCall | None = None
-    unit_templates: list[object] = field(default_factory=list[Any])
+    unit_templates: list[object] = field(default_factory=list[object])
     warnings: list[str] = field(default_factory=list[str])
 
     @property
@@ -146,7 +146,7 @@ def _pages(given: object, source: Source) -> tuple[Page, ...]:
         raise source.wrong("Forms is a list of pages", source.document)
     pages: dict[str, Page] = {}
     for item in cast("list[object]", given):
-        one = cast("dict[Any, Any]", item)
+        one = cast("dict[object, object]", item)
         if not isinstance(item, dict) or len(one) != 1:
             raise source.wrong(
                 "Each entry of Forms must be a map from one page name to its description", one

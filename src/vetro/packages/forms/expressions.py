@@ -90,7 +90,7 @@ class Scope:
     budget: Budget = field(default_factory=Budget)
     depth: int = 0
 
-    def evaluate(self, marked: Marked, data: Any = ...) -> Any:
+    def evaluate(self, marked: Marked, data: object = ...) -> Any:
         """The value of one expression, with ``$`` as given. Errors: `FAILURES`, ``FormError``."""
         self.budget.spend(marked)
         expression = compiled(marked)
@@ -195,7 +195,7 @@ def has_expressions(node: object) -> bool:
     if isinstance(node, Marked):
         return True
     if isinstance(node, dict):
-        pairs = cast("dict[Any, Any]", node)
+        pairs = cast("dict[object, object]", node)
         return any(has_expressions(one) for pair in pairs.items() for one in pair)
     if isinstance(node, (list, tuple)):
         return any(has_expressions(one) for one in cast("list[object]", node))

@@ -58,7 +58,9 @@ def clone_of(name: str) -> str:
 class FieldSource:
     """A field as it is written. ``warnings``: attributes that are not known."""
 
-    def __init__(self, page: str, given: Mapping[Any, Any], place: Any = (None, None)) -> None:
+    def __init__(
+        self, page: str, given: Mapping[object, object], place: Any = (None, None)
+    ) -> None:
         self.page = page
         self.line, self.column = place
         attributes: dict[str, object] = {}
@@ -81,7 +83,7 @@ class FieldSource:
             raise FormError(error.message, *place) from error
         choices = attributes.get("choices")
         if isinstance(choices, list) and not all(
-            _is_pair(one) for one in cast("list[Any]", choices)
+            _is_pair(one) for one in cast("list[object]", choices)
         ):
             raise FormError(f"{self.path}: choices are pairs [key, text], or a map", *place)
         self.attributes = attributes
@@ -121,7 +123,7 @@ class Field:
 
     source: FieldSource
     type: Any
-    attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    attributes: Mapping[str, object] = field(default_factory=dict[str, Any])
     validators: tuple[Validator, ...] = ()
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -149,7 +151,7 @@ class Field:
     @cached_property
     def classes(self) -> tuple[str, ...]:
         """The classes of an object field."""
-        given = cast("list[Any]", self.type if isinstance(self.type, list) else [self.type])
+        given = cast("list[object]", self.type if isinstance(self.type, list) else [self.type])
         return tuple(name for one in given for name in OBJECT_TYPES.get(str(one), (str(one),)))
 
     def label(self, language: str = "") -> str:
@@ -226,9 +228,9 @@ class Field:
     def _own_choices(self) -> list[Choice]:
         given = self.get("choices", [])
         if isinstance(given, dict):
-            pairs = list(cast("dict[Any, Any]", given).items())
+            pairs = list(cast("dict[object, object]", given).items())
         elif isinstance(given, (list, tuple)):
-            pairs = [_pair(one) for one in cast("list[Any]", given)]
+            pairs = [_pair(one) for one in cast("list[object]", given)]
         else:
             return []
         return [Choice(key, str(text)) for key, text in pairs]
@@ -258,7 +260,7 @@ class Field:
 
     # -- values
 
-    def read(self, raw: Any, offers: Offers) -> Any:
+    def read(self, raw: object, offers: Offers) -> Any:
         """The value of what was entered. Errors: ``Refused``."""
         reader = READERS.get(self.kind)
         if reader is not None:
@@ -337,7 +339,7 @@ class Field:
                 yield f"Choose one row as {name}"
 
     def errors(
-        self, value: Any, scope: Scope, page: Mapping[str, Any], offers: Offers
+        self, value: Any, scope: Scope, page: Mapping[str, object], offers: Offers
     ) -> list[str]:
         """Everything that is wrong with a value that could be read (B5). ``page``: the entered values."""
         is_blank = self.kind == "string" and self.is_required and not value.strip()
@@ -435,7 +437,7 @@ def _is_pair(item: object) -> bool:
 
 def _pair(item: object) -> tuple[object, object]:
     if isinstance(item, (list, tuple)):
-        pair = cast("Sequence[Any]", item)
+        pair = cast("Sequence[object]", item)
         if len(pair) >= 2:
             return pair[0], pair[1]
         return (pair[0], pair[0]) if pair else ("", "")

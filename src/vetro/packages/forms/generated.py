@@ -31,7 +31,7 @@ Schemas = Mapping[str, Mapping[str, Any]]
 
 
 def generated_form(
-    schema: Mapping[str, Any],
+    schema: Mapping[str, object],
     *,
     class_name: str,
     version: str = "",
@@ -70,7 +70,7 @@ def generated_form(
     return "\n".join(f"{key}: {_written(value)}" for key, value in document.items()) + "\n"
 
 
-def owned_classes(schema: Mapping[str, Any]) -> list[str]:
+def owned_classes(schema: Mapping[str, object]) -> list[str]:
     """The classes of objects that are entered with the object itself, in the order of its inputs."""
     found = [
         str(one["muranoType"])
@@ -80,7 +80,7 @@ def owned_classes(schema: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _ordered(schema: Mapping[str, Any]) -> Iterator[tuple[str, Json]]:
+def _ordered(schema: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
     """The inputs that people see, in the order of the form."""
     properties = cast("dict[str, Json]", schema.get("properties") or {})
     numbered = enumerate(properties.items())
@@ -141,7 +141,7 @@ class _Writer:
         is_empty_null = False
         if isinstance(schema.get("enum"), list):
             options: object = [
-                [one, str(one)] for one in cast("list[Any]", schema["enum"]) if one is not None
+                [one, str(one)] for one in cast("list[object]", schema["enum"]) if one is not None
             ]
             if not required and default is None:
                 options.insert(0, ["", "(none)"])
@@ -169,7 +169,7 @@ class _Writer:
         path = self._put(page, field)
         return _or_null(path) if is_empty_null else _Expression(path)
 
-    def _map(self, page: str, field: Json, schema: Json) -> Any:
+    def _map(self, page: str, field: Json, schema: Json) -> object:
         """A map: of known keys key by key, of others as lines ``name=value``."""
         default = cast("Json", schema.get("default") or {})
         keys = cast("dict[str, Json]", schema.get("properties") or {})
@@ -203,7 +203,7 @@ class _Writer:
         path = self._put(page, field)
         return _Expression(f"{path}.{_LINES}.toDict($.split('=')[0].trim(), {convert})")
 
-    def _object(self, page: str, field: Json, name: str, schema: Json, nullable: bool) -> Any:
+    def _object(self, page: str, field: Json, name: str, schema: Json, nullable: bool) -> object:
         type_ = str(schema.get("muranoType") or "io.murano.Object")
         if INSTANCES.match(type_):
             return self._instance(page, field, type_, _Expression(f"'{_host(name)}'"))
@@ -230,7 +230,7 @@ class _Writer:
         self.templates[base], chosen, self.condition = made, self.condition, was
         return _Expression(f"switch({chosen}, $ => ${base}, true => null)")
 
-    def _list(self, page: str, field: Json, name: str, schema: Json) -> Any:
+    def _list(self, page: str, field: Json, name: str, schema: Json) -> object:
         given = schema.get("items")
         items = cast("Json", given) if isinstance(given, dict) else {}
         kind, _ = _kind(items)

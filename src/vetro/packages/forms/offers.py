@@ -91,7 +91,7 @@ class Offers:
     fields have before anything is chosen, by field, type or kind. ``warnings``: sources that failed.
     """
 
-    kinds: Mapping[str, Sequence[Any] | None] = field(default_factory=dict[str, Any])
+    kinds: Mapping[str, Sequence[object] | None] = field(default_factory=dict[str, Any])
     components: Sequence[Component] | None = None
     packages: Sequence[PackageOffer] = ()
     environments: Sequence[str] = ()
@@ -130,13 +130,13 @@ def _choice(item: object) -> Choice:
     if isinstance(item, Choice):
         return item
     if isinstance(item, (list, tuple)):
-        pair = cast("Sequence[Any]", item)
+        pair = cast("Sequence[object]", item)
         value: object = pair[0] if pair else ""
         more: object = pair[2] if len(pair) > 2 else None
-        details = cast("dict[str, Any]", more) if isinstance(more, dict) else {}
+        details = cast("dict[str, object]", more) if isinstance(more, dict) else {}
         return Choice(value, str(pair[1]) if len(pair) > 1 else str(value), details=details)
     if isinstance(item, dict):
-        given = cast("dict[str, Any]", item)
+        given = cast("dict[str, object]", item)
         value = given.get("value", given.get("id", given.get("name", "")))
         label = given.get("label", given.get("name", value))
         return Choice(value, str(label), given.get("enabled") is not False, given)
@@ -146,7 +146,7 @@ def _choice(item: object) -> Choice:
 def network_pair(raw: object) -> list[object] | None:
     """``[network, subnet]`` of a list, or of a text such as ``(None, None)``; ``None``: it is neither."""
     if isinstance(raw, (list, tuple)):
-        pair = list(cast("Sequence[Any]", raw))
+        pair = list(cast("Sequence[object]", raw))
         if len(pair) != 2 or any(one is not None and not isinstance(one, str) for one in pair):
             return None
         return [one or None for one in pair]

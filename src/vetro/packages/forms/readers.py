@@ -90,7 +90,7 @@ def _read_address(raw: object) -> str:
 
 
 def _read_names(raw: object) -> list[str]:
-    given = cast("list[Any]", raw) if isinstance(raw, list) else _read_text(raw).split(",")
+    given = cast("list[object]", raw) if isinstance(raw, list) else _read_text(raw).split(",")
     names = [str(one).strip() for one in given]
     names = [one for one in names if one]
     for one in names:
@@ -154,7 +154,7 @@ def read_rows(raw: object, columns: list[tuple[str, str]]) -> list[dict[str, Any
     for one in cast("list[object]", given):
         if not isinstance(one, dict):
             raise Refused("Each row of the table is a map of its columns")
-        row = cast("dict[str, Any]", one)
+        row = cast("dict[str, object]", one)
         unknown = sorted(set(row) - set(known))
         if unknown:
             raise Refused(f"The table has no column {unknown[0]!s:.80}")

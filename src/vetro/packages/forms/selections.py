@@ -29,7 +29,7 @@ def _flavors(attributes: Attributes, found: list[Choice]) -> list[Choice]:
             size = one.details.get(key)
             if not isinstance(wanted, dict) or not isinstance(size, (int, float)):
                 continue
-            limits = cast("dict[str, Any]", wanted)
+            limits = cast("dict[str, object]", wanted)
             least, most = limits.get(f"min_{name}"), limits.get(f"max_{name}")
             if isinstance(least, (int, float)) and size < least:
                 fits = False

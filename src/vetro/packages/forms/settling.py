@@ -16,14 +16,14 @@ def settled(node: object, scope: Scope) -> Any:
     if isinstance(node, Marked):
         return or_null(node, scope)
     if isinstance(node, dict):
-        pairs = cast("dict[Any, Any]", node).items()
+        pairs = cast("dict[object, object]", node).items()
         return {_key(settled(key, scope)): settled(value, scope) for key, value in pairs}
     if isinstance(node, (list, tuple)):
         return [settled(one, scope) for one in cast("list[object]", node)]
     return node
 
 
-def or_null(marked: Marked, scope: Scope, data: Any = ...) -> Any:
+def or_null(marked: Marked, scope: Scope, data: object = ...) -> Any:
     """The value of an expression; null when it depends on what is not there yet (B1)."""
     try:
         return scope.evaluate(marked, data)
@@ -31,7 +31,7 @@ def or_null(marked: Marked, scope: Scope, data: Any = ...) -> Any:
         return marked.text if marked.is_wording else None
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> Any:
     return str(cast("object", value)) if isinstance(value, (dict, list)) else value
 
 
@@ -71,11 +71,11 @@ def read_validators(given: object, where: str) -> tuple[Validator, ...]:
 def _validator(given: object, where: str) -> Validator:
     if not isinstance(given, dict) or "expr" not in given:
         raise FormError(f"{where}: a validator is a map with expr, and may have a message")
-    body = cast("dict[str, Any]", given)
+    body = cast("dict[str, object]", given)
     test: object = body["expr"]
     message = wording(body.get("message"))
     if isinstance(test, dict):
-        wanted = {snake(name_of(k)): v for k, v in cast("dict[Any, Any]", test).items()}
+        wanted = {snake(name_of(k)): v for k, v in cast("dict[object, object]", test).items()}
         pattern = wanted.get("regexp_validator")
         if not isinstance(pattern, (str, int, Marked)):
             raise FormError(f"{where}: expr is an expression or {{regexpValidator: pattern}}")

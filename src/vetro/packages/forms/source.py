@@ -88,7 +88,7 @@ class Source:
         return FormError(message, *self.place(value))
 
 
-def _scalar(loader: object, node: Any) -> Any:
+def _scalar(loader: object, node: Any) -> object:
     text = cast("str", node.value)
     place = (node.start_mark.line + 1, node.start_mark.column + 1)
     if node.tag == "!yaql":
@@ -142,7 +142,7 @@ def read_source(text: str) -> Source:
         raise FormError(error.message, error.line, error.column) from error
     if not isinstance(document, dict):
         raise FormError("A UI definition must be a map", 1, 1)
-    known = cast("dict[Any, Any]", document)
+    known = cast("dict[object, object]", document)
     sections = {str(key): value for key, value in known.items()}
     places[id(sections)] = (1, 1)
     version = _text_at(node, "Version")

@@ -69,10 +69,10 @@ def _image(value: object, offers: Offers) -> Json:
         except DocumentError:
             own = value
     if isinstance(own, dict):
-        details = cast("Mapping[str, Any]", own)
+        details = cast("Mapping[str, object]", own)
         name, title = details.get("name"), details.get("name")
     else:
-        details = found.details if found is not None else cast("Mapping[str, Any]", {})
+        details = found.details if found is not None else cast("Mapping[str, object]", {})
         name, title = value, value
     title = title if found is None else found.label
     return {

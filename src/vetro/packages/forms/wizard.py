@@ -366,7 +366,7 @@ class Form:
 
     @staticmethod
     def _wrong(
-        field: Field, value: Any, scope: Scope, entries: Mapping[str, Any], offers: Offers
+        field: Field, value: object, scope: Scope, entries: Mapping[str, object], offers: Offers
     ) -> list[str]:
         try:
             return field.errors(value, scope, entries, offers)
@@ -408,7 +408,7 @@ class Form:
 
     def fill(
         self,
-        values: Mapping[str, Any],
+        values: Mapping[str, object],
         offers: Offers = NO_OFFERS,
         *,
         name: str | None = None,

@@ -64,11 +64,13 @@ def violated(parameter: Parameter) -> str | None:
     return next((one for c in parameter.constraints if (one := _wrong(c, values, parameter))), None)
 
 
-def _values(parameter: Parameter) -> list[Any]:
+def _values(parameter: Parameter) -> list[object]:
     """The items of a list, or the one value."""
     default = parameter.default
     if parameter.type == "comma_delimited_list":
-        items = cast("list[Any]", default) if isinstance(default, list) else str(default).split(",")
+        items = (
+            cast("list[object]", default) if isinstance(default, list) else str(default).split(",")
+        )
         return [str(one).strip() for one in items]
     return [_number(default) if parameter.type == "number" else default]
 
@@ -97,14 +99,14 @@ def _wrong(constraint: Constraint, values: list[Any], parameter: Parameter) -> s
     return None
 
 
-def _comparable(value: Any, parameter: Parameter) -> Any:
+def _comparable(value: object, parameter: Parameter) -> object:
     """Numbers and booleans may be written as texts, texts as numbers."""
     if parameter.type == "number":
         return _number(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _number(value: Any) -> Any:
+def _number(value: Any) -> object:
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -104,7 +104,7 @@ def _text(value: Json) -> str | None:
 class _Reader:
     """Reads the parts of a template; ``place`` is the node that a mistake is reported at."""
 
-    def __init__(self, place: Any) -> None:
+    def __init__(self, place: object) -> None:
         self.place = place
 
     @staticmethod

@@ -58,7 +58,7 @@ class _Snapshot:
         return next((one for one in found if one.uuid == uuid), None)
 
     def _begin(
-        self, key: str, read: Callable[[], Coroutine[Any, Any, Any]]
+        self, key: str, read: Callable[[], Coroutine[object, object, object]]
     ) -> asyncio.Future[object]:
         """The answer to the first request with this key; outputs that ask meanwhile wait for it."""
         if key not in self._read:

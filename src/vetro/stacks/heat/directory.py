@@ -126,7 +126,7 @@ def _gateway(router: dict[str, Any]) -> str | None:
     return str(found["network_id"]) if found else None
 
 
-def _named(networks: Iterable[dict[str, Any]], wanted: str) -> str | None:
+def _named(networks: Iterable[dict[str, object]], wanted: str) -> str | None:
     """The network with an id, when ``wanted`` looks like one, else the one with a name."""
     try:
         uuid.UUID(wanted)

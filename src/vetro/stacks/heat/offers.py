@@ -70,7 +70,7 @@ async def _rows(
     while True:
         answer = await session.request(service, "GET", path, params={**filters, "limit": PAGE})
         assert answer is not None
-        rows: list[dict[str, Any]] = answer.json()[key]
+        rows: list[dict[str, object]] = answer.json()[key]
         # Neutron without paging answers with all of them, whatever the limit.
         new = rows if not found or not rows or rows[0].get("id") != found[0].get("id") else []
         found += new

@@ -79,7 +79,7 @@ async def _asked(
 async def _absolute(session: Session, service: tuple[str, ...] | str) -> dict[str, Any]:
     answer = await session.request(service, "GET", "/limits")
     assert answer is not None
-    return cast("dict[str, Any]", answer.json()["limits"]["absolute"])
+    return cast("dict[str, object]", answer.json()["limits"]["absolute"])
 
 
 async def _instances(session: Session) -> Pairs:

@@ -446,7 +446,7 @@ _RAW = frozenset(
 )
 
 
-def _entries(value: Any) -> list[tuple[Any, Json]]:
+def _entries(value: Any) -> list[tuple[object, Json]]:
     return list(value.items())
 
 
