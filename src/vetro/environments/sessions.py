@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import and_, bindparam, delete, insert, select, update
 
@@ -29,6 +29,8 @@ from vetro.environments.store import (
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
 from vetro.storage import Prepared, StoredRow, Transaction
+
+T = TypeVar("T")
 
 _NEW_SESSION = Prepared(
     insert(sessions).returning(
@@ -186,9 +188,9 @@ class SessionStore:
         principal: Principal,
         environment_id: str,
         session_id: str | None,
-        change: Callable[[dict[str, Any]], Any],
+        change: Callable[[dict[str, Any]], T],
         condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> object:
+    ) -> T:
         """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         ``condition`` gets the model before the change, and the environment's status; it may raise.
@@ -202,9 +204,9 @@ class SessionStore:
         principal: Principal,
         environment_id: str,
         session_id: str | None,
-        change: Callable[[dict[str, Any]], Any],
+        change: Callable[[dict[str, Any]], T],
         condition: Callable[[dict[str, Any], str], None] | None = None,
-    ) -> object:
+    ) -> T:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         Concurrent changes of one session are serialised by a lock on its row.
