@@ -65,6 +65,49 @@ async def test_pages_neither_skip_nor_repeat_while_rows_come_and_go(api: Api) ->
     assert (gone.status, gone.json()["error"]["type"]) == (404, "MarkerNotFound")
 
 
+@pytest.mark.parametrize("order", ["sort_dir=asc", "sort_dir=desc", "sort_keys=created"])
+async def test_pages_of_categories_hold_while_categories_come_and_go(api: Api, order: str) -> None:
+    """Those that are there all the time appear once each, whatever is made or removed between."""
+    path = "/catalog/categories"
+
+    async def make(name: str) -> str:
+        return (await api.call("POST", path, {"name": name}, user="root")).json()["id"]
+
+    ids = {name: await make(name) for name in "bdfhj"}
+    whole = (await api.call("GET", f"{path}?{order}")).json()["categories"]
+    first = (await api.call("GET", f"{path}?{order}&limit=2")).json()
+    assert [one["id"] for one in first["categories"]] == [one["id"] for one in whole[:2]]
+    gone = whole[0]["name"]
+    assert (await api.call("DELETE", f"{path}/{ids[gone]}", user="root")).status == 200
+    for name in "ak":
+        await make(name)
+    seen = [one["name"] for one in first["categories"]]
+    marker = first["next_marker"]
+    while marker:
+        answer = await api.call("GET", f"{path}?{order}&limit=2&marker={marker}")
+        seen += [one["name"] for one in answer.json()["categories"]]
+        marker = answer.json().get("next_marker")
+    kept = [one["name"] for one in whole]
+    assert [name for name in seen if name in kept] == kept
+    assert len(seen) == len(set(seen))
+    # A page that ends at a category that is gone has no next one: the list is begun again.
+    answer = await api.call("GET", f"{path}?{order}&marker={ids[gone]}")
+    assert answer.status == 404
+
+
+async def test_pages_of_templates_hold_while_templates_come_and_go(api: Api) -> None:
+    """As those of environments and packages do."""
+    made: dict[str, str] = {}
+    for name in "abcd":
+        made[name] = (await api.call("POST", "/templates", {"name": name})).json()["id"]
+    first = (await api.call("GET", "/templates?limit=2")).json()
+    await api.call("DELETE", f"/templates/{made['a']}")
+    await api.call("POST", "/templates", {"name": "e"})
+    rest = await api.call("GET", f"/templates?limit=9&marker={first['next_marker']}")
+    names = [one["name"] for one in (*first["templates"], *rest.json()["templates"])]
+    assert names == list("abcde")
+
+
 async def test_a_computed_status_filters_and_pages(api: Api) -> None:
     """``status`` is that which the list shows; pages of it are as full as any."""
     for number in range(6):

@@ -453,6 +453,16 @@ async def test_nothing_to_do_while_a_deployment_runs(api: Api) -> None:
     await api.deploy(e, s)
     shown = (await api.call("GET", f"/environments/{e}")).json()
     assert (shown["status"], shown["acquired_by"]) == ("deploying", s)
+    listed = (await api.call("GET", f"/environments/{e}/deployments")).json()["deployments"]
+    blocking = f"is deploying by deployment {listed[0]['id']} (deploy)"
+    for method, path in (
+        ("POST", f"/environments/{e}/configure"),
+        ("DELETE", f"/environments/{e}"),
+        ("POST", f"/environments/{e}/actions/x"),
+    ):
+        answer = await api.call(method, path)
+        # Beyond upstream: which task it is that one waits for.
+        assert (answer.status, blocking in answer.text) == (403, True), answer.text
     body = {"?": {"type": "a"}}
     for method, path, session in (
         ("POST", f"/environments/{e}/configure", None),

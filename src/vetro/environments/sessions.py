@@ -72,8 +72,19 @@ class SessionStore:
     async def refuse_active(self, tx: Transaction, environment: StoredRow) -> None:
         """Refuse to begin anything while a task is changing an environment. Errors: 403."""
         status = await self.store.status(tx, environment.id)
-        if status in states.ACTIVE:
-            raise Forbidden(f"Environment {environment.id} is {status}; wait until it has finished")
+        if status not in states.ACTIVE:
+            return
+        query = (
+            select(tasks.c.id, tasks.c.action)
+            .where(tasks.c.environment_id == environment.id, tasks.c.finished.is_(None))
+            .order_by(tasks.c.sequence.desc())
+            .limit(1)
+        )
+        task = (await tx.execute(query)).first()
+        text = f"Environment {environment.id} is {status}"
+        if task is not None:
+            text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
+        raise Forbidden(f"{text}; wait until it has finished")
 
     async def open_session(
         self,

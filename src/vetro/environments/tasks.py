@@ -306,11 +306,7 @@ class TaskStore:
             environment = await self.store.environment(tx, principal, environment_id)
             if arguments is not None and not isinstance(arguments, dict):
                 raise BadRequest("The arguments of an action must be an object")
-            status = await self.store.status(tx, environment_id)
-            if status in states.ACTIVE:
-                raise Forbidden(
-                    f"Environment {environment_id} is {status}; wait until it has finished"
-                )
+            await self.sessions.refuse_active(tx, environment)
             object_id, action = find_action(environment.model.get("Objects"), action_id)
             check_arguments(action, cast("dict[str, object]", arguments or {}))
             if not overtake:
