@@ -71,8 +71,8 @@ class SessionStore:
 
     async def refuse_active(self, tx: Transaction, environment: StoredRow) -> None:
         """Refuse to begin anything while a task is changing an environment. Errors: 403."""
-        status = await self.store.status(tx, environment.id)
-        if status not in states.ACTIVE:
+        status = await self.store.activity(tx, environment.id)
+        if status is None:
             return
         query = (
             select(tasks.c.id, tasks.c.action)
@@ -187,7 +187,7 @@ class SessionStore:
                 type_="BadRequest",
             )
         session = await self.store.session(tx, environment.id, session_id, lock=True)
-        rows = await self.store.session_states(tx, environment.id)
+        rows = await self.store.active_sessions(tx, environment.id)
         if self.store.invalid(session, environment.version, rows):
             raise await self.overtaken(tx, environment, session)
         if session.state != states.OPENED:

@@ -114,7 +114,18 @@ _SESSION_STATES = Prepared(
     .where(sessions.c.environment_id == _WANTED)
     .order_by(*_NEWEST_FIRST)
 )
-
+#: Sessions that are only open are not read for these: there may be one for each user of an environment.
+_ACTIVE = Prepared(
+    select(sessions.c.id, sessions.c.state, sessions.c.version).where(
+        sessions.c.environment_id == _WANTED, sessions.c.state.in_(states.ACTIVE)
+    )
+)
+_LAST_BEGUN = Prepared(
+    select(sessions.c.state)
+    .where(sessions.c.environment_id == _WANTED, sessions.c.state != states.OPENED)
+    .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
+    .limit(1)
+)
 
 NetworkDriver = Callable[[Principal, str | None], Awaitable[str]]
 """The driver for a new environment of a caller in a region."""
@@ -231,6 +242,15 @@ class EnvironmentStore:
     async def session_states(self, tx: Transaction, environment_id: str) -> list[StoredRow]:
         """All sessions, newest first."""
         return list(await tx.execute(_SESSION_STATES, {"wanted": environment_id}))
+
+    async def active_sessions(self, tx: Transaction, environment_id: str) -> list[StoredRow]:
+        """Those of the sessions that a task is working on."""
+        return list(await tx.execute(_ACTIVE, {"wanted": environment_id}))
+
+    async def activity(self, tx: Transaction, environment_id: str) -> str | None:
+        """The environment's status while a task is changing it; else ``None``."""
+        row = (await tx.execute(_LAST_BEGUN, {"wanted": environment_id})).first()
+        return row.state if row is not None and row.state in states.ACTIVE else None
 
     async def status(self, tx: Transaction, environment_id: str) -> str:
         """The environment's status."""
