@@ -290,6 +290,27 @@ async def test_a_machine_that_becomes_known_or_goes_by_itself_is_not_removed(str
     assert "unknown_vms" not in await stray.report(VM)
 
 
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+async def test_the_grace_time_is_the_same_by_every_clock(
+    make_world: MakeWorld, stray: Stray, seconds: float
+) -> None:
+    """Neither a clock that is set nor that of another service ends it early or late."""
+    world, clock = stray.world, stray.clock
+    await stray.report(VM)
+    other = await make_world(clock=clock.apart(seconds), unknown_vm_seconds=600.0)
+    clock.advance(599)
+    assert await other.service.strays.look() == {NODE}
+    clock.jump(seconds)
+    await stray.report(VM)
+    assert await world.service.strays.look() == {NODE}
+    assert "machine_destroy" not in world.nodes.tasks
+    clock.advance(1)
+    await stray.report(VM)
+    await world.service.strays.look()
+    (active,) = {call.params["uuid"] for call in await _destroyed(world)}
+    assert active == VM
+
+
 async def test_unknown_machines_stay_when_the_setting_says_so(make_world: MakeWorld) -> None:
     """With 0 they are reported only."""
     clock = ManualClock(datetime(2026, 5, 1, tzinfo=UTC))

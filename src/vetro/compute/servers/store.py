@@ -286,7 +286,8 @@ class ServerStore:
         """The machines among those reported that no record knows, with when each was first reported."""
         named = sorted({one.lower() for one in reported if UUID.match(one)})
         known = await known_of(tx, named)
-        now = api_time(self.database.clock.now())
+        # Whoever removes them counts from it, so it must not depend on whose clock it was.
+        now = api_time(self.database.steady_now())
         strays = {one: before.get(one, now) for one in named if one not in known}
         for one in sorted(set(strays) - set(before)):
             log.info("unknown_vm_found", server=uuid, vm=one)

@@ -65,7 +65,7 @@ class Strays:
         return {row.uuid for row in rows}
 
     def _due(self, row: StoredRow) -> list[str]:
-        before = self.database.clock.now() - self.grace
+        before = self.database.steady_now() - self.grace
         return [
             uuid
             for uuid, since in sorted(mapping(row.extra.get(STRAYS)).items())
