@@ -4,6 +4,8 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from vetro.environments import MIGRATIONS
 from vetro.environments.request_statistics import RequestStatistics
 from vetro.http import RequestCounts
@@ -51,4 +53,36 @@ async def test_rows_have_what_was_counted_and_end_with_their_process(database_ur
         await first.store()
         assert [one["id"] for one in await first.listing()] == [row["id"]]
     finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+async def test_clocks_that_differ_or_are_set_change_nothing(
+    database_url: str, seconds: float
+) -> None:
+    """A process keeps the rows of living ones, and its rates are of the time that went by."""
+    clock = ManualClock()
+    database = await Database.open(database_url, clock=clock)
+    elsewhere = await Database.open(database_url, clock=clock.apart(seconds))
+    try:
+        await migrate(database, [MIGRATIONS])
+        await migrate(elsewhere, [MIGRATIONS])
+        ours = RequestStatistics(database, RequestCounts())
+        theirs = RequestStatistics(elsewhere, RequestCounts())
+        for one in (ours, theirs, ours):
+            await one.store()
+        before = {one["id"]: one["created"] for one in await ours.listing()}
+        assert len(before) == 2
+        clock.advance(300)
+        clock.jump(seconds)
+        ours.counts.count("p", 200, 0.5)
+        for one in (ours, theirs, ours):
+            await one.store()
+        assert {one["id"]: one["created"] for one in await ours.listing()} == before
+        clock.advance(300)
+        ours.counts.count("p", 200, 0.5)
+        await ours.store()
+        assert max(one["requests_per_second"] for one in await ours.listing()) == 1 / 300
+    finally:
+        await elsewhere.close()
         await database.close()

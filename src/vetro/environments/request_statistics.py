@@ -68,7 +68,8 @@ class RequestStatistics:
 
     async def store(self) -> None:
         """Write this process's row, and remove those of processes that ended."""
-        now, counts = self.database.clock.now(), self.counts
+        # By the steady time: rates, and whose process has ended, do not depend on clocks that differ.
+        now, counts = self.database.steady_now(), self.counts
         values: dict[str, object] = {
             "request_count": counts.requests,
             "error_count": counts.errors,
