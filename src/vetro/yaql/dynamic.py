@@ -9,7 +9,8 @@ Functions that a host has registered under such a name take precedence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from vetro.yaql.values import Value
 
 from . import operators, runtime
 from .evaluation import Evaluation
@@ -117,7 +118,7 @@ def _list(rt: Evaluation, *items: object) -> list[object]:
     return list(items)
 
 
-def _define(rt: Evaluation, *arguments: Any) -> object:
+def _define(rt: Evaluation, *arguments: Value) -> object:
     if len(arguments) != 2 or type(arguments[0]) is not str:
         runtime.no_evaluation(rt, "def")
     name, value = arguments
@@ -129,7 +130,7 @@ def _switch(rt: Evaluation, *arguments: object) -> object:
 
 
 def _of_values(form: Callable[..., object]) -> Site:
-    def call(_rt: Evaluation, *values: Any) -> Any:
+    def call(_rt: Evaluation, *values: Value) -> Value:
         return form(*map(_constant, values))
 
     return call

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vetro.yaql.values import Value
 
 from .errors import (
     CollectionTooLargeException,
@@ -89,7 +91,7 @@ class Evaluation:
         self,
         library: Library,
         limits: Limits = DEFAULT_LIMITS,
-        variables: dict[str, Any] | None = None,
+        variables: dict[str, Value] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.library = library
@@ -204,7 +206,7 @@ class Evaluation:
         )
 
     def host_method(
-        self, receiver: object, name: str, args: Sequence[object], kwargs: dict[str, Any]
+        self, receiver: object, name: str, args: Sequence[object], kwargs: dict[str, Value]
     ) -> object:
         """`receiver.name(…)` for a receiver that is not a value of the language, if the library has
         no such method for it."""

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from vetro.yaql.values import Value
+
 from . import ast
 from .codegen import ExpressionCodegen
 from .errors import DepthLimitExceeded, MemoryQuotaExceededException, YaqlException
@@ -32,7 +34,7 @@ class Expression:
         self.text = text
         self.tree = tree
         self.library = library
-        self._function: Callable[[Evaluation, Any], Any] = self._compile_on_first_use
+        self._function: Callable[[Evaluation, Value], Value] = self._compile_on_first_use
         self._source = ""
         self._slots: list[Any] = []
 
@@ -63,7 +65,7 @@ class Expression:
         variables: dict[str, object] | None = None,
         *,
         limits: Limits = DEFAULT_LIMITS,
-    ) -> Any:
+    ) -> Value:
         """The value for `data` as `$` and for `variables` (names without dollar), as plain data.
 
         `data` is never changed or copied; the result's sequences and sets are lists, its mappings
@@ -73,7 +75,7 @@ class Expression:
         rt = Evaluation(self.library, limits, variables)
         return self.run(rt, data)
 
-    def run(self, rt: Evaluation, data: object = None) -> Any:
+    def run(self, rt: Evaluation, data: object = None) -> Value:
         """Like `evaluate`, in an evaluation made by the caller."""
         try:
             value = self._function(rt, data)
@@ -150,6 +152,6 @@ def compile_expression(
     return _compile(text, library if library is not None else standard_library(flavour), grammar)
 
 
-def evaluate(text: str, data: object = None, **variables: object) -> Any:
+def evaluate(text: str, data: object = None, **variables: object) -> Value:
     """Compile and evaluate in one call: `evaluate("$.a + $b", {"a": 1}, b=2)` is 3."""
     return compile_expression(text).evaluate(data, variables or None)

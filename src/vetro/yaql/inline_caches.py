@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from vetro.yaql.values import Value
+
 from .errors import (
     AmbiguousFunctionException,
     AmbiguousMethodException,
@@ -28,7 +30,7 @@ from .signatures import Overload, Parameter
 from .values import Context, describe, kind_of, preview
 
 Shape: TypeAlias = tuple[str, ...]
-Site: TypeAlias = Callable[..., Any]
+Site: TypeAlias = Callable[..., Value]
 
 
 def function_site(library: Library, name: str, shape: Shape, position: int) -> Site:
@@ -84,7 +86,7 @@ def method_site(
         cache = {}
     known = cache.get
 
-    def choose(rt: Evaluation, key: Any, receiver: Any, outer: Any, *arguments: Any) -> object:
+    def choose(rt: Evaluation, key: Any, receiver: Value, outer: Any, *arguments: Value) -> object:
         kind = kind_of[type(receiver)]
         if not layers or (kind == HOST and rt.is_host_method_receiver(receiver)):
             values = [
@@ -144,7 +146,7 @@ def method_site(
 
 
 def _unknown_function(library: Library, name: str, shape: Shape, position: int) -> Site:
-    def call(rt: Evaluation, *arguments: object) -> Any:
+    def call(rt: Evaluation, *arguments: object) -> Value:
         positional, keywords = by_shape(shape, arguments)
         try:
             return rt.host_function(name, positional, keywords)
@@ -178,7 +180,7 @@ def _explain(error: ResolutionError, hint: str | None, position: int) -> None:
         error.position = position
 
 
-def by_shape(shape: Shape, arguments: Sequence[object]) -> tuple[list[Any], dict[str, Any]]:
+def by_shape(shape: Shape, arguments: Sequence[object]) -> tuple[list[Value], dict[str, Value]]:
     """Positional and keyword arguments of a call."""
     positional: list[object] = []
     keywords: dict[str, object] = {}
@@ -348,7 +350,7 @@ def _caller(overload: Overload, bound: list[Parameter], shape: Shape) -> Site:
     plain = count - len(keyword_names)
     takes_evaluation = overload.takes_evaluation
 
-    def call(rt: Evaluation, *arguments: object) -> Any:
+    def call(rt: Evaluation, *arguments: object) -> Value:
         values = list(arguments[:plain])
         for index, default in gaps:
             values.insert(index, default)

@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, TypeVar
 
+from vetro.yaql.values import Value
+
 from .errors import InvalidMethodException
 from .kinds import ITERABLE, MAPPING
 from .signatures import Lazy, Overload, Parameter, read_signature
@@ -40,7 +42,7 @@ class ExposedMember:
     attribute: str
     is_method: bool
 
-    def read(self, instance: object) -> Any:
+    def read(self, instance: object) -> Value:
         return getattr(instance, self.attribute)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
 
+from vetro.yaql.values import Value
+
 from .errors import (
     ArgumentValueException,
     LimitException,
@@ -52,7 +54,7 @@ from .values import (
     preview,
 )
 
-Operator = Callable[[Evaluation, Any, Any], Any]
+Operator = Callable[[Evaluation, Value, Value], Value]
 _OTHER_NAMES = {"=": "*equal", "!=": "*not_equal"}
 
 
@@ -94,7 +96,7 @@ def is_iterable(rt: Evaluation, kind: int) -> bool:
     return bool(kind & ITERABLE) or (kind == MAPPING and rt.library.is_legacy)
 
 
-def add(rt: Evaluation, left: Any, right: Any) -> Any:
+def add(rt: Evaluation, left: Value, right: Value) -> Value:
     """`+`"""
     if type(left) is type(right) is str:
         rt.check_string(len(left) + len(right))
@@ -130,7 +132,7 @@ def add(rt: Evaluation, left: Any, right: Any) -> Any:
     return _registered(rt, "#operator_+", left, right)
 
 
-def subtract(rt: Evaluation, left: Any, right: Any) -> object:
+def subtract(rt: Evaluation, left: Value, right: Value) -> object:
     """`-`"""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
@@ -144,7 +146,7 @@ def subtract(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_-", left, right)
 
 
-def multiply(rt: Evaluation, left: Any, right: Any) -> object:
+def multiply(rt: Evaluation, left: Value, right: Value) -> object:
     """`*`"""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind & NUMBER and right_kind & NUMBER:
@@ -167,7 +169,7 @@ def multiply(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_*", left, right)
 
 
-def divide(rt: Evaluation, left: Any, right: Any) -> object:
+def divide(rt: Evaluation, left: Value, right: Value) -> object:
     """`/`: of two integers the floor of the quotient."""
     left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
     if left_kind == INTEGER and right_kind == INTEGER:
@@ -179,14 +181,14 @@ def divide(rt: Evaluation, left: Any, right: Any) -> object:
     return _registered(rt, "#operator_/", left, right)
 
 
-def modulo(rt: Evaluation, left: Any, right: Any) -> object:
+def modulo(rt: Evaluation, left: Value, right: Value) -> object:
     """`mod`, with the sign of the divisor."""
     if kind_of[type(left)] & NUMBER and kind_of[type(right)] & NUMBER:
         return left % right
     return _registered(rt, "#operator_mod", left, right)
 
 
-def negate(rt: Evaluation, value: Any) -> object:
+def negate(rt: Evaluation, value: Value) -> object:
     """Prefix `-`."""
     if kind_of[type(value)] & (NUMBER | TIMESPAN):
         return -value
@@ -200,12 +202,12 @@ def plus(rt: Evaluation, value: object) -> object:
     return _registered(rt, "#unary_operator_+", value)
 
 
-def _ordering(symbol: str, compare: Callable[[Any, Any], bool]) -> Operator:
+def _ordering(symbol: str, compare: Callable[[Value, Value], bool]) -> Operator:
     name = f"#operator_{symbol}"
     at_nulls = compare(0, 0)
     null_first, null_second = compare(0, 1), compare(1, 0)
 
-    def order(rt: Evaluation, left: object, right: object) -> Any:
+    def order(rt: Evaluation, left: object, right: object) -> Value:
         left_kind, right_kind = kind_of[type(left)], kind_of[type(right)]
         if (left_kind & NUMBER and right_kind & NUMBER) or (
             left_kind == right_kind and left_kind & (STRING | SET | DATETIME | TIMESPAN)
@@ -237,7 +239,7 @@ def not_equals(rt: Evaluation, left: object, right: object) -> object:
     return not equal(left, right, rt)
 
 
-def contains(rt: Evaluation, left: Any, right: Any) -> object:
+def contains(rt: Evaluation, left: Value, right: Value) -> object:
     """`in`"""
     right_kind = kind_of[type(right)]
     if right_kind == STRING and kind_of[type(left)] == STRING:
@@ -259,7 +261,7 @@ def has_member(rt: Evaluation, collection: Iterable[object], value: object) -> b
 def _matching(symbol: str, expected: bool) -> Operator:
     name = f"#operator_{symbol}"
 
-    def match(rt: Evaluation, left: Any, right: Any) -> Any:
+    def match(rt: Evaluation, left: Value, right: Value) -> Value:
         right_kind = kind_of[type(right)]
         if kind_of[type(left)] == STRING and right_kind & (STRING | REGEX):
             pattern = compile_pattern(right) if right_kind == STRING else right
@@ -273,7 +275,7 @@ matches = _matching("=~", True)
 matches_not = _matching("!~", False)
 
 
-def pattern_site(text: str) -> Callable[[Evaluation], Any]:
+def pattern_site(text: str) -> Callable[[Evaluation], Value]:
     """`regex('pattern')` for one pattern; a malformed one fails when it is called."""
     try:
         compiled = compile_pattern(text)
@@ -283,7 +285,7 @@ def pattern_site(text: str) -> Callable[[Evaluation], Any]:
     return lambda _rt: compiled
 
 
-def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], Any]:
+def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Value], Value]:
     """`left =~ 'pattern'` for one pattern."""
     general = matches if symbol == "=~" else matches_not
     expected = symbol == "=~"
@@ -295,7 +297,7 @@ def match_site(symbol: str, pattern_text: str) -> Callable[[Evaluation, Any], An
     # Longer texts are charged by their length.
     longest = min(safe_length(pattern), 255)
 
-    def match(rt: Evaluation, left: Any) -> Any:
+    def match(rt: Evaluation, left: Value) -> Value:
         if type(left) is str and len(left) <= longest:
             rt.fuel -= 1
             return (find(left) is not None) is expected
@@ -316,7 +318,7 @@ def checked_string(rt: Evaluation, value: str) -> str:
     return value
 
 
-def index(rt: Evaluation, target: Any, key: Any) -> Any:
+def index(rt: Evaluation, target: Value, key: Any) -> Value:
     """`target[key]` of the current flavour."""
     kind = kind_of[type(target)]
     if kind == LIST:
@@ -335,7 +337,7 @@ def index(rt: Evaluation, target: Any, key: Any) -> Any:
     return _registered(rt, "#indexer", target, key)
 
 
-def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> object:
+def index_or_default(rt: Evaluation, target: Value, key: Any, default: Value) -> object:
     """`target[key, default]` of a mapping."""
     if kind_of[type(target)] == MAPPING:
         return target.get(hashable(key, rt), default)
@@ -344,9 +346,9 @@ def index_or_default(rt: Evaluation, target: Any, key: Any, default: Any) -> obj
 
 def legacy_index(
     rt: Evaluation,
-    target: Any,
+    target: Value,
     outer: object,
-    each: Callable[[Any], Any],
+    each: Callable[[Value], Value],
     plain_key: Callable[[object], object] | None = None,
 ) -> object:
     """`target[expression]` of the legacy flavour: an element of a list, else a filter (section 8).
@@ -357,7 +359,7 @@ def legacy_index(
     """
     kind = kind_of[type(target)]
     if kind == LIST:
-        position: Any = None
+        position: Value = None
         try:
             position = each(outer)
         except LimitException:
@@ -383,7 +385,7 @@ def legacy_index(
     return _registered(rt, "#indexer", target, each(outer))
 
 
-def property_of(rt: Evaluation, target: Any, name: str, position: int | None = None) -> object:
+def property_of(rt: Evaluation, target: Value, name: str, position: int | None = None) -> object:
     """`target.name`; `position` is its place in the text."""
     kind = kind_of[type(target)]
     if kind == MAPPING:
@@ -400,7 +402,7 @@ def property_of(rt: Evaluation, target: Any, name: str, position: int | None = N
 
 
 def _property_of_each(
-    rt: Evaluation, items: Iterable[Any], name: str, position: int | None
+    rt: Evaluation, items: Iterable[Value], name: str, position: int | None
 ) -> Iterator[object]:
     try:
         for item in items:
@@ -451,7 +453,7 @@ OPERATORS: dict[str, Operator] = {
     "=~": matches,
     "!~": matches_not,
 }
-UNARY: dict[str, Callable[[Evaluation, Any], Any]] = {"-": negate, "+": plus}
+UNARY: dict[str, Callable[[Evaluation, Value], Value]] = {"-": negate, "+": plus}
 RESULT_KINDS: dict[str, int] = {
     "-": NUMBER | SET | DATETIME | TIMESPAN | HOST,
     "*": NUMBER | STRING | LIST | TIMESPAN | HOST,

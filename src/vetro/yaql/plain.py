@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+
+from vetro.yaql.values import Value
 
 from .errors import DepthLimitExceeded
 from .evaluation import Evaluation
@@ -25,7 +26,7 @@ def to_plain(value: object, evaluation: Evaluation) -> object:
 _PLAIN = frozenset([type(None), bool, int, float, str])
 
 
-def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> object:
+def _to_plain(value: Value, evaluation: Evaluation, depth: int) -> object:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls in _PLAIN:
         if cls is str:
@@ -35,7 +36,7 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> object:
         raise too_deep()
     kind = kind_of[cls]
     if kind & ITERABLE:
-        items: Iterable[Any] = value if kind & (LIST | SET) else collect(value, evaluation)
+        items: Iterable[Value] = value if kind & (LIST | SET) else collect(value, evaluation)
         result = list(items)
         classes = set(map(type, result))
         if _PLAIN.issuperset(classes):
@@ -54,10 +55,10 @@ def _to_plain(value: Any, evaluation: Evaluation, depth: int) -> object:
 
 
 def _plain_rows(
-    rows: list[Mapping[Any, Any]], evaluation: Evaluation, depth: int
+    rows: list[Mapping[Value, Value]], evaluation: Evaluation, depth: int
 ) -> list[dict[object, object]]:
     """Convert many mappings; most are small and hold plain values."""
-    made: list[dict[Any, Any]] = []
+    made: list[dict[Value, Value]] = []
     for row in rows:
         if len(row) <= _FEW and depth <= MAX_DEPTH:
             size = 64 * len(row) + 64
@@ -76,7 +77,7 @@ def _plain_rows(
 
 
 def _plain_mapping(
-    value: Mapping[Any, Any], evaluation: Evaluation, depth: int
+    value: Mapping[Value, Value], evaluation: Evaluation, depth: int
 ) -> dict[object, object]:
     # Keys are hashable, and what is hashable is final.
     values = value.values()
@@ -98,7 +99,7 @@ _SMALL = frozenset([type(None), bool, int, float])
 _FEW = 8
 
 
-def _characters(values: Iterable[Any], classes: set[type]) -> int:
+def _characters(values: Iterable[Value], classes: set[type]) -> int:
     """The total length of all strings among scalars."""
     if str not in classes:
         return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, cast
 
+from vetro.yaql.values import Value
+
 from . import operators
 from .errors import (
     MappingTranslationException,
@@ -20,11 +22,11 @@ from .kinds import CONTEXT, HOST, ITERABLE, LAZY, MAPPING
 from .values import Context, FrozenDict, Memorized, collect, hashable, kind_of, missing_key, preview
 
 
-def property_site(name: str, position: int | None = None) -> Callable[[Evaluation, Any], Any]:
+def property_site(name: str, position: int | None = None) -> Callable[[Evaluation, Value], Value]:
     """`target.name` for one name; mappings first, since most targets are."""
     property_of = operators.property_of
 
-    def read(rt: Evaluation, target: Any) -> Any:
+    def read(rt: Evaluation, target: Value) -> Value:
         kind = kind_of[type(target)]
         if kind == MAPPING:
             if name in target:
@@ -39,17 +41,17 @@ def property_site(name: str, position: int | None = None) -> Callable[[Evaluatio
     return read
 
 
-def constant_value(value: Any) -> Any:
+def constant_value(value: Value) -> Value:
     """A constant described by plain data: nested tuples tagged `list`, `map`."""
     if isinstance(value, tuple):
-        tag, *items = cast("tuple[Any, ...]", value)
+        tag, *items = cast("tuple[Value, ...]", value)
         if tag == "map":
             return FrozenDict([(constant_value(key), constant_value(item)) for key, item in items])
         return tuple([constant_value(item) for item in items])
     return value
 
 
-def make_context(values: dict[str, Any]) -> Context:
+def make_context(values: dict[str, Value]) -> Context:
     """`let` and `with`: lazy values are memorized, so that a variable can be read repeatedly."""
     for name, value in values.items():
         if kind_of[type(value)] == LAZY and type(value) is not range:
@@ -67,7 +69,7 @@ def define_function(
             hint=_FORMS["def"],
         )
 
-    def call(*args: object, **kwargs: object) -> Any:
+    def call(*args: object, **kwargs: object) -> Value:
         rt.enter()
         try:
             return body(*args, **kwargs)
@@ -82,11 +84,11 @@ def call_dynamic(
     rt: Evaluation,
     contexts: tuple[Context, ...],
     name: str,
-    site: Callable[..., Any],
+    site: Callable[..., Value],
     shape: tuple[str, ...],
     lazy: tuple[int, ...],
     outer: Any,
-    *arguments: Any,
+    *arguments: Value,
 ) -> object:
     """A function call on the right of `->`: a function of a context, else any other of the name."""
     for context in contexts:
@@ -101,7 +103,7 @@ def call_dynamic(
     return site(rt, *arguments)
 
 
-def open_context(rt: Evaluation, value: Any) -> Context:
+def open_context(rt: Evaluation, value: Value) -> Context:
     """The left side of `->`."""
     if kind_of[type(value)] != CONTEXT:
         raise NoMatchingFunctionException(
@@ -195,9 +197,9 @@ def case_at(number: object, *cases: Callable[[], object]) -> object:
     return cases[-1]()
 
 
-def legacy_mapping(rt: Evaluation, *pairs: Any) -> dict[object, object]:
+def legacy_mapping(rt: Evaluation, *pairs: Value) -> dict[object, object]:
     """`dict(pair, …)` of the legacy flavour."""
-    result: dict[Any, Any] = {}
+    result: dict[Value, Value] = {}
     for pair in pairs:
         if not kind_of[type(pair)] & ITERABLE:
             raise TypeError("dict takes pairs of a key and a value")

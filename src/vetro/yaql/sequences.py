@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from vetro.yaql.values import Value
+
 from .errors import DepthLimitExceeded
 from .evaluation import Evaluation
 from .values import LIST_TYPES, Memorized, kind_of
@@ -33,7 +35,7 @@ COUNTED: set[type] = {Linked, Memorized}
 """Classes of lazy sequences that have a `depth`; any other counts as one."""
 
 
-def depth_of(source: Any) -> int:
+def depth_of(source: Value) -> int:
     """How many lazy sequences are nested in `source`; 0 for a list."""
     cls = type(source)  # pyright: ignore[reportUnknownVariableType]
     if cls in LIST_TYPES:

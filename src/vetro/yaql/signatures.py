@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 
+from vetro.yaql.values import Value
+
 from .evaluation import Evaluation
 from .kinds import (
     ANY,
@@ -64,20 +66,20 @@ class Lazy:
     """Whether a literal `null` means that no expression is given."""
 
 
-Lambda: TypeAlias = Annotated[Callable[[Any], Any], Lazy(1)]
-Lambda2: TypeAlias = Annotated[Callable[[Any, Any], Any], Lazy(2)]
-LambdaAny: TypeAlias = Annotated[Callable[..., Any], Lazy(-1)]
-Thunk: TypeAlias = Annotated[Callable[[], Any], Lazy(0)]
+Lambda: TypeAlias = Annotated[Callable[[Value], Value], Lazy(1)]
+Lambda2: TypeAlias = Annotated[Callable[[Value, Value], Value], Lazy(2)]
+LambdaAny: TypeAlias = Annotated[Callable[..., Value], Lazy(-1)]
+Thunk: TypeAlias = Annotated[Callable[[], Value], Lazy(0)]
 
 Text: TypeAlias = Annotated[str, STRING]
 Integer: TypeAlias = Annotated[int, INTEGER]
 Number: TypeAlias = Annotated[int | float, NUMBER]
 Boolean: TypeAlias = Annotated[bool, BOOLEAN]
-Items: TypeAlias = Annotated[Iterable[Any], ITERABLE]
+Items: TypeAlias = Annotated[Iterable[Value], ITERABLE]
 """Lists, sets and lazy sequences (in the legacy flavour mappings, too: their keys)."""
-ItemList: TypeAlias = Annotated[Sequence[Any], LIST]
-Dictionary: TypeAlias = Annotated[dict[Any, Any], MAPPING]
-SetOfValues: TypeAlias = Annotated[frozenset[Any], SET]
+ItemList: TypeAlias = Annotated[Sequence[Value], LIST]
+Dictionary: TypeAlias = Annotated[dict[Value, Value], MAPPING]
+SetOfValues: TypeAlias = Annotated[frozenset[Value], SET]
 RegularExpression: TypeAlias = Annotated[re.Pattern[str], REGEX]
 Moment: TypeAlias = Annotated[datetime.datetime, DATETIME]
 Timespan: TypeAlias = Annotated[datetime.timedelta, TIMESPAN]
@@ -122,7 +124,7 @@ class Parameter:
     lazy: Lazy | None = None
     required: bool = True
     keyword_only: bool = False
-    default: Any = None
+    default: Value = None
     """The value of an omitted argument."""
     positional_only: bool = False
     """True if the name as a keyword goes to `keywords`: `format('{template}', template => 1)`."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
+
+from vetro.yaql.values import Value
 
 from .errors import FormatException, NoSuchKey
 from .evaluation import Evaluation
@@ -34,7 +36,7 @@ _LONGEST_KEPT = 10_000
 """Parsed templates of at most this many characters are cached."""
 
 
-def to_text(rt: Evaluation, value: Any) -> str:
+def to_text(rt: Evaluation, value: Value) -> str:
     """`str(value)`: null, true and false by those names, anything else in the host's spelling."""
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     if cls is str:
@@ -46,7 +48,7 @@ def to_text(rt: Evaluation, value: Any) -> str:
     return host_text(rt, value)
 
 
-def host_text(rt: Evaluation, value: Any) -> str:
+def host_text(rt: Evaluation, value: Value) -> str:
     """The spelling of the host language: `None`, `True`, `(1, 2)`, `{'a': 1}`."""
     kind = kind_of[type(value)]
     if kind == STRING:
@@ -70,7 +72,7 @@ def _integer_text(value: int) -> str:
         raise ValueError("the integer has too many digits to be converted to text") from None
 
 
-def _write(rt: Evaluation, value: Any, parts: list[str], depth: int) -> None:
+def _write(rt: Evaluation, value: Value, parts: list[str], depth: int) -> None:
     rt.charge(1)
     if len(parts) > rt.max_string:
         rt.check_string(len(parts))
@@ -108,17 +110,17 @@ def _write(rt: Evaluation, value: Any, parts: list[str], depth: int) -> None:
         parts.append(f"<{KIND_NAMES[kind]}>")
 
 
-def _write_items(rt: Evaluation, items: Sequence[Any], parts: list[str], depth: int) -> None:
+def _write_items(rt: Evaluation, items: Sequence[Value], parts: list[str], depth: int) -> None:
     for number, item in enumerate(items):
         if number:
             parts.append(", ")
         _write(rt, item, parts, depth + 1)
 
 
-def joined(rt: Evaluation, separator: str, sequence: Iterable[Any]) -> str:
+def joined(rt: Evaluation, separator: str, sequence: Iterable[Value]) -> str:
     """The elements of a sequence as text, with the separator between them."""
-    parts: Sequence[Any] = (
-        cast("Sequence[Any]", sequence) if type(sequence) in LIST_TYPES else collect(sequence, rt)
+    parts: Sequence[Value] = (
+        cast("Sequence[Value]", sequence) if type(sequence) in LIST_TYPES else collect(sequence, rt)
     )
     rt.charge(len(parts))
     if not _STRINGS.issuperset(map(type, parts)):
@@ -239,7 +241,7 @@ def _check_specification(specification: str) -> None:
             raise FormatException(f"a width or precision above {_MAX_WIDTH}: `{specification}`")
 
 
-def _formatted(rt: Evaluation, value: Any, specification: str) -> str:
+def _formatted(rt: Evaluation, value: Value, specification: str) -> str:
     kind = kind_of[type(value)]
     if kind == DATETIME:
         return value.strftime(specification)

@@ -56,8 +56,15 @@ from .kinds import (
     Kind,
 )
 
+Value: TypeAlias = Any
+"""A value that a program computes with: one of the above, a scalar, a context, a function, a host object.
 
-class FrozenDict(dict[Any, Any]):
+Which of them it is shows only while the program runs, where `kind_of` tells it. A union would have to be
+narrowed at each step of each operation, at the expense of every call.
+"""
+
+
+class FrozenDict(dict[Value, Value]):
     """A mapping that is final: it never changes and everything in it is final. Hashable."""
 
     __slots__ = ("_hash",)
@@ -106,7 +113,7 @@ class Memorized:
         self._source = iter(source)
         self._seen: list[object] = []
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         at = 0
         seen = self._seen
         while True:
@@ -130,8 +137,8 @@ class Context:
         variables: dict[str, object] | None = None,
         functions: dict[str, Callable[..., object]] | None = None,
     ) -> None:
-        self.variables: dict[str, Any] = variables if variables is not None else {}
-        self.functions: dict[str, Callable[..., Any]] = functions if functions is not None else {}
+        self.variables: dict[str, Value] = variables if variables is not None else {}
+        self.functions: dict[str, Callable[..., Value]] = functions if functions is not None else {}
 
 
 class _Kinds(dict[type, Kind]):
@@ -223,7 +230,7 @@ MAX_DEPTH = 200
 """Levels of a value's data."""
 
 
-def finalize(value: Any, evaluation: Budget) -> Any:
+def finalize(value: Value, evaluation: Budget) -> Value:
     """The final form of `value`: lists and lazy sequences become tuples, mappings FrozenDicts.
 
     Raises `CollectionTooLargeException` for a lazy sequence that is too long,
@@ -238,12 +245,12 @@ def finalize(value: Any, evaluation: Budget) -> Any:
     return _finalize(value, evaluation, 0, None)
 
 
-_Known: TypeAlias = "dict[int, tuple[Any, Any]]"
+_Known: TypeAlias = "dict[int, tuple[Value, Value]]"
 """Converted containers with their results, by id: shared parts stay shared. It also refers to the
 containers themselves, since the id of a freed object may be reused."""
 
 
-def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) -> object:
+def _finalize(value: Value, evaluation: Budget, depth: int, known: _Known | None) -> object:
     cls = type(value)  # pyright: ignore[reportUnknownVariableType]
     final_types = evaluation.final_types
     if cls in final_types:
@@ -252,7 +259,7 @@ def _finalize(value: Any, evaluation: Budget, depth: int, known: _Known | None) 
         raise too_deep()
     kind = kind_of[cls]
     if kind & (LIST | LAZY):
-        items: Any = value if kind == LIST else collect(value, evaluation)
+        items: Value = value if kind == LIST else collect(value, evaluation)
         evaluation.charge(len(items))
         classes = set(map(type, items))
         if final_types.issuperset(classes):
@@ -309,7 +316,7 @@ def no_value(context: object) -> NoMatchingFunctionException:
     )
 
 
-def collect(iterable: Iterable[object], evaluation: Budget) -> list[Any]:
+def collect(iterable: Iterable[object], evaluation: Budget) -> list[Value]:
     """Everything a lazy sequence produces, as a list; at most `Limits.collection_items`."""
     limit = evaluation.max_items
     items = list(islice(iterable, limit + 1))
@@ -321,7 +328,7 @@ def collect(iterable: Iterable[object], evaluation: Budget) -> list[Any]:
     return items
 
 
-def hashable(value: Any, evaluation: Budget) -> Any:
+def hashable(value: Value, evaluation: Budget) -> Value:
     """`value` in the form in which it can be a key of a mapping or a member of a set.
 
     Its parts are counted as often as they occur, because hashing and comparing visit each
@@ -344,7 +351,7 @@ def hashable(value: Any, evaluation: Budget) -> Any:
     return value
 
 
-def _require_hashable(value: tuple[Any, ...]) -> None:
+def _require_hashable(value: tuple[Value, ...]) -> None:
     # A tuple from a host may contain lists.
     try:
         hash(value)
@@ -361,7 +368,7 @@ def weight(value: object, known: Weights | None = None) -> int:
     return _weighed(value, {} if known is None else known, 1)[0]
 
 
-def _weighed(value: Any, known: Weights, level: int) -> tuple[int, int]:
+def _weighed(value: Value, known: Weights, level: int) -> tuple[int, int]:
     """The weight of a container, and its number of levels."""
     if level > MAX_DEPTH:
         raise too_deep()
@@ -390,7 +397,7 @@ def too_deep() -> DepthLimitExceeded:
     return DepthLimitExceeded(f"data nested more than {MAX_DEPTH} levels deep")
 
 
-def afford(value: Any, evaluation: Budget) -> Any:
+def afford(value: Value, evaluation: Budget) -> Value:
     """Charge for each occurrence of each part of `value`, before work that visits all of them."""
     if type(value) in _FINAL_COMPOUND:
         evaluation.charge(weight(value))
@@ -467,7 +474,7 @@ def preview(value: object, width: int = 60) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _preview(value: Any, depth: int) -> str:
+def _preview(value: Value, depth: int) -> str:
     kind = kind_of[type(value)]
     if kind & (NULL | BOOLEAN):
         return {None: "null", True: "true", False: "false"}[value]

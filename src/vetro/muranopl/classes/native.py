@@ -39,7 +39,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from vetro.muranopl.values.containers import freeze, thaw
+from vetro.muranopl.values.containers import Value, freeze, thaw
 from vetro.muranopl.values.errors import MuranoError
 from vetro.yaql.values import afford
 
@@ -172,7 +172,7 @@ class CallContext:
         this = of or self._this
         self.session.run.attributes.set(this.id, owner or this.type.name, name, freeze(value))
 
-    def evaluate(self, text: str, **variables: object) -> Any:
+    def evaluate(self, text: str, **variables: object) -> Value:
         """Evaluate an expression as code of the object's class."""
         return self.session.evaluate(text, self.this, **variables)
 

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from vetro.digits import is_number
-from vetro.muranopl.values.containers import freeze, preview, thaw
+from vetro.muranopl.values.containers import Value, freeze, preview, thaw
 from vetro.muranopl.values.errors import (
     MuranoError,
     NoClassFound,
@@ -53,7 +53,7 @@ class ObjectRun(Budget, Protocol):
         """While inside, In and Const properties may be written (section 6.1)."""
         ...
 
-    def static_value(self, declaration: Property) -> Any:
+    def static_value(self, declaration: Property) -> Value:
         """A static property; its default is evaluated when it is first read."""
         ...
 
@@ -63,7 +63,7 @@ class ObjectRun(Budget, Protocol):
         name: str,
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
-    ) -> Any:
+    ) -> Value:
         """Call a method by name with values; the result is a program's value."""
         ...
 
@@ -87,7 +87,7 @@ class MuranoObject:
     """The object name of its header."""
     metadata: Any = None
     """The metadata of its header, frozen."""
-    header: dict[str, Any] | None = None
+    header: dict[str, Value] | None = None
     """Header keys the language does not know, kept for the next dump."""
     subscriptions: list[tuple[str, str | None]] | None = None
     """`(subscriber id, handler)` of `GC.subscribeDestruction` with this object as publisher."""
@@ -124,7 +124,7 @@ class MuranoObject:
         """True after its destruction."""
         return False
 
-    def get(self, name: str, default: object = None) -> Any:
+    def get(self, name: str, default: object = None) -> Value:
         """A property's value as plain data and objects; `default` when it has none."""
         found = self.type.find_property(name)
         if found is None:
@@ -134,7 +134,7 @@ class MuranoObject:
             value = self.run.static_value(found)
         return default if value is None else self._copy(value)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Value:
         """A property's value. Raises NoPropertyFound, UninitializedPropertyAccessError."""
         found = self.type.find_property(name)
         if found is None:
@@ -157,7 +157,7 @@ class MuranoObject:
         with self.run.construction():
             getattr(self, "w_" + name)(self.run, freeze(value))
 
-    def call(self, method: str, *args: object, **kwargs: object) -> Any:
+    def call(self, method: str, *args: object, **kwargs: object) -> Value:
         """Call a method; only inside a green thread (hosts use `Session.call`)."""
         return self._copy(
             self.run.invoke(
@@ -210,7 +210,7 @@ class MuranoObject:
             raise MuranoError(f"{type_.name} of {self!r} is not constructed yet")
         return instance
 
-    def native(self, python_class: type[object] | None = None) -> Any:
+    def native(self, python_class: type[object] | None = None) -> Value:
         """The Python instance behind a native part of the object.
 
         Raises LookupError when there is none (or several, and no class was named).
@@ -266,7 +266,7 @@ class DestroyedObject(MuranoObject):
 host_previews[MuranoObject] = host_previews[CastView] = repr
 
 
-def read_slot(target: MuranoObject, slot: str) -> Any:
+def read_slot(target: MuranoObject, slot: str) -> Value:
     """A Python attribute that holds a property. Raises UninitializedPropertyAccessError."""
     try:
         return getattr(target, slot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import DestroyedObject, MuranoObject
 from vetro.muranopl.classes.types import Method, MuranoType, Property
@@ -27,7 +27,7 @@ from vetro.muranopl.runtime.nativecalls import (
 )
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax.names import argument_slot
-from vetro.muranopl.values.containers import freeze
+from vetro.muranopl.values.containers import Value, freeze
 from vetro.muranopl.values.errors import AmbiguousMethodName, DslSyntaxError
 
 from .classscope import ClassScope
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from vetro.muranopl.model.running import ModelRun
 
 
-Step = Callable[["MuranoObject", "ModelRun", Mapping[str, Any], "Transaction"], None]
+Step = Callable[["MuranoObject", "ModelRun", Mapping[str, Value], "Transaction"], None]
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ def _native_property(declaration: Property) -> property:
     assert native is not None
     owner = declaration.declaring_type
 
-    def read(this: MuranoObject) -> Any:
+    def read(this: MuranoObject) -> Value:
         return freeze(native.getter(this.native_part(owner)))
 
     return property(read)

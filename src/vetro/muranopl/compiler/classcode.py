@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vetro.muranopl.classes.lock_policy import NONE, LockPolicy
 from vetro.muranopl.classes.types import Argument, Method, MuranoType, Property
@@ -30,6 +30,7 @@ from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import blocks, statements
 from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.syntax.names import python_name
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError, Position
 from vetro.yaql.kinds import BOOLEAN, INTEGER, STRING, Kind
 
@@ -62,7 +63,7 @@ class ClassCode:
         self.scope = ClassScope(type_, self.unit)
         self.contracts: dict[str, Contract] = {}
         """Contracts of the properties."""
-        self.defaults: dict[str, Callable[[Any, ContractRun], Any] | None] = {}
+        self.defaults: dict[str, Callable[[Value, ContractRun], Value] | None] = {}
         """Functions that make the defaults of the properties, where these are not constant."""
         self.constant_defaults: dict[str, object] = {}
         for item in type_.properties.values():
@@ -303,7 +304,7 @@ class ClassCode:
         else:
             lines.line(f"if not ({condition}): {name} = {fallback}(this, S, {name})")
 
-    def evaluate(self, node: Node, this: object, run: ContractRun) -> Any:
+    def evaluate(self, node: Node, this: object, run: ContractRun) -> Value:
         """Evaluate a structure of this class's source now."""
         scope = self.scope.detached()
         function = scope.structure_function(node, "metadata")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.syntax.names import argument_name
-from vetro.muranopl.values.containers import Map, empty_map
+from vetro.muranopl.values.containers import Map, Value, empty_map
 
 from .chains import Chain, OfClass
 from .tree import MISSING, Anything, Contract, Mode, Setting, Violation
@@ -41,7 +41,7 @@ class ArgumentFallback:
         self.owned = owned
         """True for `.init`: objects made from maps belong to the object."""
 
-    def __call__(self, this: Any, run: ContractRun, value: Any) -> Any:
+    def __call__(self, this: Value, run: ContractRun, value: Value) -> Value:
         if value is MISSING:
             if self.default is not None:
                 value = self.default(this, run)
@@ -69,7 +69,9 @@ class RestFallback:
         self.place = place
         self.argument = argument
 
-    def __call__(self, this: Any, run: ContractRun, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def __call__(
+        self, this: Value, run: ContractRun, values: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
         if self.contract.__class__ is Anything and run.final_types.issuperset(map(type, values)):
             return values
         setting = Setting(this, run)
@@ -93,7 +95,7 @@ class KeywordFallback:
         self.place = place
         self.argument = argument
 
-    def __call__(self, this: Any, run: ContractRun, values: Mapping[str, Any]) -> Map:
+    def __call__(self, this: Value, run: ContractRun, values: Mapping[str, Value]) -> Map:
         setting = Setting(this, run)
         made: dict[str, object] = {}
         for python_name, value in values.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
-from vetro.muranopl.values.containers import freeze, preview
+from vetro.muranopl.values.containers import Value, freeze, preview
 from vetro.muranopl.values.errors import NoObjectFoundError
 from vetro.muranopl.values.records import made, record
 
@@ -38,7 +38,7 @@ _INTEGER = re.compile(r"\s*[-+]?\d+\s*\Z")
 class Step:
     """One function of a chain. Not an ABC: `isinstance` with these takes a tenth of the time."""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         """The value after the step. Raises Violation."""
         raise NotImplementedError
 
@@ -48,7 +48,7 @@ class Step:
 class AsInt(Step):
     """`int()`"""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if value is None or (value.__class__ is int):
             return value
         if setting.mode is not Mode.TRANSFORM:
@@ -70,7 +70,7 @@ class AsInt(Step):
 class AsString(Step):
     """`string()`"""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if value is None or value.__class__ is str:
             return value
         if setting.mode is Mode.TRANSFORM:
@@ -90,7 +90,7 @@ class AsString(Step):
 class AsBool(Step):
     """`bool()`"""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if value is None or value.__class__ is bool:
             return value
         if setting.mode is not Mode.TRANSFORM:
@@ -101,7 +101,7 @@ class AsBool(Step):
 class NotNull(Step):
     """`notNull()`"""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if value is None:
             raise Violation("null value violates notNull() contract")
         return value
@@ -113,14 +113,14 @@ class Check(Step):
 
     predicate: Callable[[object, ContractRun, object], object]
     """`(this, run, value)` → truthy when the value is valid."""
-    message: Callable[[Any, ContractRun, Any], Any] | None
+    message: Callable[[Value, ContractRun, Value], Value] | None
     text: str
     """The predicate as written."""
     ast: Any = None
     is_closed: bool = False
     """True when the predicate depends only on the value."""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if isinstance(value, ForwardReference) or setting.mode is Mode.CHECK:
             return value
         if self.predicate(setting.this, setting.run, value):
@@ -145,7 +145,7 @@ class OfClass(Step):
     accepted: set[type[Any]] = made(factory=set[type[Any]])
     """Python classes of objects known to pass; the guard tests membership."""
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         wanted, default = self.resolve(setting)
         if value is None:
             self.accepted.add(type(None))  # the class exists: null passes from now on
@@ -198,7 +198,7 @@ def not_compatible(type_: MuranoType, wanted: MuranoType, spec: VersionSpec | No
     return f"{found} is not compatible with class {wished}"
 
 
-def _class_of_template(value: Any) -> MuranoType | None:
+def _class_of_template(value: Value) -> MuranoType | None:
     """The class of an object or of a result of `template()`."""
     from vetro.muranopl.classes.types import MuranoType
 
@@ -229,7 +229,7 @@ class AsTemplate(Step):
     excluded: tuple[str, ...] = ()
     makes_objects: bool = True
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         wanted, default = self.resolve(setting)
         if value is None:
             return None
@@ -262,7 +262,7 @@ class Owned(Step):
 
     wanted: bool
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         if value is None or isinstance(value, ForwardReference) or setting.mode is Mode.CHECK:
             return value
         name = "owned" if self.wanted else "notOwned"
@@ -287,7 +287,7 @@ class Chain(Contract):
     steps: list[Step]
     text: str
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         value = settled(value, setting)
         for step in self.steps:
             value = step.apply(value, setting)
@@ -308,7 +308,7 @@ class Chain(Contract):
             for step in self.steps
         )
 
-    def object_maps(self, value: object) -> Iterator[Mapping[str, Any]]:
+    def object_maps(self, value: object) -> Iterator[Mapping[str, Value]]:
         if any(isinstance(step, AsTemplate) for step in self.steps):
             return iter(())
         return object_maps(value)
@@ -396,10 +396,10 @@ class Chain(Contract):
 class Computed(Contract):
     """An expression that is not a chain: its value is the result."""
 
-    evaluate: Callable[[Any, ContractRun, Any, Setting], Any]
+    evaluate: Callable[[Value, ContractRun, Value, Setting], Value]
     text: str
 
-    def apply(self, value: Any, setting: Setting) -> Any:
+    def apply(self, value: Value, setting: Setting) -> Value:
         return freeze(self.evaluate(setting.this, setting.run, value, setting))
 
     @property
@@ -421,7 +421,7 @@ def _inline_predicate(ast: object, name: str, kind: str | None, tools: Guard) ->
     return _inline_hook[0](ast, name, kind, tools) if _inline_hook and ast is not None else None
 
 
-def _owned_by(value: Any, this: Any) -> bool:
+def _owned_by(value: Value, this: Value) -> bool:
     # Null has no owner: owned() and notOwned() let it pass, notNull() does not.
     if value is None:
         return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vetro.muranopl.syntax.versions import VersionSpec, version_spec
 from vetro.muranopl.syntax.yamltree import Mapping, Node, Scalar, Sequence
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import DslContractSyntaxError
 from vetro.muranopl.values.records import record
 from vetro.yaql import ast
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 CONTRACT_FUNCTIONS = frozenset(
     ("int", "string", "bool", "notNull", "check", "class", "template", "owned", "notOwned")
 )
-Evaluate = Callable[[Any, Any, Any], Any]
+Evaluate = Callable[[Value, Value, Value], Value]
 
 
 class ContractScope(Protocol):
@@ -47,7 +48,7 @@ class ContractScope(Protocol):
 
     def computed(
         self, node: ast.Expression, scalar: Scalar
-    ) -> Callable[[Any, Any, Any, Setting], Any]:
+    ) -> Callable[[Value, Value, Value, Setting], Value]:
         """An expression in which the contract functions are methods."""
         ...
 

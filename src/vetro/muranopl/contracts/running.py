@@ -6,10 +6,11 @@ Later phases implement these protocols: `model.loading.Transaction` and `runtime
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from vetro.muranopl.classes.objects import MuranoObject, ObjectRun
 from vetro.muranopl.classes.types import MuranoType
+from vetro.muranopl.values.containers import Value
 
 from .tree import Setting
 
@@ -37,7 +38,7 @@ class Load(Protocol):
         ...
 
     def make(
-        self, model: Mapping[Any, Any], owner: MuranoObject | None, default: MuranoType | None
+        self, model: Mapping[Value, Value], owner: MuranoObject | None, default: MuranoType | None
     ) -> MuranoObject:
         """The object of an inline definition: created, its properties evaluated."""
         ...
@@ -78,6 +79,6 @@ class ContractRun(ObjectRun, Protocol):
         default: MuranoType,
         excluded: Sequence[str],
         setting: Setting,
-    ) -> Any:
+    ) -> Value:
         """The template that `template()` makes of a map or an object (section 7)."""
         ...

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.muranopl.values.containers import (
     Map,
+    Value,
     empty_map,
     freeze,
     is_iterator,
@@ -62,7 +63,7 @@ class Setting:
     `this`: the object or type that declares it. `owner`: the owner of objects made from maps.
     """
 
-    this: Any
+    this: Value
     run: ContractRun
     mode: Mode = Mode.TRANSFORM
     owner: MuranoObject | None = None
@@ -104,7 +105,7 @@ class Contract(ABC):
     """A node of a contract."""
 
     @abstractmethod
-    def apply(self, value: Any, setting: Setting) -> object:
+    def apply(self, value: Value, setting: Setting) -> object:
         """The value after the contract. Raises Violation."""
 
     def guard_of_all(self, name: str, tools: Guard) -> str | None:
@@ -170,7 +171,7 @@ class Contract(ABC):
 class Anything(Contract):
     """`$`"""
 
-    def apply(self, value: Any, setting: Setting) -> object:
+    def apply(self, value: Value, setting: Setting) -> object:
         return settled(value, setting)
 
     def guard(self, name: str, tools: Guard) -> str | None:
@@ -189,9 +190,9 @@ class Anything(Contract):
 class Constant(Contract):
     """A scalar: the value must be equal; booleans are not numbers."""
 
-    value: Any
+    value: Value
 
-    def apply(self, value: Any, setting: Setting) -> object:
+    def apply(self, value: Value, setting: Setting) -> object:
         if isinstance(value, bool) is isinstance(self.value, bool) and value == self.value:
             return value
         raise Violation(f"Value {preview(value)} is not equal to {preview(self.value)}")
@@ -207,7 +208,7 @@ class MapOf(Contract):
     open: bool
     """True for `{}`: any map."""
 
-    def apply(self, value: Any, setting: Setting) -> object:
+    def apply(self, value: Value, setting: Setting) -> object:
         value = settled(value, setting)
         if value is None:
             value = empty_map()
@@ -308,7 +309,7 @@ class ListOf(Contract):
     lenient: bool = False
     """Accept fewer elements than there are contracts (class config `contracts.lenient_lists`)."""
 
-    def apply(self, value: Any, setting: Setting) -> object:
+    def apply(self, value: Value, setting: Setting) -> object:
         value = settled(value, setting)
         if value is None:
             given: tuple[object, ...] = ()
@@ -409,7 +410,7 @@ def object_maps(value: object) -> Iterator[Mapping[str, object]]:
             yield from object_maps(item)
 
 
-def settled(value: object, setting: Setting) -> Any:
+def settled(value: object, setting: Setting) -> Value:
     """Convert lazy sequences to lists before a contract is applied."""
     return materialise(value, setting.run) if is_iterator(value) else value
 

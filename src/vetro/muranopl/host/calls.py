@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from vetro.muranopl.runtime import throwing
 from vetro.muranopl.runtime.run import Run, raise_python_limit
 from vetro.muranopl.threads.greenthreads import GreenThread
 from vetro.muranopl.threads.scheduler import in_green_thread
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import MuranoError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class HostCalls:
         self._begin()
         return self._run.threads.spawn(self._in_world(function))
 
-    def end(self, thread: GreenThread) -> Any:
+    def end(self, thread: GreenThread) -> Value:
         """The value of such a call once it has ended. Raises MuranoError."""
         self._run.threads.reset_abort()
         if thread.error is None:

@@ -18,7 +18,7 @@ from vetro.muranopl.syntax.blocks import assigned_names, flatten
 from vetro.muranopl.syntax.expressions import parse_expression
 from vetro.muranopl.syntax.statements import For, Repeat, While, parse_body
 from vetro.muranopl.syntax.yamltree import Scalar, Sequence, Source, load_documents
-from vetro.muranopl.values.containers import freeze
+from vetro.muranopl.values.containers import Value, freeze
 from vetro.muranopl.values.errors import DslSyntaxError, Position
 from vetro.yaql import YaqlParsingException
 
@@ -78,7 +78,7 @@ def evaluate(
     this: MuranoObject | MuranoType | None,
     variables: Mapping[str, object],
     scope: MuranoType,
-) -> Any:
+) -> Value:
     """The value of an expression. Raises DslSyntaxError for text that is not an expression."""
     names = _names(variables)
     static = not isinstance(this, MuranoObject)
@@ -107,7 +107,7 @@ def execute(
     this: MuranoObject | MuranoType | None,
     variables: MutableMapping[str, object],
     scope: MuranoType,
-) -> Any:
+) -> Value:
     """Run statements (YAML, as in a `Body`); returns the value of `Return`.
 
     Assigned variables are kept. A single expression returns its value. Raises DslSyntaxError.

@@ -20,7 +20,7 @@ from vetro.muranopl.runtime.run import Run
 from vetro.muranopl.syntax.versions import Version, version_spec
 from vetro.muranopl.threads.effects import EffectsPort, Json
 from vetro.muranopl.threads.greenthreads import GreenThread
-from vetro.muranopl.values.containers import freeze, thaw
+from vetro.muranopl.values.containers import Value, freeze, thaw
 from vetro.muranopl.values.errors import (
     Cancelled,
     NoObjectFoundError,
@@ -258,7 +258,7 @@ class Session:
         /,
         *args: object,
         **kwargs: object,
-    ) -> Any:
+    ) -> Value:
         """Call a method of an object, or a static method of a type or class name.
 
         The result is plain data and `MuranoObject`. Raises MuranoError.
@@ -311,14 +311,14 @@ class Session:
 
     def evaluate(
         self, text: str, this: MuranoObject | MuranoType | None = None, /, **variables: object
-    ) -> Any:
+    ) -> Value:
         """Evaluate an expression as code of the object's class; returns plain data.
 
         `$` and `$this` are the object (or the class); `variables` are `$name`. Raises MuranoError.
         """
         from . import evaluating
 
-        def evaluate() -> Any:
+        def evaluate() -> Value:
             subject = self._subject(this)
             scope = evaluating.scope_of(self.runtime, subject)
             value = evaluating.evaluate(self.run, text, subject, variables, scope)
@@ -333,7 +333,7 @@ class Session:
         variables: MutableMapping[str, object] | None = None,
         *,
         scope: MuranoType | None = None,
-    ) -> Any:
+    ) -> Value:
         """Run statements (YAML, as in a `Body`) as code of the object's class, or of `scope`.
 
         Returns the value of `Return`, or of a trailing expression. Assigned variables are kept in
@@ -343,7 +343,7 @@ class Session:
 
         kept: MutableMapping[str, object] = {} if variables is None else variables
 
-        def execute() -> Any:
+        def execute() -> Value:
             subject = self._subject(this)
             if scope is None:
                 seen_from = evaluating.scope_of(self.runtime, subject)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.threads.greenthreads import GreenThread, ThreadKey
+from vetro.muranopl.values.containers import Value
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.objects import MuranoObject
@@ -71,7 +72,7 @@ class Steps:
         """The reason of each suspended thread's wait; the calling thread has the shortest key."""
         return self._threads.waiting()
 
-    def result(self) -> Any:
+    def result(self) -> Value:
         """Run the call to its end; returns its value. Raises MuranoError."""
         try:
             while self.step():

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType
-from vetro.muranopl.values.containers import Map, preview
+from vetro.muranopl.values.containers import Map, Value, preview
 
 from .growing import Grown, forget_hash
 from .references import ALONE
@@ -29,12 +29,12 @@ def assign_into(
     run: AssigningRun,
     scope: MuranoType,
     name: str,
-    root: Any,
-    path: Sequence[Any],
-    value: Any,
+    root: Value,
+    path: Sequence[Value],
+    value: Value,
     operation: str,
-    position: Any,
-) -> Any:
+    position: Value,
+) -> Value:
     """The new value of variable `name` after writing at a path inside it.
 
     The caller must hold no reference to the value besides its variable: see `_alone`.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vetro.muranopl.values.containers import Map, materialise
+from vetro.muranopl.values.containers import Map, Value, materialise
 from vetro.yaql.values import Budget
 
 from .references import ALONE, child_references, root_references
 
-Path = tuple[Any, ...]
-UNCHANGED: Any = object()
+Path = tuple[Value, ...]
+UNCHANGED: Value = object()
 """Returned by a growing operation that does not apply; then the plain code runs."""
-NOTHING: Any = object()
+NOTHING: Value = object()
 """Stands for a value that is missing."""
 
 
@@ -22,17 +22,17 @@ class Grown:
 
     __slots__ = ("filled", "lists", "root", "stale", "stamp")
 
-    def __init__(self, root: Any) -> None:
-        self.root: Any = root
-        self.lists: dict[Path, list[Any]] = {}
+    def __init__(self, root: Value) -> None:
+        self.root: Value = root
+        self.lists: dict[Path, list[Value]] = {}
         """Lists being filled, by their path from the root."""
-        self.filled: dict[Path, tuple[Any, ...]] = {}
+        self.filled: dict[Path, tuple[Value, ...]] = {}
         """The tuple that each list last settled to."""
         self.stale: set[Path] = set()
         self.stamp = 0
         """Changes with every operation."""
 
-    def settled(self) -> Any:
+    def settled(self) -> Value:
         """The value, which the reader may keep."""
         if self.stale:
             for path in self.stale:
@@ -65,7 +65,7 @@ class Grown:
                 self._settle(other)
                 self.stale.discard(other)
 
-    def own(self, path: Path) -> Any:
+    def own(self, path: Path) -> Value:
         """The map at a path, which the caller may change; None when there is no map.
 
         Maps along the path with other references are replaced by copies.
@@ -73,7 +73,7 @@ class Grown:
         root: object = self.root
         if root.__class__ is not Map:
             return None
-        node: Any = root
+        node: Value = root
         for key in path:
             node = node.get(key)
             if node.__class__ is not Map:
@@ -92,7 +92,7 @@ class Grown:
 
     # -- operations: each returns False and changes nothing when it does not apply --------------
 
-    def extend(self, path: Path, items: Sequence[Any], limit: int) -> bool:
+    def extend(self, path: Path, items: Sequence[Value], limit: int) -> bool:
         """Add elements to the list at a path."""
         if path in self.stale:
             known = self.lists[path]
@@ -136,7 +136,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def update(self, path: Path, other: Any) -> bool:
+    def update(self, path: Path, other: Value) -> bool:
         """`+ {…}`, `set({…})`: set the keys of another map."""
         if other.__class__ is not Map:
             return False
@@ -160,7 +160,7 @@ class Grown:
         self.stamp += 1
         return True
 
-    def merge(self, path: Path, other: Any, slow: Any, run: Budget) -> bool:
+    def merge(self, path: Path, other: Value, slow: Any, run: Budget) -> bool:
         """`mergeWith(other)`; `slow` is the method itself, for values that are not maps."""
         if other.__class__ is not Map:
             return False
@@ -183,7 +183,7 @@ class Grown:
 
     def _maps_along(self, path: Path) -> int | None:
         """The number of steps of a path along existing maps; None when a step leads to no map."""
-        node: Any = self.root
+        node: Value = self.root
         if node.__class__ is not Map:
             return None
         for at, key in enumerate(path):
@@ -195,8 +195,8 @@ class Grown:
             node = child
         return len(path)
 
-    def _at(self, path: Path) -> Any:
-        node: Any = self.root
+    def _at(self, path: Path) -> Value:
+        node: Value = self.root
         for key in path:
             if node.__class__ is not Map:
                 return NOTHING
@@ -206,7 +206,7 @@ class Grown:
 
 def _merged_items(
     known: Map, other: Map, slow: Any, run: Budget, met: set[tuple[int, int]]
-) -> dict[Any, Any] | None:
+) -> dict[Value, Value] | None:
     """The merged values of keys that both maps have; nested maps become dicts in the same way.
 
     None when the same two maps are merged more than once, because one part occurs several times:
@@ -233,7 +233,7 @@ def _merged_items(
     return found
 
 
-def _merge(owned: Map, other: Map, merged: dict[Any, Any], run: Budget) -> None:
+def _merge(owned: Map, other: Map, merged: dict[Value, Value], run: Budget) -> None:
     for key, value in other.items():
         made = merged.get(key, NOTHING)
         if made is NOTHING:
@@ -254,8 +254,8 @@ def forget_hash(node: Map) -> None:
 
 
 def grow_variable(
-    run: Budget, held: Any, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
-) -> Any:
+    run: Budget, held: Value, path: Path, operation: str, arguments: tuple[Value, ...], slow: Any
+) -> Value:
     """The new content of a variable, or UNCHANGED."""
     grown = held if held.__class__ is Grown else Grown(held)
     done = perform(run, grown, path, operation, arguments, slow)
@@ -263,7 +263,7 @@ def grow_variable(
 
 
 def perform(
-    run: Budget, grown: Grown, path: Path, operation: str, arguments: tuple[Any, ...], slow: Any
+    run: Budget, grown: Grown, path: Path, operation: str, arguments: tuple[Value, ...], slow: Any
 ) -> bool:
     """Enlarge a value under construction at a path; False: nothing done."""
     if operation == "append":

@@ -12,7 +12,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.contracts.tree import Anything, Contract, Setting, Violation
-from vetro.muranopl.values.containers import Map, materialise
+from vetro.muranopl.values.containers import Map, Value, materialise
 
 from .growing import NOTHING, Grown, Path, forget_hash, perform
 from .references import ALONE
@@ -29,7 +29,7 @@ def add_elements(
     this: MuranoObject,
     path: Path,
     operation: str,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Value, ...],
     slow: Any,
     token: Any = None,
 ) -> bool:
@@ -56,7 +56,7 @@ def add_elements(
     return grow_property(run, this, path, operation, arguments, slow, token)
 
 
-def _all_of_class(items: tuple[Any, ...], only: Any) -> bool:
+def _all_of_class(items: tuple[Value, ...], only: Any) -> bool:
     if len(items) == 1:
         return items[0].__class__ is only
     return {only}.issuperset(map(type, items))
@@ -67,7 +67,7 @@ def set_entry(
     this: MuranoObject,
     path: Path,
     operation: str,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Value, ...],
     slow: Any,
     token: Any = None,
 ) -> bool:
@@ -88,7 +88,7 @@ def set_entry(
             )
         ):
             slot = known.slot
-            held: Any = values.get(slot)
+            held: Value = values.get(slot)
             if held.__class__ is Map:
                 if getrefcount(held) > ALONE.held:
                     held = values[slot] = Map(held)
@@ -103,7 +103,7 @@ def grow_property(
     this: MuranoObject,
     path: Path,
     operation: str,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Value, ...],
     slow: Any,
     token: Any = None,
 ) -> bool:
@@ -165,7 +165,7 @@ def _remove(
     run: GrowingRun,
     this: MuranoObject,
     growing_property: GrowingProperty,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Value, ...],
     slow: Any,
     token: _Token | None,
 ) -> bool:
@@ -174,7 +174,7 @@ def _remove(
         return False
     values = this.__dict__
     slot = growing_property.slot
-    held: Any = getattr(this, slot, None)
+    held: Value = getattr(this, slot, None)
     if token is not None:
         growing: dict[str, Grown] | None = values.get("growing")
         grown = None if growing is None else growing.get(growing_property.declaration.name)
@@ -229,12 +229,12 @@ class _Token:
 
     __slots__ = ("held", "items", "length", "stamp", "value")
 
-    def __init__(self, value: Any, grown: Grown | None) -> None:
-        self.items: Any = None
+    def __init__(self, value: Value, grown: Grown | None) -> None:
+        self.items: Value = None
         self.length = 0
         self.stamp = None if grown is None else grown.stamp
         self.value = id(value)
-        self.held: Any = value if value.__class__ is Map else None
+        self.held: Value = value if value.__class__ is Map else None
         """A map: while the token refers to it, it is not changed in place."""
         if value.__class__ is tuple:
             self.items, self.length = value, len(value)
@@ -286,7 +286,7 @@ def _checked(
     growing: GrowingProperty,
     grown: Grown | None,
     operation: str,
-    arguments: tuple[Any, ...],
+    arguments: tuple[Value, ...],
 ) -> tuple[object, ...] | None:
     """New elements after the property's contract; None when it must check the whole value."""
     if operation == "append" and arguments[0].__class__ is growing.element_class:
@@ -307,7 +307,7 @@ def _checked(
         return (parts[0].apply(key, setting), _applied(parts[1], value, f"[{key!r}]", setting))
     only = growing.element_class
     if operation == "extend" and only is not None and arguments[0].__class__ is tuple:
-        items: tuple[Any, ...] = arguments[0]
+        items: tuple[Value, ...] = arguments[0]
         if all(item.__class__ is only for item in items):
             return arguments
     setting = Setting(this, run, owner=this)
@@ -331,7 +331,7 @@ def _checked(
     if grown is not None and slot not in this.__dict__:
         at = len(grown.lists.get((), ()))
     else:
-        held: Any = this.__dict__.get(slot)
+        held: Value = this.__dict__.get(slot)
         if held.__class__ is not tuple:
             return None
         at = len(held)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from vetro.muranopl.values.containers import Map
+from vetro.muranopl.values.containers import Map, Value
 
 
 class Alone:
@@ -53,7 +53,7 @@ def root_references(grown: Any) -> int:
     return count
 
 
-def child_references(node: Any, key: Any) -> int:
+def child_references(node: Value, key: Any) -> int:
     """The count of an entry of a map."""
     child = node[key]
     return sys.getrefcount(child)
@@ -61,7 +61,7 @@ def child_references(node: Any, key: Any) -> int:
 
 class _Holder:
     def __init__(self) -> None:
-        self.root: Any = Map()
+        self.root: Value = Map()
 
     def may_grow_in_place(self, holder: object, name: str) -> bool:
         return True
@@ -86,7 +86,7 @@ def _of_attribute(holder: object) -> int:
     return sys.getrefcount(current)
 
 
-def _of_entry(container: Any) -> int:
+def _of_entry(container: Value) -> int:
     inner = container.get("k")
     return sys.getrefcount(inner)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.running import ContractRun
+from vetro.muranopl.values.containers import Value
 
 from .properties import GrowingProperty
 
@@ -32,7 +33,7 @@ class AssigningRun(Protocol):
         ...
 
     def write_property(
-        self, target: object, name: str, value: Any, scope: MuranoType | None
+        self, target: object, name: str, value: Value, scope: MuranoType | None
     ) -> None:
         """Assign a property."""
         ...

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+
+from vetro.muranopl.values.containers import Value
 
 
 class AttributeStore:
@@ -18,7 +19,7 @@ class AttributeStore:
         for object_id, class_name, name, value in rows:
             self.set(str(object_id), str(class_name), str(name), value)
 
-    def get(self, object_id: str, class_name: str, name: str, default: object = None) -> Any:
+    def get(self, object_id: str, class_name: str, name: str, default: object = None) -> Value:
         """The value; `default` when it is missing or null."""
         value = self.by_object.get(object_id, {}).get((class_name, name))
         return default if value is None else value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from vetro.muranopl.classes.objects import MuranoObject, unset_property
 from vetro.muranopl.contracts.arguments import makes_default_object
 from vetro.muranopl.contracts.tree import MISSING, Contract, Guard, Mode, Setting, Violation
-from vetro.muranopl.values.containers import FINAL_TYPES, empty_map, freeze
+from vetro.muranopl.values.containers import FINAL_TYPES, Value, empty_map, freeze
 from vetro.muranopl.values.errors import (
     MuranoError,
     NoWriteAccessError,
@@ -76,7 +76,7 @@ class PropertyInitialiser:
         self.from_model = declaration.is_stored
         self.runtime = declaration.usage == "Runtime"
         code = declaration.declaring_type.own_code()
-        self.default: Callable[[Any, ModelRun], Any] | None = code.defaults.get(self.name)
+        self.default: Callable[[Value, ModelRun], Value] | None = code.defaults.get(self.name)
         self.constant: object = code.constant_defaults.get(self.name, MISSING)
         config = type_.class_config()
         self.config_value = config.get(self.name, MISSING)
@@ -219,7 +219,7 @@ class PropertyWriter:
         self.read_only = any(not item.is_writable for item in declarations)
 
     @property
-    def function(self) -> Callable[[MuranoObject, ModelRun, Any], None]:
+    def function(self) -> Callable[[MuranoObject, ModelRun, Value], None]:
         """`w_NAME` without straight-line code."""
         slot = "p_" + self.name
 
@@ -230,7 +230,7 @@ class PropertyWriter:
 
         return write
 
-    def write(self, this: MuranoObject, run: ModelRun, value: object) -> Any:
+    def write(self, this: MuranoObject, run: ModelRun, value: object) -> Value:
         """The value after the contracts. Raises MuranoError."""
         return apply_chain(self.chain, value, Setting(this, run, owner=this))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from vetro.muranopl.classes.objects import DestroyedObject, MuranoObject, unset_property
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.tree import ForwardReference, object_maps
-from vetro.muranopl.values.containers import FINAL_TYPES, Map, freeze
+from vetro.muranopl.values.containers import FINAL_TYPES, Map, Value, freeze
 from vetro.muranopl.values.errors import (
     CircularExpressionDependenciesError,
     MuranoError,
@@ -55,13 +55,13 @@ class Header:
     dependencies: Mapping[str, object]
     destroyed: bool
     opaque: dict[str, object]
-    properties: Mapping[str, Any]
+    properties: Mapping[str, Value]
 
 
-def read_header(model: Mapping[Any, Any], run: ModelRun, scope: MuranoType | None) -> Header:
+def read_header(model: Mapping[Value, Value], run: ModelRun, scope: MuranoType | None) -> Header:
     """Split a map into header and properties. Raises ObjectModelError."""
     if "?" in model:
-        head: Any = model["?"]
+        head: Value = model["?"]
         if head.__class__ not in _MAPS and not isinstance(head, Mapping):
             raise ObjectModelError("`?` must be a map with the object's type and id")
         properties = {
@@ -69,7 +69,7 @@ def read_header(model: Mapping[Any, Any], run: ModelRun, scope: MuranoType | Non
             for key, value in model.items()
             if key != "?"
         }
-        return _header(cast("Mapping[str, Any]", head), head.get("type"), properties)
+        return _header(cast("Mapping[str, Value]", head), head.get("type"), properties)
     named = [key for key in model if run.is_type_key(key)]
     if len(named) == 1:
         key = named[0]
@@ -77,11 +77,11 @@ def read_header(model: Mapping[Any, Any], run: ModelRun, scope: MuranoType | Non
         if properties is not None and not isinstance(properties, Mapping):
             raise ObjectModelError(f"the properties of {key} must be a map")
         rest = {str(k): v for k, v in model.items() if k is not key}
-        written: Any = key
+        written: Value = key
         if isinstance(key, str):
             written = run.resolve_type_key(key, scope)
-        return _header(rest, written, cast("Mapping[str, Any]", properties or {}))
-    return _header({}, None, cast("Mapping[str, Any]", model))
+        return _header(rest, written, cast("Mapping[str, Value]", properties or {}))
+    return _header({}, None, cast("Mapping[str, Value]", model))
 
 
 _MAPS = frozenset((dict, Map))
@@ -95,7 +95,7 @@ def _type_parts(text: str) -> tuple[str | None, str | None, str | None]:
     return name or None, version or None, package or None
 
 
-def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]) -> Header:
+def _header(head: Mapping[str, Value], written: Value, properties: Mapping[str, Value]) -> Header:
     type_: MuranoType | None = None
     name = version = package = None
     if isinstance(written, str):
@@ -126,7 +126,7 @@ def _header(head: Mapping[str, Any], written: Any, properties: Mapping[str, Any]
     )
 
 
-Made: TypeAlias = tuple[Mapping[Any, Any], "MuranoObject"]
+Made: TypeAlias = tuple[Mapping[Value, Value], "MuranoObject"]
 """A map of the model and the object it became."""
 
 
@@ -178,14 +178,14 @@ class Transaction:
         """The objects made of the maps in the value of the property being set, in order."""
         self.made_before: list[Made] = []
         """The same for a property whose contract is applied again: no map makes a second object."""
-        self.created: list[tuple[MuranoObject, Mapping[str, Any]]] = []
+        self.created: list[tuple[MuranoObject, Mapping[str, Value]]] = []
         """Objects in the order their properties were completed: owned ones before their owner."""
         self.constructing: list[tuple[MuranoObject, Mapping[str, object]]] = []
         self.forward: list[tuple[MuranoObject, str, object, list[Made]]] = []
         """Properties whose values hold forward references: object, property, raw value, and the
         objects that were made of the maps in it."""
         self.depth = 0
-        self.failed: tuple[Mapping[Any, Any], str | None] | None = None
+        self.failed: tuple[Mapping[Value, Value], str | None] | None = None
         """The innermost map whose object could not be made, and the id it has there."""
 
     def find(self, object_id: str) -> MuranoObject | None:
@@ -197,7 +197,7 @@ class Transaction:
 
     def make(
         self,
-        model: Mapping[Any, Any],
+        model: Mapping[Value, Value],
         owner: MuranoObject | None,
         default: MuranoType | None,
     ) -> MuranoObject:
@@ -359,9 +359,9 @@ def place_in_model(root: object, wanted: object) -> str | None:
     return None
 
 
-def load_missing(transaction: Transaction, model: Mapping[str, Any]) -> None:
+def load_missing(transaction: Transaction, model: Mapping[str, Value]) -> None:
     """Load the objects of a snapshot that the session lacks; known objects stay as they are."""
-    stack: list[tuple[Mapping[str, Any], MuranoObject | None]]
+    stack: list[tuple[Mapping[str, Value], MuranoObject | None]]
     stack = [(item, None) for item in object_maps(model)]
     while stack:
         table, owner = stack.pop()
@@ -438,12 +438,12 @@ def holds_forward_reference(value: object) -> bool:
     return False
 
 
-def _subscriptions(made: MuranoObject, dependencies: Mapping[str, Any]) -> None:
+def _subscriptions(made: MuranoObject, dependencies: Mapping[str, Value]) -> None:
     rows = dependencies.get("onDestruction") or ()
     found: list[tuple[str, str | None]] = []
     for row in rows:
         if isinstance(row, Mapping) and "subscriber" in row:
-            entry = cast("Mapping[str, Any]", row)
+            entry = cast("Mapping[str, Value]", row)
             handler = entry.get("handler")
             found.append((str(entry["subscriber"]), None if handler is None else str(handler)))
     if found:

@@ -7,8 +7,9 @@ properties goes with it. An unknown id in any other property stays an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import MuranoError, NoObjectFoundError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _without(value: object, removed: list[str], levels: int) -> object:
     if isinstance(value, str):
         return _Gone(levels) if value in removed else value
     if isinstance(value, Mapping):
-        table = cast("Mapping[Any, Any]", value)
+        table = cast("Mapping[Value, Value]", value)
         if "?" in table:
             return table  # an object's own properties are judged by themselves
         kept: dict[object, object] = {}
@@ -83,7 +84,7 @@ def _without(value: object, removed: list[str], levels: int) -> object:
         return kept
     if isinstance(value, (list, tuple)):
         items: list[object] = []
-        for item in cast("list[Any]", value):
+        for item in cast("list[Value]", value):
             made = _without(item, removed, levels)
             if not isinstance(made, _Gone):
                 items.append(made)

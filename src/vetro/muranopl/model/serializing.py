@@ -8,13 +8,13 @@ all when its owner is not written) and as its id elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.tree import ForwardReference
 from vetro.muranopl.inplace.properties import settle_properties
-from vetro.muranopl.values.containers import Map, is_iterator, thaw
+from vetro.muranopl.values.containers import Map, Value, is_iterator, thaw
 from vetro.muranopl.values.errors import LimitExceeded, MuranoError
 from vetro.yaql.values import Weights, weight
 
@@ -73,14 +73,14 @@ class Serializer:
         """Parts of all values of the result, counted as often as they are written; where it is more
         than a single value may have, each value is weighed."""
 
-    def model(self, root: MuranoObject | None) -> Any:
+    def model(self, root: MuranoObject | None) -> Value:
         """The model of a root object."""
         if root is None or root.destroyed:
             return None
         self._plan(root)
         return self._settle(self._object(root))
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: Value) -> Value:
         """Any value as plain data. Owners of the objects in it are outside the result: ids."""
         found = _objects_in(value)
         for item in found:
@@ -95,9 +95,9 @@ class Serializer:
 
     # -- what is written where -----------------------------------------------------------------
 
-    def _plan(self, root: Any) -> None:
+    def _plan(self, root: Value) -> None:
         """Find every object that will be in the result."""
-        stack: list[Any] = [root]
+        stack: list[Value] = [root]
         planned = self._planned
         seen: set[int] = set()
         weights: Weights = {}
@@ -122,11 +122,11 @@ class Serializer:
                     if held is not None and held.__class__ not in _SCALARS:
                         stack.append(held)
             elif isinstance(item, (tuple, list, frozenset, set)):
-                for element in cast("Sequence[Any]", item):
+                for element in cast("Sequence[Value]", item):
                     if element.__class__ not in _SCALARS:
                         stack.append(element)
             elif isinstance(item, Mapping):
-                for element in cast("Mapping[Any, Any]", item).values():
+                for element in cast("Mapping[Value, Value]", item).values():
                     if element.__class__ not in _SCALARS:
                         stack.append(element)
 
@@ -228,7 +228,7 @@ class Serializer:
         return result
 
     def _value(
-        self, value: Any, holder: MuranoObject | None, *, references: bool = False
+        self, value: Value, holder: MuranoObject | None, *, references: bool = False
     ) -> object:
         if value.__class__ in _SCALARS:
             return value
@@ -331,7 +331,7 @@ def _settle(tree: object, written: Callable[[str], bool]) -> object:
     while stack:
         node = stack.pop()
         if isinstance(node, dict):
-            table = cast("dict[Any, Any]", node)
+            table = cast("dict[Value, Value]", node)
             lost: list[object] = []
             for key, item in table.items():
                 kind = item.__class__
@@ -345,7 +345,7 @@ def _settle(tree: object, written: Callable[[str], bool]) -> object:
             for key in lost:
                 del table[key]
         elif isinstance(node, list):
-            row = cast("list[Any]", node)
+            row = cast("list[Value]", node)
             dropped = False
             for index, item in enumerate(row):
                 kind = item.__class__

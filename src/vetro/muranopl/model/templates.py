@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.chains import not_compatible
 from vetro.muranopl.contracts.tree import Setting, Violation
-from vetro.muranopl.values.containers import Map, freeze, thaw
+from vetro.muranopl.values.containers import Map, Value, freeze, thaw
 from vetro.yaql.values import afford
 
 from .loading import Transaction
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def template_value(
     run: ModelRun,
-    value: Mapping[Any, Any] | MuranoObject,
+    value: Mapping[Value, Value] | MuranoObject,
     wanted: MuranoType,
     default: MuranoType,
     excluded: Sequence[str],

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.objects import MuranoObject
-from vetro.muranopl.values.containers import Map, empty_map, freeze
+from vetro.muranopl.values.containers import Map, Value, empty_map, freeze
 from vetro.muranopl.values.errors import MuranoError, StackFrame
 
 from . import traces
@@ -37,7 +37,7 @@ class CaughtException(MuranoObject):
     """The places of the catching method's callers."""
     p_name: str
     p_message: str
-    p_extra: Mapping[str, Any]
+    p_extra: Mapping[str, Value]
     p_nativeException: None
 
     def __getattr__(self, attribute: str) -> object:
@@ -97,7 +97,7 @@ def _made(
         made.p_name = names_of(error)[0] if name is None else name
         made.p_message = message_of(error)
         # Native exceptions may carry one as well (an agent's error map).
-        extra: Any = getattr(error, "extra", None)
+        extra: Value = getattr(error, "extra", None)
         made.p_extra = freeze(extra) if extra and isinstance(extra, Mapping) else empty_map()
     made.p_nativeException = None
     made.outer = outer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from vetro.muranopl.values.containers import preview
+from vetro.muranopl.values.containers import Value, preview
 from vetro.yaql.values import FINAL_TYPES, finalize
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # -- loops ---------------------------------------------------------------------------------------
 
 
-def paid_elements(run: Run, value: Any) -> Iterable[object]:
+def paid_elements(run: Run, value: Value) -> Iterable[object]:
     """The elements for `For`, charged in advance. TypeError for a value without elements."""
     if value.__class__ is not tuple:
         value = iterable_value(value)
@@ -26,7 +26,7 @@ def paid_elements(run: Run, value: Any) -> Iterable[object]:
     return value
 
 
-def paid_turns(run: Run, count: Any) -> Iterable[object]:
+def paid_turns(run: Run, count: Value) -> Iterable[object]:
     """The turns of `Repeat`, charged in advance; large numbers in parts."""
     if count.__class__ is int and 0 <= count <= _PART:
         run.fuel -= count
@@ -91,7 +91,7 @@ def run_parallel(run: Run, branches: Sequence[Callable[[], object]], limit: obje
 
 def parallel_map(
     run: Run, function: Callable[[object], object], items: Sequence[object]
-) -> tuple[Any, ...]:
+) -> tuple[Value, ...]:
     """Call a function for each item, each call in a green thread; results in order.
 
     The first error in this order is raised after all threads have ended.

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.inplace.growing import Grown
 from vetro.muranopl.inplace.properties import settle_properties
-from vetro.muranopl.values.containers import Map
+from vetro.muranopl.values.containers import Map, Value
 from vetro.muranopl.values.errors import MuranoError, RunAborted
 
 from .liveness import live_values
@@ -129,9 +129,9 @@ class Collector:
                 stack.append(item.root)
                 stack.extend(item.lists.values())
             elif isinstance(item, (tuple, list, frozenset, set)):
-                stack.extend(cast("Collection[Any]", item))
+                stack.extend(cast("Collection[Value]", item))
             elif isinstance(item, Mapping):
-                for key, value in cast("Mapping[Any, Any]", item).items():
+                for key, value in cast("Mapping[Value, Value]", item).items():
                     stack.append(key)
                     stack.append(value)
         return reached

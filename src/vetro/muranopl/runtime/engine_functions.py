@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import string
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from vetro.muranopl.values.containers import Map, freeze, preview
+from vetro.muranopl.values.containers import Map, Value, freeze, preview
 from vetro.muranopl.values.errors import MuranoError
 from vetro.muranopl.values.json_patch import apply_patch
 from vetro.yaql.evaluation import Evaluation
@@ -51,7 +51,7 @@ def bind(rt: Evaluation, template: object, mappings: Dictionary) -> object:
     return _bind(rt, afford(finalize(template, rt), rt), finalize(mappings, rt))
 
 
-def _bind(rt: Evaluation, template: object, mappings: Mapping[object, object]) -> Any:
+def _bind(rt: Evaluation, template: object, mappings: Mapping[object, object]) -> Value:
     if isinstance(template, str):
         return _bind_text(rt, template, mappings)
     if isinstance(template, Mapping):
@@ -87,7 +87,7 @@ def _bind_text(rt: Evaluation, text: str, mappings: Mapping[object, object]) -> 
         position = end + 1
 
 
-def patch(rt: Evaluation, obj: object, patch: object) -> Any:
+def patch(rt: Evaluation, obj: object, patch: object) -> Value:
     return freeze(apply_patch(finalize(obj, rt), finalize(patch, rt), rt))
 
 

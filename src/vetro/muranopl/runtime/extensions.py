@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import Method, MuranoType
 from vetro.muranopl.contracts.arguments import accepts_receiver
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import MuranoError
 from vetro.yaql.values import FINAL_TYPES, finalize
 
@@ -36,8 +37,8 @@ class Extension:
         return native is None or _native_accepts(native.extends or "any", receiver)
 
     def call(
-        self, run: Run, receiver: object, positional: Sequence[object], named: dict[str, Any]
-    ) -> Any:
+        self, run: Run, receiver: object, positional: Sequence[object], named: dict[str, Value]
+    ) -> Value:
         owner = self.method.declaring_type
         function = getattr(owner.python_class, "m_" + self.method.name)
         if type(receiver) not in FINAL_TYPES:

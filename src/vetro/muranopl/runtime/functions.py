@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject, as_object, unwrap
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.model.serializing import FORMS, Serializer
 from vetro.muranopl.syntax.versions import version_spec
-from vetro.muranopl.values.containers import Map, freeze, preview
+from vetro.muranopl.values.containers import Map, Value, freeze, preview
 from vetro.muranopl.values.errors import AmbiguousClassName, MuranoError, NoClassFound
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import NoMatchingFunctionException
@@ -103,7 +103,7 @@ def _designer_data(extra: object) -> dict[str, object] | None:
     return {key: value for key, value in items if key.startswith("_")} or None
 
 
-def object_id(run: Run, scope: MuranoType, this: object, value: object) -> Any:
+def object_id(run: Run, scope: MuranoType, this: object, value: object) -> Value:
     """`id(object)`"""
     if isinstance(value, MuranoObject):
         return value.id
@@ -120,7 +120,7 @@ def object_metadata(run: Run, scope: MuranoType, this: object, value: object) ->
     return None if value is None else as_object(value, "metadata()").metadata
 
 
-def find(run: Run, scope: MuranoType, this: object, value: object, type_: object) -> Any:
+def find(run: Run, scope: MuranoType, this: object, value: object, type_: object) -> Value:
     """`find(object, type)`"""
     wanted = run.as_type(type_, scope)
     owner = as_object(value, "find()").owner
@@ -229,10 +229,10 @@ def call_named(
     run: Run,
     scope: MuranoType,
     this: object,
-    name: Any,
-    args: Any = (),
+    name: Value,
+    args: Value = (),
     kwargs: object = None,
-    receiver: Any = MISSING,
+    receiver: Value = MISSING,
 ) -> object:
     """`call(name, args, kwargs, receiver)`"""
     _check_call(name, args, kwargs)
@@ -240,7 +240,7 @@ def call_named(
         function = inline_caches.plain_method(receiver, name)
         if function is not None:
             return function(run, *(args or ()))
-    positional = list(cast("Sequence[Any]", args or ()))
+    positional = list(cast("Sequence[Value]", args or ()))
     given = cast("Mapping[object, object]", kwargs or {})
     named = {str(key): value for key, value in given.items()}
     if receiver is not MISSING and receiver is not None:
@@ -307,7 +307,7 @@ def sleep(run: Run, scope: MuranoType, this: object, seconds: object) -> None:
     run.session.effects.sleep(float(seconds))
 
 
-def _attribute_class(run: Run, scope: MuranoType, owner: Any) -> str:
+def _attribute_class(run: Run, scope: MuranoType, owner: Value) -> str:
     if owner.__class__ is MuranoType:
         return owner.name
     return scope.name if owner is None else run.as_type(owner, scope).name
@@ -318,9 +318,9 @@ def get_attr(
     scope: MuranoType,
     this: object,
     value: object,
-    name: Any,
+    name: Value,
     default: object = None,
-    owner: Any = None,
+    owner: Value = None,
 ) -> object:
     """`object.getAttr(name, default, owner)`"""
     target = value if isinstance(value, MuranoObject) else as_object(value, "getAttr()")
@@ -339,9 +339,9 @@ def set_attr(
     scope: MuranoType,
     this: object,
     target: object,
-    name: Any,
-    value: Any,
-    owner: Any = None,
+    name: Value,
+    value: Value,
+    owner: Value = None,
 ) -> None:
     """`object.setAttr(name, value, owner)`"""
     holder = target if isinstance(target, MuranoObject) else as_object(target, "setAttr()")

@@ -15,6 +15,7 @@ from vetro.muranopl.classes.types import MuranoType, ScopedSite
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.syntax.findings import did_you_mean
 from vetro.muranopl.syntax.names import argument_slot
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import NoPropertyFound, PropertyReadError
 from vetro.yaql.inline_caches import method_site as yaql_method_site
 from vetro.yaql.library import Library
@@ -74,7 +75,7 @@ def is_instance(run: Run, scope: MuranoType, value: object, wanted: object) -> b
 
 def property_site(
     scope: MuranoType, name: str, library: Library, direct: set[type[object]]
-) -> Callable[[Run, Any], Any]:
+) -> Callable[[Run, Value], Value]:
     """`target.name` in the code of a class.
 
     `direct`: receives the Python classes whose `p_NAME` the code may read directly.
@@ -84,7 +85,7 @@ def property_site(
     plain = yaql_property_site(name)
     legacy = library.is_legacy
 
-    def read(run: Run, target: Any) -> Any:
+    def read(run: Run, target: Value) -> Value:
         slot = known.get(target.__class__)
         if slot is not None:
             return getattr(target, slot)
@@ -103,7 +104,7 @@ def property_site(
 
 def read_member(
     run: Run,
-    target: Any,
+    target: Value,
     name: str,
     scope: MuranoType | None,
     known: dict[type[object], str] | None = None,
@@ -153,14 +154,14 @@ FINAL_OPERATORS = frozenset(("+", "-", "*", "/", "mod"))
 """Operators whose results are settled by their slots."""
 
 
-def operator_site(operator: Callable[..., object], symbol: str) -> Callable[..., Any]:
+def operator_site(operator: Callable[..., object], symbol: str) -> Callable[..., Value]:
     """An operator of class code; concatenated sequences become lists, not lazy sequences."""
     if symbol not in FINAL_OPERATORS:
         return operator
 
     joins = symbol == "+"
 
-    def settled(run: Run, left: Any, right: Any) -> Any:
+    def settled(run: Run, left: Value, right: Value) -> Value:
         if joins and left.__class__ is str and right.__class__ is str:
             length = len(left) + len(right)
             if length > _SHORT:
@@ -187,18 +188,18 @@ def direct_classes(scope: CallingScope, name: str) -> set[type[Any]]:
     return scope.direct.setdefault(name, set())
 
 
-def method_site(scope: CallingScope, library: Library, slot: Slot) -> Callable[..., Any]:
+def method_site(scope: CallingScope, library: Library, slot: Slot) -> Callable[..., Value]:
     """`receiver.name(arguments)`, called as `site(run, receiver, outer, *arguments)`."""
     name, shape, lazy = slot.data
     type_ = scope.type
     direct = direct_classes(scope, name)
-    cache: dict[Any, Callable[..., Any]] = {}
+    cache: dict[Any, Callable[..., Value]] = {}
     of_values = yaql_method_site(library, name, shape, lazy, slot.position, cache)
     plain = yaql_method_site(library, name, shape, lazy, slot.position)
     legacy = library.is_legacy
     extensions: list[Extension] | None = None
 
-    def call(run: Run, receiver: Any, outer: Any, *arguments: Any) -> Any:
+    def call(run: Run, receiver: Value, outer: Any, *arguments: Value) -> Value:
         nonlocal extensions
         if extensions is None:
             extensions = extensions_of(type_, name)
@@ -256,7 +257,7 @@ def _CAST() -> None:
     """Marks a method found through a cast or a type: its class must not be cached."""
 
 
-def find_bound(receiver: object, name: str, scope: MuranoType | None, run: Run) -> Any:
+def find_bound(receiver: object, name: str, scope: MuranoType | None, run: Run) -> Value:
     """The method, or a marker, if the receiver's own type has it for this call; else None."""
     type_ = receiver_type(receiver)
     if isinstance(receiver, MuranoObject) and receiver.destroyed:
@@ -281,7 +282,7 @@ def existing_method(scope: MuranoType, name: str) -> Callable[[Run, object], obj
     Used before arguments are computed: they are not computed when the call must fail.
     """
 
-    def existing(run: Run, receiver: object) -> Any:
+    def existing(run: Run, receiver: object) -> Value:
         if isinstance(receiver, (MuranoObject, CastView, MuranoType)):
             if find_bound(receiver, name, scope, run) is None and not any(
                 extension.accepts(run, receiver) for extension in extensions_of(scope, name)
@@ -300,7 +301,7 @@ def hint_for_list(receiver: object, name: str) -> str | None:
     """A hint for a call of an object's method on a list of objects."""
     if not isinstance(receiver, (tuple, list)) or not receiver:
         return None
-    items = cast("Sequence[Any]", receiver)
+    items = cast("Sequence[Value]", receiver)
     if not all(isinstance(item, (MuranoObject, CastView)) for item in items):
         return None
     if not any(item.type.find_method(name) for item in items):
@@ -315,7 +316,7 @@ def hint_for_list(receiver: object, name: str) -> str | None:
 
 def invoke_bound(
     run: Run, receiver: object, name: str, positional: Sequence[object], named: dict[str, object]
-) -> Any:
+) -> Value:
     """Call a method that `find_bound` found."""
     if isinstance(receiver, CastView):
         return run.call_as(receiver.target, receiver.type, name, positional, named)
@@ -339,14 +340,14 @@ def plain_method(receiver: object, name: object) -> Callable[..., object] | None
     return getattr(receiver, attribute) if attribute else None
 
 
-def receiver_type(receiver: Any) -> MuranoType:
+def receiver_type(receiver: Value) -> MuranoType:
     """The type at which method look-up starts."""
     return receiver if isinstance(receiver, MuranoType) else receiver.type
 
 
 def by_shape(
-    shape: Sequence[str], arguments: Sequence[Any], run: Run
-) -> tuple[list[Any], dict[str, Any]]:
+    shape: Sequence[str], arguments: Sequence[Value], run: Run
+) -> tuple[list[Value], dict[str, Value]]:
     """Arguments in the form that MuranoPL methods take: settled, names with their prefix."""
     positional: list[object] = []
     named: dict[str, object] = {}
@@ -375,7 +376,7 @@ def dynamic_call(
     name: str,
     args: Sequence[object],
     kwargs: dict[str, object],
-) -> Any:
+) -> Value:
     """A method call whose name is computed at run time, by the rules of section 8.1."""
     positional, named = by_shape((*("" for _ in args), *kwargs), (*args, *kwargs.values()), run)
     own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
@@ -402,7 +403,7 @@ def dynamic_call(
 class ScopedFunction:
     """A function `(run, class, this, *arguments)` of the language."""
 
-    function: Callable[..., Any]
+    function: Callable[..., Value]
     lambdas: frozenset[int] = field(default_factory=frozenset[int])
     """Positions of arguments that are functions of one value; a method's receiver is 0."""
     types: frozenset[int] = field(default_factory=frozenset[int])
@@ -423,8 +424,8 @@ def scoped_method_site(scope: MuranoType, name: str, scoped: ScopedFunction) -> 
     function = scoped.function
 
     def call(
-        run: Run, type_: MuranoType, this: Any, receiver: Any, /, *args: Any, **kwargs: Any
-    ) -> Any:
+        run: Run, type_: MuranoType, this: Value, receiver: Value, /, *args: Value, **kwargs: Value
+    ) -> Value:
         if type(receiver) in plain:
             return function(run, type_, this, receiver, *args, **kwargs)
         own = isinstance(receiver, (MuranoObject, CastView, MuranoType))
@@ -464,7 +465,7 @@ def in_legacy(site: Any, kind: str) -> Any:
     if kind not in ("operator", "unary", "function", "runtime"):
         return site
 
-    def call(run: Run, /, *args: Any, **kwargs: Any) -> Any:
+    def call(run: Run, /, *args: Value, **kwargs: Value) -> Value:
         return site(run.legacy, *args, **kwargs)
 
     return call

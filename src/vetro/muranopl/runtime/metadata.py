@@ -10,6 +10,7 @@ from vetro.muranopl.model.loading import Transaction
 from vetro.muranopl.syntax.constants import constant_value, is_constant
 from vetro.muranopl.syntax.declarations import MetaDeclaration
 from vetro.muranopl.syntax.findings import Finding
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError, NoClassFound
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _instance(run: Run, item: MetaItem) -> MuranoObject:
     return made
 
 
-def _values(run: Run, item: MetaItem) -> dict[str, Any]:
+def _values(run: Run, item: MetaItem) -> dict[str, Value]:
     node = item.declaration.values
     if node is None:
         return {}
@@ -223,7 +224,7 @@ def _values(run: Run, item: MetaItem) -> dict[str, Any]:
 # -- items that the engine itself reads, without making objects ----------------------------------
 
 
-def constant_values(subject: Subject, meta_name: str) -> dict[str, Any] | None:
+def constant_values(subject: Subject, meta_name: str) -> dict[str, Value] | None:
     """The written values of the nearest item of a meta-class, by its name; None: not attached.
 
     Only constants are read; a missing key has the meta-class's default.

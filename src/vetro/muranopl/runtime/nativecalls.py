@@ -11,7 +11,7 @@ from vetro.muranopl.classes.native import CallContext, NativeMethod, camel_case,
 from vetro.muranopl.classes.objects import CastView, MuranoObject, unwrap
 from vetro.muranopl.syntax.names import argument_name
 from vetro.muranopl.threads.scheduler import wait
-from vetro.muranopl.values.containers import Map, freeze, is_iterator, materialise, thaw
+from vetro.muranopl.values.containers import Map, Value, freeze, is_iterator, materialise, thaw
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
 from vetro.yaql.values import Budget, afford
 
@@ -90,7 +90,7 @@ class NativeCall:
         args: Sequence[object],
         named: Mapping[str, object],
         called: MuranoType | None = None,
-    ) -> Any:
+    ) -> Value:
         """Call the function. `holder` is the Python instance or class; None for static functions.
 
         `called`: the class that a static method was called on.
@@ -124,7 +124,7 @@ class NativeCall:
         named: Mapping[str, object],
         run: ObjectRun,
         context: CallContext | None,
-    ) -> tuple[list[Any], dict[str, Any]]:
+    ) -> tuple[list[Value], dict[str, Value]]:
         given = [given_value(value, run) for value in args]
         positional: list[object] = []
         keywords: dict[str, object] = {}

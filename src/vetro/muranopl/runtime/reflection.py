@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from vetro.muranopl.classes.types import Method
 from vetro.muranopl.syntax.declarations import MethodDeclaration
 from vetro.muranopl.syntax.findings import did_you_mean
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import NoPropertyFound
 from vetro.yaql.errors import NoMethodRegisteredException
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
     from .run import Run
 
-Reader = Callable[[Any, "Run"], Any]
-Caller = Callable[..., Any]
+Reader = Callable[[Value, "Run"], Value]
+Caller = Callable[..., Value]
 
 
 class Info:
@@ -29,7 +30,7 @@ class Info:
     readers: ClassVar[dict[str, Reader]] = {}
     callers: ClassVar[dict[str, Caller]] = {}
 
-    def read(self, run: Run, name: str) -> Any:
+    def read(self, run: Run, name: str) -> Value:
         """An attribute. Raises NoPropertyFound."""
         reader = self.readers.get(name)
         if reader is None:
@@ -38,7 +39,7 @@ class Info:
             )
         return reader(self, run)
 
-    def call(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def call(self, run: Run, name: str, args: Sequence[Value], kwargs: dict[str, Value]) -> Value:
         """A method. Raises NoMethodRegisteredException."""
         caller = self.callers.get(name)
         if caller is None:

@@ -11,7 +11,7 @@ import random
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.classes.types import MuranoType, Property
@@ -26,7 +26,7 @@ from vetro.muranopl.syntax.names import argument_slot
 from vetro.muranopl.threads.greenthreads import GreenThread
 from vetro.muranopl.threads.locks import LockTable
 from vetro.muranopl.threads.scheduler import Scheduler
-from vetro.muranopl.values.containers import preview
+from vetro.muranopl.values.containers import Value, preview
 from vetro.muranopl.values.errors import (
     LimitExceeded,
     NoMethodFound,
@@ -228,12 +228,12 @@ class Run(Evaluation):
 
     def template_of(
         self,
-        value: Any,
+        value: Value,
         wanted: MuranoType,
         default: MuranoType,
         excluded: Sequence[str],
         setting: Setting,
-    ) -> Any:
+    ) -> Value:
         """The template that `template()` makes of a map or an object (section 7)."""
         from vetro.muranopl.model.templates import template_value
 
@@ -316,7 +316,9 @@ class Run(Evaluation):
         self.statics[declaration] = made
         return made
 
-    def write_property(self, target: Any, name: str, value: Any, scope: MuranoType | None) -> None:
+    def write_property(
+        self, target: Value, name: str, value: Value, scope: MuranoType | None
+    ) -> None:
         """Assignment by the rules of section 6.2; `scope` is the class whose code writes."""
         type_ = inline_caches.receiver_type(target)
         seen_from = scope if scope is not None and type_.is_compatible(scope) else None
@@ -401,7 +403,7 @@ class Run(Evaluation):
         name: str,
         args: Sequence[object] = (),
         kwargs: Mapping[str, object] | None = None,
-    ) -> Any:
+    ) -> Value:
         """Call a method by name with values; the result is a program's value."""
         named = {argument_slot(key): value for key, value in (kwargs or {}).items()}
         if inline_caches.find_bound(receiver, name, None, self) is None:

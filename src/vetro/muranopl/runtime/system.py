@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.native import CallContext, native
 from vetro.muranopl.classes.objects import CastView
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import MuranoError, NoMethodFound, RunAborted
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import LimitException
@@ -70,13 +71,13 @@ class SystemLogger:
     def debug(self, ctx: CallContext, message: object, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.DEBUG, message, args, kwargs)
 
-    def info(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
+    def info(self, ctx: CallContext, message: Value, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.INFO, message, args, kwargs)
 
-    def warning(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
+    def warning(self, ctx: CallContext, message: Value, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.WARNING, message, args, kwargs)
 
-    def error(self, ctx: CallContext, message: Any, /, *args: object, **kwargs: object) -> None:
+    def error(self, ctx: CallContext, message: Value, /, *args: object, **kwargs: object) -> None:
         self._log(ctx, logging.ERROR, message, args, kwargs)
 
     def critical(
@@ -96,7 +97,7 @@ class SystemLogger:
         if self._logger.isEnabledFor(level):
             self._logger.log(level, "%s", self._text(ctx, message, args, kwargs))
 
-    def _text(self, ctx: CallContext, message: Any, args: Any, kwargs: dict[str, Any]) -> str:
+    def _text(self, ctx: CallContext, message: Value, args: Value, kwargs: dict[str, Value]) -> str:
         text = str(message)
         if not args and not kwargs:
             return text

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import MuranoObject, unset_property, unwrap
 from vetro.muranopl.syntax.names import argument_name
-from vetro.muranopl.values.containers import Map, preview
+from vetro.muranopl.values.containers import Map, Value, preview
 from vetro.muranopl.values.errors import LimitExceeded, MuranoError, RunAborted, describe_causes_by
 from vetro.yaql import errors as yaql_errors
 from vetro.yaql.values import afford
@@ -153,7 +153,7 @@ def used_up(error: RecursionError | MemoryError) -> LimitExceeded:
 
 
 def match_handler(
-    error: Any, table: Sequence[Sequence[str] | None]
+    error: Value, table: Sequence[Sequence[str] | None]
 ) -> tuple[int, str | None] | None:
     """The first handler for an error, and the name that matched; None lets it pass."""
     if error.__context__ is not None:
@@ -178,8 +178,8 @@ def match_handler(
 def thrown(
     run: Run,
     names: tuple[str, ...],
-    message: Any,
-    extra: Any,
+    message: Value,
+    extra: Value,
     cause: object,
     current: BaseException | None,
 ) -> MuranoError:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from vetro.muranopl.values.containers import make_map
+from vetro.muranopl.values.containers import Value, make_map
 
 from .yamltree import Node, Scalar
 from .yamltree import Sequence as SequenceNode
@@ -28,7 +26,7 @@ def is_constant(node: Node) -> bool:
     return True
 
 
-def constant_value(node: Node) -> Any:
+def constant_value(node: Node) -> Value:
     """The frozen value of a structure without expressions."""
     if isinstance(node, Scalar):
         return node.value

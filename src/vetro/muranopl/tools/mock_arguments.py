@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.types import Argument, Method
 from vetro.muranopl.contracts.arguments import ArgumentFallback, KeywordFallback, RestFallback
@@ -13,7 +13,7 @@ from vetro.muranopl.contracts.plan import build_contract
 from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.syntax.constants import constant_value, is_constant
 from vetro.muranopl.syntax.names import argument_name, argument_slot
-from vetro.muranopl.values.containers import Map, freeze
+from vetro.muranopl.values.containers import Map, Value, freeze
 from vetro.yaql import (
     NoMatchingMethodException,
 )
@@ -27,18 +27,18 @@ class BoundArguments:
     """The arguments of an intercepted call, after the original's contracts."""
 
     standard: dict[str, object]
-    rest: tuple[Any, ...] = ()
+    rest: tuple[Value, ...] = ()
     keywords: dict[str, object] = field(default_factory=dict[str, object])
     rest_name: str | None = None
     keywords_name: str | None = None
 
     @property
-    def positional(self) -> list[Any]:
+    def positional(self) -> list[Value]:
         """The values of `$2`, `$3`, … in expression mocks."""
         return [*self.standard.values(), *self.rest]
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, Value]:
         """The named values in expression mocks."""
         found = {**self.keywords, **self.standard}
         if self.rest_name is not None:

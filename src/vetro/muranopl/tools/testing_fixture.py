@@ -11,6 +11,7 @@ from vetro.muranopl.classes.native import CallContext
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.model.loading import Transaction
+from vetro.muranopl.values.containers import Value
 from vetro.muranopl.values.errors import MuranoError
 
 FIXTURE = "io.murano.test.TestFixture"
@@ -105,13 +106,13 @@ class Fixture:
             text = shown(expr)
             _fail(f"{text} is not false", message, expected="false", observed=text)
 
-    def assert_in(self, needle: Any, haystack: Any, message: str | None = None) -> None:
+    def assert_in(self, needle: Value, haystack: Value, message: str | None = None) -> None:
         """Fails unless a list, map (its keys), set or string contains the value."""
         if needle not in haystack:
             left, right = shown(needle), shown(haystack)
             _fail(f"{left} is not in {right}", message, expected=left, observed=right)
 
-    def assert_not_in(self, needle: Any, haystack: Any, message: str | None = None) -> None:
+    def assert_not_in(self, needle: Value, haystack: Value, message: str | None = None) -> None:
         """Fails when a list, map (its keys), set or string contains the value."""
         if needle in haystack:
             left, right = shown(needle), shown(haystack)

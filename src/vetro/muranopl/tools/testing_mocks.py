@@ -23,7 +23,7 @@ from vetro.muranopl.contracts.tree import MISSING
 from vetro.muranopl.runtime.nativecalls import StaticAttribute
 from vetro.muranopl.runtime.traces import calling_type
 from vetro.muranopl.syntax.names import argument_slot
-from vetro.muranopl.values.containers import preview
+from vetro.muranopl.values.containers import Value, preview
 from vetro.muranopl.values.errors import MuranoError
 from vetro.yaql import (
     Code,
@@ -96,11 +96,11 @@ def _current(run: Run) -> Interception:
     return cast(Interception, found)
 
 
-Answer = Callable[["Run", Interception], Any]
+Answer = Callable[["Run", Interception], Value]
 
 
 def _expression_answer(expression: Callable[..., object], test: object) -> Answer:
-    def answer(run: Run, call: Interception) -> Any:
+    def answer(run: Run, call: Interception) -> Value:
         values = (test, *call.bound.positional)
         return finalize(expression(*values, **call.bound.named), run)
 
@@ -113,7 +113,7 @@ def _method_answer(holder: Any, name: str, run: Run) -> Answer:
     if method is None:
         run.missing_method(holder, type_, name)
 
-    def answer(run: Run, call: Interception) -> Any:
+    def answer(run: Run, call: Interception) -> Value:
         bound = call.bound
         declared = method.arguments
         if declared is None:
@@ -144,7 +144,9 @@ class _Dispatcher:
         self.binder = SignatureBinder(method)
         self.mocks: list[_Mock] = []
 
-    def __call__(self, this: Any, run: Run, args: Sequence[object], named: dict[str, Any]) -> Any:
+    def __call__(
+        self, this: Value, run: Run, args: Sequence[object], named: dict[str, Value]
+    ) -> Value:
         mock = self._chosen(this, run)
         if mock is None:
             return self.original(this, run, *args, **named)
@@ -248,7 +250,7 @@ class MockTable:
             made = self._native_static(python_class, attribute, method, raw.function)
         elif method.is_static:
 
-            def original(_this: object, *args: Any, **named: Any) -> object:
+            def original(_this: object, *args: Value, **named: Value) -> object:
                 return raw(*args, **named)
 
             made = _Dispatcher(self._run, method, original)

@@ -7,13 +7,19 @@ Inside a program a list is a tuple, a map is a `Map` and a set a frozenset, all 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from vetro.yaql.kinds import LAZY
 from vetro.yaql.values import FINAL_TYPES, SCALAR_TYPES, Budget, finalize, kind_of
 from vetro.yaql.values import FrozenDict as Map
 from vetro.yaql.values import preview as preview
 
+Value: TypeAlias = Any
+"""A value of a program: null, a scalar, a frozen container or a lazy sequence (`vetro.yaql.values`),
+a `MuranoObject`, a class or what describes one; in what hosts and native classes give, plain data as well.
+
+Contracts and operations find out which while the program runs. What only hands a value on takes `object`.
+"""
 _EMPTY = Map()
 _MAX_DEPTH = 200
 
@@ -28,7 +34,7 @@ def make_map(items: Mapping[object, object]) -> Map:
     return Map(items)
 
 
-def freeze(value: Any, depth: int = 0) -> Any:
+def freeze(value: Value, depth: int = 0) -> Value:
     """Convert plain data to a program's value; frozen values are returned as they are.
 
     Raises ValueError for data nested more than 200 deep (a list that holds itself, for example).
@@ -49,7 +55,7 @@ def freeze(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def thaw(value: object) -> Any:
+def thaw(value: object) -> Value:
     """A program's value as lists, dicts and sets that the receiver owns."""
     kind = value.__class__
     if kind is Map or kind is dict:
@@ -69,6 +75,6 @@ def is_iterator(value: object) -> bool:
     return kind_of[type(value)] == LAZY
 
 
-def materialise(value: Any, run: Budget) -> Any:
+def materialise(value: Value, run: Budget) -> Value:
     """A lazy sequence as a list; other values frozen. Obeys the run's limits."""
     return finalize(value, run)

@@ -27,7 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from vetro.muranopl.values.containers import Value
 
 LEGACY = "murano.dsl.exceptions."
 
@@ -92,7 +94,7 @@ class MuranoError(Exception):
     hint: str | None = None
     lint_code: str = "E305"
     """The code of a check's finding for it (packages-and-forms.md A8)."""
-    _extra: dict[str, Any] | None = None
+    _extra: dict[str, Value] | None = None
     _frozen_extra: object = None
     """The program's value until `extra` is first read, which is a copy of it."""
     _trace: list[StackFrame] | None = None
@@ -103,7 +105,7 @@ class MuranoError(Exception):
         message: str = "",
         *,
         names: Iterable[str] | None = None,
-        extra: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Value] | None = None,
         cause: BaseException | None = None,
         from_program: bool = False,
         native: BaseException | None = None,
@@ -154,7 +156,7 @@ class MuranoError(Exception):
         return made
 
     @property
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> dict[str, Value]:
         """A plain map given by the thrower."""
         known = self._extra
         if known is None:
@@ -169,7 +171,7 @@ class MuranoError(Exception):
     def extra(self, value: dict[str, object]) -> None:
         self._extra, self._frozen_extra = value, None
 
-    def frozen_extra(self) -> Any:
+    def frozen_extra(self) -> Value:
         """`extra` as a program's value."""
         if self._frozen_extra is not None:
             return self._frozen_extra

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from vetro.muranopl.values.containers import Value
 from vetro.yaql.values import afford, weight
 
 from .containers import preview, thaw
@@ -34,7 +35,7 @@ def apply_patch(document: object, patch: object, rt: Evaluation) -> object:
     from jsonpath.exceptions import JSONPatchError, JSONPatchTestFailure, JSONPointerError
 
     operations = cast("Sequence[object]", patch) if isinstance(patch, (tuple, list)) else (patch,)
-    current: Any = thaw(afford(document, rt))
+    current: Value = thaw(afford(document, rt))
     copied = 0
     for operation in operations:
         if not isinstance(operation, Mapping):
@@ -43,7 +44,7 @@ def apply_patch(document: object, patch: object, rt: Evaluation) -> object:
                 names=("ValueError",),
             )
         rt.charge(_OPERATION)
-        step = _in_spelling(cast("dict[str, Any]", thaw(afford(operation, rt))), current)
+        step = _in_spelling(cast("dict[str, Value]", thaw(afford(operation, rt))), current)
         try:
             prepared = JSONPatch([step])
             copied += _charge(prepared, current, rt)
@@ -66,7 +67,7 @@ def apply_patch(document: object, patch: object, rt: Evaluation) -> object:
     return current
 
 
-def _charge(prepared: JSONPatch, document: Any, rt: Evaluation) -> int:
+def _charge(prepared: JSONPatch, document: Value, rt: Evaluation) -> int:
     """Charge for the only operation of a patch before it runs; returns how many parts it copies."""
     from jsonpath import JSONPointer
     from jsonpath.exceptions import JSONPointerError
@@ -84,7 +85,7 @@ def _charge(prepared: JSONPatch, document: Any, rt: Evaluation) -> int:
             # The place is missing, or exists only after a removal.
             continue
         if isinstance(parent, list):
-            rt.charge(len(cast("list[Any]", parent)) // _MOVED)
+            rt.charge(len(cast("list[Value]", parent)) // _MOVED)
         if name == "source" and operation.name == "copy":
             copied = weight((found,))
             rt.charge(copied)
@@ -99,7 +100,7 @@ _SECTIONS = ("Resources", "Outputs", "Parameters")
 _PARTS = ("Type", "Properties", "Value", "Description")
 
 
-def _in_spelling(operation: dict[str, Any], document: Any) -> dict[str, object]:
+def _in_spelling(operation: dict[str, Value], document: Value) -> dict[str, object]:
     """The operation with its pointers in the spelling of the template `document`."""
     pointers = {
         key: _respelled(operation[key], document)

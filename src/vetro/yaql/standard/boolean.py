@@ -1,8 +1,7 @@
 """Booleans (yaql.md section 6)."""
 
-from typing import Any
-
 from vetro.yaql.registry import Registry
+from vetro.yaql.values import Value
 
 registry = Registry()
 
@@ -13,5 +12,5 @@ def to_boolean(value: object) -> bool:
 
 
 @registry.function()
-def is_boolean(value: Any) -> bool:
+def is_boolean(value: Value) -> bool:
     return type(value) is bool

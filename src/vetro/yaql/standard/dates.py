@@ -3,11 +3,11 @@
 import datetime
 import re
 import time
-from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Integer, Moment, Number, Text, Timespan
+from vetro.yaql.values import Value
 
 registry = Registry()
 _NO_OFFSET = datetime.timedelta()
@@ -105,12 +105,12 @@ def utctz() -> datetime.timedelta:
 
 
 @registry.function()
-def is_datetime(value: Any) -> bool:
+def is_datetime(value: Value) -> bool:
     return isinstance(value, datetime.datetime)
 
 
 @registry.function()
-def is_timespan(value: Any) -> bool:
+def is_timespan(value: Value) -> bool:
     return isinstance(value, datetime.timedelta)
 
 

@@ -9,7 +9,7 @@ from vetro.yaql.kinds import LIST, MAPPING, NULL
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.runtime import legacy_mapping
 from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from vetro.yaql.values import FrozenDict, collect, hashable, kind_of, preview
+from vetro.yaql.values import FrozenDict, Value, collect, hashable, kind_of, preview
 
 registry = Registry()
 
@@ -39,7 +39,7 @@ def is_dict(arg: object) -> bool:
 
 
 @registry.method_legacy_both("get")
-def get(rt: Evaluation, dict_: Dictionary, key: Any, default: Any = None) -> Any:
+def get(rt: Evaluation, dict_: Dictionary, key: Any, default: Value = None) -> Value:
     return dict_.get(hashable(key, rt), default)
 
 
@@ -56,17 +56,17 @@ def set_many(rt: Evaluation, dict_: Dictionary, replacements: Dictionary) -> dic
 
 
 @registry.method()
-def keys(dict_: Dictionary) -> list[Any]:
+def keys(dict_: Dictionary) -> list[Value]:
     return list(dict_)
 
 
 @registry.method()
-def values(dict_: Dictionary) -> list[Any]:
+def values(dict_: Dictionary) -> list[Value]:
     return list(dict_.values())
 
 
 @registry.method()
-def items(dict_: Dictionary) -> list[Any]:
+def items(dict_: Dictionary) -> list[Value]:
     return [*map(list, dict_.items())]
 
 
@@ -83,7 +83,7 @@ def contains_value(rt: Evaluation, dict_: Dictionary, value: object) -> bool:
 
 
 @registry.method("delete")
-def delete(rt: Evaluation, dict_: Dictionary, *keys: object) -> dict[Any, Any]:
+def delete(rt: Evaluation, dict_: Dictionary, *keys: object) -> dict[Value, Value]:
     return delete_all(rt, dict_, keys)
 
 
@@ -120,7 +120,7 @@ def revised(
     return {**mapping, **changes}
 
 
-Merger = Callable[[Any, Any], Any]
+Merger = Callable[[Value, Value], Value]
 
 
 @registry.method()
@@ -140,15 +140,15 @@ def merge_with(
     return _merged(rt, dict_, another, list_merger, item_merger, max_levels, 1, known)
 
 
-Merged = dict[tuple[int, int, int], dict[Any, Any]]
+Merged = dict[tuple[int, int, int], dict[Value, Value]]
 """Results of merging two mappings, by their ids and the levels left. A part may occur several times
 in a mapping; the same two parts are merged once, and the result shares the merged part."""
 
 
 def _merged(
     rt: Evaluation,
-    one: dict[Any, Any],
-    other: dict[Any, Any],
+    one: dict[Value, Value],
+    other: dict[Value, Value],
     list_merger: Merger | None,
     item_merger: Merger | None,
     max_levels: int,
@@ -189,8 +189,8 @@ def _merged(
 
 def _meetings(
     rt: Evaluation,
-    one: Mapping[Any, Any],
-    other: Mapping[Any, Any],
+    one: Mapping[Value, Value],
+    other: Mapping[Value, Value],
     max_levels: int,
     level: int,
     known: dict[tuple[int, int, int], int],
@@ -214,7 +214,7 @@ def _meetings(
     return total
 
 
-def _united(rt: Evaluation, one: Iterable[Any], other: Iterable[object]) -> list[object]:
+def _united(rt: Evaluation, one: Iterable[Value], other: Iterable[object]) -> list[object]:
     seen: dict[object, object] = {}
     for items_ in (one, other):
         for item in items_:

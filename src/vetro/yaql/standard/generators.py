@@ -2,19 +2,18 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from vetro.yaql.errors import CollectionTooLargeException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.kinds import ITERABLE
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.signatures import Boolean, Integer, Lambda, Number
-from vetro.yaql.values import collect, hashable, kind_of
+from vetro.yaql.values import Value, collect, hashable, kind_of
 
 registry = Registry()
 
 
-def metered(rt: Evaluation, source: Iterable[object]) -> Iterator[Any]:
+def metered(rt: Evaluation, source: Iterable[object]) -> Iterator[Value]:
     """`source`, charged per element and limited to the allowed size of a collection."""
     left = rt.max_items
     charge = rt.charge
@@ -29,7 +28,7 @@ def metered(rt: Evaluation, source: Iterable[object]) -> Iterator[Any]:
         yield item
 
 
-def _range(rt: Evaluation, start: int, stop: int, step: int) -> Any:
+def _range(rt: Evaluation, start: int, stop: int, step: int) -> Value:
     if step == 0:
         raise ValueError("the step of range cannot be 0")
     found = range(start, stop, step)
@@ -63,11 +62,11 @@ def range_from(rt: Evaluation, start: Integer, stop: None = None) -> Iterator[in
 
 
 @registry.function()
-def sequence(rt: Evaluation, start: Number = 0, step: Number = 1) -> Iterator[Any]:
+def sequence(rt: Evaluation, start: Number = 0, step: Number = 1) -> Iterator[Value]:
     return metered(rt, _counting(start, step))
 
 
-def _counting(value: Any, step: Any) -> Iterator[Any]:
+def _counting(value: Value, step: Value) -> Iterator[Value]:
     while True:
         yield value
         value += step
@@ -121,8 +120,8 @@ def generate_many(
 def _generated_many(
     rt: Evaluation,
     initial: object,
-    producer: Callable[[Any], Any],
-    selector: Callable[[Any], Any] | None,
+    producer: Callable[[Value], Value],
+    selector: Callable[[Value], Value] | None,
     decycle: bool,
     depth_first: bool,
 ) -> Iterator[object]:

@@ -6,7 +6,7 @@ count from the end of a list and are outside of every lazy sequence.
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, cast
+from typing import cast
 
 from vetro.yaql import operators
 from vetro.yaql.evaluation import Evaluation
@@ -14,14 +14,14 @@ from vetro.yaql.kinds import ITERABLE, LAZY, LIST
 from vetro.yaql.registry import LEGACY, Registry
 from vetro.yaql.sequences import linked
 from vetro.yaql.signatures import Dictionary, Integer, Items, SetOfValues
-from vetro.yaql.values import collect, kind_of
+from vetro.yaql.values import Value, collect, kind_of
 
 registry = Registry()
 
 
 @registry.function_legacy_both("list")
-def list_(rt: Evaluation, *args: Any) -> list[object]:
-    result: list[Any] = []
+def list_(rt: Evaluation, *args: Value) -> list[object]:
+    result: list[Value] = []
     for value in args:
         if kind_of[type(value)] == LAZY:
             result += collect(value, rt)
@@ -77,7 +77,7 @@ def flatten(rt: Evaluation, collection: Items) -> Iterator[object]:
     return linked(rt, _flattened(rt, collection), collection)
 
 
-def _flattened(rt: Evaluation, collection: Iterable[Any]) -> Iterator[object]:
+def _flattened(rt: Evaluation, collection: Iterable[Value]) -> Iterator[object]:
     stack = [iter(collection)]
     left = rt.max_items
     while stack:
@@ -148,7 +148,7 @@ def insert_many(rt: Evaluation, collection: Items, position: Integer, values: It
 
 
 @registry.method("delete")
-def delete(rt: Evaluation, collection: Items, position: Integer, count: Integer = 1) -> Any:
+def delete(rt: Evaluation, collection: Items, position: Integer, count: Integer = 1) -> Value:
     return _deleted(rt, collection, position, count)
 
 
@@ -170,7 +170,7 @@ def _deleted(rt: Evaluation, items: Iterable[object], position: int, count: int)
 @registry.method("replace")
 def replace(
     rt: Evaluation, collection: Items, position: Integer, value: object, count: Integer = 1
-) -> Any:
+) -> Value:
     return _spliced(rt, collection, position, count, (value,)) if count else collection
 
 
@@ -182,7 +182,7 @@ def replace_many(
 
 
 @registry.both()
-def append(rt: Evaluation, collection: Items, *args: object) -> Any:
+def append(rt: Evaluation, collection: Items, *args: object) -> Value:
     if kind_of[type(collection)] == LIST:
         rt.check_items(len(collection) + len(args))  # type: ignore[arg-type]  # a list
         return [*collection, *args]

@@ -1,13 +1,12 @@
 """Numbers (yaql.md section 6)."""
 
 from math import gcd, log2
-from typing import Any
 
 from vetro.yaql import operators
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, Number, Text
-from vetro.yaql.values import preview
+from vetro.yaql.values import Value, preview
 
 registry = Registry()
 _MAX_DIGITS = 400
@@ -84,17 +83,17 @@ def _places(bits_number: int) -> int:
 
 
 @registry.function("max")
-def max_(rt: Evaluation, a: object, b: object) -> Any:
+def max_(rt: Evaluation, a: object, b: object) -> Value:
     return b if operators.greater(rt, b, a) else a
 
 
 @registry.function("min")
-def min_(rt: Evaluation, a: object, b: object) -> Any:
+def min_(rt: Evaluation, a: object, b: object) -> Value:
     return a if operators.greater(rt, b, a) else b
 
 
 @registry.function("pow")
-def pow_(rt: Evaluation, a: Number, b: Number, c: Integer | None = None) -> Any:
+def pow_(rt: Evaluation, a: Number, b: Number, c: Integer | None = None) -> Value:
     if c is not None:
         if not isinstance(a, int) or not isinstance(b, int):
             raise TypeError("pow(a, b, c) takes integers")

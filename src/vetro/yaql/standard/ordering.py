@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cmp_to_key
-from typing import Annotated, Any
+from typing import Annotated
 
 from vetro.yaql import operators
 from vetro.yaql.errors import NoMatchingMethodException
@@ -11,10 +11,10 @@ from vetro.yaql.kinds import LAZY
 from vetro.yaql.registry import Registry
 from vetro.yaql.sequences import COUNTED, check_depth, depth_of
 from vetro.yaql.signatures import Items, Lambda
-from vetro.yaql.values import NUMBER_TYPES, collect, kind_of
+from vetro.yaql.values import NUMBER_TYPES, Value, collect, kind_of
 
 registry = Registry()
-Key = tuple[Callable[[Any], Any], bool]
+Key = tuple[Callable[[Value], Value], bool]
 
 
 class Ordered:
@@ -22,7 +22,7 @@ class Ordered:
 
     __slots__ = ("_items", "_keys", "_rt", "_sorted", "depth")
 
-    def __init__(self, rt: Evaluation, items: Iterable[Any], keys: tuple[Key, ...]) -> None:
+    def __init__(self, rt: Evaluation, items: Iterable[Value], keys: tuple[Key, ...]) -> None:
         self._rt = rt
         self._items = items
         self._keys = keys
@@ -35,7 +35,7 @@ class Ordered:
             self._items = collect(self._items, self._rt)
         return Ordered(self._rt, self._items, (*self._keys, (selector, descending)))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         if self._sorted is None:
             items = collect(self._items, self._rt)
             for selector, descending in reversed(self._keys):
@@ -56,7 +56,7 @@ def are_comparable(values: Sequence[object]) -> bool:
 
 
 def sort(
-    rt: Evaluation, items: list[Any], selector: Callable[[Any], Any], descending: bool
+    rt: Evaluation, items: list[Value], selector: Callable[[Value], Value], descending: bool
 ) -> list[object]:
     """A stable sort by the result of `selector` for each element."""
     rt.charge(len(items))
@@ -85,13 +85,13 @@ def order_by_descending(rt: Evaluation, collection: Items, selector: Lambda) -> 
 
 
 @registry.method()
-def then_by(rt: Evaluation, collection: Annotated[Any, LAZY], selector: Lambda) -> Ordered:
+def then_by(rt: Evaluation, collection: Annotated[Value, LAZY], selector: Lambda) -> Ordered:
     return _ordered(collection).then(selector, False)
 
 
 @registry.method()
 def then_by_descending(
-    rt: Evaluation, collection: Annotated[Any, LAZY], selector: Lambda
+    rt: Evaluation, collection: Annotated[Value, LAZY], selector: Lambda
 ) -> Ordered:
     return _ordered(collection).then(selector, True)
 
@@ -102,7 +102,7 @@ def _ordered(collection: object) -> Ordered:
     return collection
 
 
-def greatest(rt: Evaluation, values: list[Any]) -> object:
+def greatest(rt: Evaluation, values: list[Value]) -> object:
     """The greatest of at least one value."""
     if are_comparable(values):
         return max(values)
@@ -113,7 +113,7 @@ def greatest(rt: Evaluation, values: list[Any]) -> object:
     return best
 
 
-def least(rt: Evaluation, values: list[Any]) -> Any:
+def least(rt: Evaluation, values: list[Value]) -> Value:
     """The least of at least one value."""
     if are_comparable(values):
         # The last of equal numbers (2 and 2.0), as in the reference.

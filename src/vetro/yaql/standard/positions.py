@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.sequences import linked
 from vetro.yaql.signatures import Integer, Items, Lambda
-from vetro.yaql.values import collect, hashable
+from vetro.yaql.values import Value, collect, hashable
 
 from .queries import pay
 
@@ -56,7 +55,7 @@ def last_index_where(rt: Evaluation, collection: Items, predicate: Lambda) -> in
 
 
 @registry.method("slice")
-def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Any]:
+def slice_(rt: Evaluation, collection: Items, length: Integer) -> Iterator[Value]:
     if length <= 0:
         raise ValueError(f"slice takes a length from 1, not {length}")
     pay(rt, collection)
@@ -69,7 +68,7 @@ def _slices(items: Iterator[object], length: int) -> Iterator[object]:
 
 
 @registry.method()
-def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+def split_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Value]:
     pay(rt, collection)
     return linked(rt, _split_where(collection, predicate), collection)
 
@@ -89,7 +88,7 @@ def _split_where(
 
 
 @registry.method()
-def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+def slice_where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Value]:
     pay(rt, collection)
     return linked(rt, _slice_where(rt, collection, predicate), collection)
 
@@ -111,7 +110,7 @@ def _slice_where(
 
 
 @registry.method()
-def split_at(rt: Evaluation, collection: Items, index: Integer) -> list[Any]:
+def split_at(rt: Evaluation, collection: Items, index: Integer) -> list[Value]:
     items = collect(collection, rt)
     rt.charge(len(items))
     return [items[:index], items[index:]]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import chain, dropwhile, islice, takewhile, zip_longest
-from typing import Any, cast
+from typing import cast
 
 from vetro.yaql import operators
 from vetro.yaql.errors import (
@@ -29,6 +29,7 @@ from vetro.yaql.values import (
     NUMBER_TYPES,
     SCALAR_TYPES,
     Memorized,
+    Value,
     collect,
     hashable,
     kind_of,
@@ -38,7 +39,7 @@ from .generators import metered
 from .ordering import greatest, least
 
 registry = Registry()
-_MISSING: Any = object()
+_MISSING: Value = object()
 
 
 def pay(rt: Evaluation, items: Iterable[object]) -> None:
@@ -50,23 +51,23 @@ def pay(rt: Evaluation, items: Iterable[object]) -> None:
 
 
 @registry.method_legacy_both("where", "filter")
-def where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+def where(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Value]:
     pay(rt, collection)
     return linked(rt, filter(predicate, collection), collection)
 
 
 @registry.method_legacy_both("select", "map")
-def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
+def select(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Value]:
     pay(rt, collection)
     return linked(rt, map(selector, collection), collection)
 
 
 @registry.method()
-def select_many(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Any]:
+def select_many(rt: Evaluation, collection: Items, selector: Lambda) -> Iterator[Value]:
     return linked(rt, chain.from_iterable(_pieces(rt, map(selector, collection))), collection)
 
 
-def _pieces(rt: Evaluation, values: Iterable[Any]) -> Iterator[Iterable[Any]]:
+def _pieces(rt: Evaluation, values: Iterable[Value]) -> Iterator[Iterable[Value]]:
     left = rt.max_items
     for value in values:
         if type(value) in LIST_TYPES:
@@ -90,13 +91,13 @@ def take_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator
 
 
 @registry.method()
-def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Any]:
+def skip_while(rt: Evaluation, collection: Items, predicate: Lambda) -> Iterator[Value]:
     pay(rt, collection)
     return linked(rt, dropwhile(predicate, collection), collection)
 
 
 @registry.method()
-def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
+def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Value]:
     if count < 0:
         raise ValueError(f"skip takes a number of elements from 0, not {count}")
     pay(rt, collection)
@@ -104,7 +105,7 @@ def skip(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
 
 
 @registry.method("limit", "take")
-def limit(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Any]:
+def limit(rt: Evaluation, collection: Items, count: Integer) -> Iterator[Value]:
     if count < 0:
         raise ValueError(f"limit takes a number of elements from 0, not {count}")
     rt.charge(1)
@@ -119,7 +120,7 @@ def count(rt: Evaluation, collection: Items) -> int:
 
 
 @registry.method()
-def first(collection: Items, default: object = _MISSING) -> Any:
+def first(collection: Items, default: object = _MISSING) -> Value:
     for item in collection:
         return item
     if default is _MISSING:
@@ -128,7 +129,7 @@ def first(collection: Items, default: object = _MISSING) -> Any:
 
 
 @registry.method()
-def last(rt: Evaluation, collection: Items, default: object = _MISSING) -> Any:
+def last(rt: Evaluation, collection: Items, default: object = _MISSING) -> Value:
     if type(collection) in LIST_TYPES:
         tail = list(cast("Sequence[object]", collection)[-1:])
     else:
@@ -141,7 +142,7 @@ def last(rt: Evaluation, collection: Items, default: object = _MISSING) -> Any:
 
 
 @registry.method()
-def single(collection: Items) -> Any:
+def single(collection: Items) -> Value:
     items = list(islice(collection, 2))
     if not items:
         raise EmptySequence("single() of an empty sequence")
@@ -152,7 +153,7 @@ def single(collection: Items) -> Any:
 
 def _gathered(
     rt: Evaluation, collection: Iterable[object], initial: object, name: str
-) -> list[Any]:
+) -> list[Value]:
     items = collect(collection, rt)
     rt.charge(len(items))
     if initial is not _MISSING:
@@ -163,7 +164,7 @@ def _gathered(
 
 
 @registry.method_legacy_both("sum")
-def sum_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
+def sum_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Value:
     items = _gathered(rt, collection, initial, "sum")
     if NUMBER_TYPES.issuperset(map(type, items)):
         return sum(items)
@@ -174,12 +175,12 @@ def sum_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
 
 
 @registry.method("max")
-def max_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
+def max_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Value:
     return greatest(rt, _gathered(rt, collection, initial, "max"))
 
 
 @registry.method("min")
-def min_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Any:
+def min_(rt: Evaluation, collection: Items, initial: object = _MISSING) -> Value:
     return least(rt, _gathered(rt, collection, initial, "min"))
 
 
@@ -197,7 +198,9 @@ def _seeded(
 
 
 @registry.method("aggregate", "reduce")
-def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: object = _MISSING) -> Any:
+def aggregate(
+    rt: Evaluation, collection: Items, selector: Lambda2, seed: object = _MISSING
+) -> Value:
     pay(rt, collection)
     seed, items = _seeded(collection, seed, "aggregate")
     return reduce(selector, items, seed)
@@ -206,7 +209,7 @@ def aggregate(rt: Evaluation, collection: Items, selector: Lambda2, seed: object
 @registry.method()
 def accumulate(
     rt: Evaluation, collection: Items, selector: Lambda2, seed: object = _MISSING
-) -> Iterator[Any]:
+) -> Iterator[Value]:
     pay(rt, collection)
     seed, items = _seeded(collection, seed, "accumulate")
     return linked(rt, _accumulated(rt, items, selector, seed), collection)
@@ -275,7 +278,7 @@ def group_by(
     key_selector: Lambda,
     value_selector: Lambda | None = None,
     aggregator: Lambda | None = None,
-) -> list[Any]:
+) -> list[Value]:
     items = collect(collection, rt)
     rt.charge(len(items))
     groups: dict[object, list[object]] = {}
@@ -312,7 +315,7 @@ def group_by(
 @registry.method_legacy_both("join")
 def join(
     rt: Evaluation, collection1: Items, collection2: Items, predicate: Lambda2, selector: Lambda2
-) -> Iterator[Any]:
+) -> Iterator[Value]:
     return linked(
         rt, _joined(rt, collection1, collection2, predicate, selector), collection1, collection2
     )
@@ -324,7 +327,7 @@ def _joined(
     collection2: Iterable[object],
     predicate: Callable[[object, object], object],
     selector: Callable[[object, object], object],
-) -> Iterator[Any]:
+) -> Iterator[Value]:
     second = collection2 if kind_of[type(collection2)] != LAZY else Memorized(collection2)
     produced = 0
     for one in collection1:
@@ -338,7 +341,7 @@ def _joined(
 
 
 @registry.method("zip")
-def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any]:
+def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Value]:
     pay(rt, collection)
     zipped = map(list, zip(collection, *collections))  # noqa: B905 - the shortest ends it
     return linked(rt, zipped, collection, *collections)
@@ -347,14 +350,14 @@ def zip_(rt: Evaluation, collection: Items, *collections: Items) -> Iterator[Any
 @registry.method()
 def zip_longest_(
     rt: Evaluation, collection: Items, *collections: Items, default: object = None
-) -> Iterator[Any]:
+) -> Iterator[Value]:
     pay(rt, collection)
     zipped = map(list, zip_longest(collection, *collections, fillvalue=default))
     return linked(rt, zipped, collection, *collections)
 
 
 @registry.method()
-def reverse(rt: Evaluation, collection: Items) -> list[Any]:
+def reverse(rt: Evaluation, collection: Items) -> list[Value]:
     items = collect(collection, rt)
     rt.charge(len(items))
     items.reverse()
@@ -362,7 +365,7 @@ def reverse(rt: Evaluation, collection: Items) -> list[Any]:
 
 
 @registry.method()
-def memorize(rt: Evaluation, collection: Items) -> Any:
+def memorize(rt: Evaluation, collection: Items) -> Value:
     if kind_of[type(collection)] != LAZY or type(collection) is Memorized:
         return collection
     kept = Memorized(collection)
@@ -371,7 +374,7 @@ def memorize(rt: Evaluation, collection: Items) -> Any:
 
 
 @registry.method()
-def default_if_empty(rt: Evaluation, collection: Items, default: Items) -> Any:
+def default_if_empty(rt: Evaluation, collection: Items, default: Items) -> Value:
     if kind_of[type(collection)] != LAZY:
         return collection if collection else default
     items = iter(collection)
@@ -381,7 +384,7 @@ def default_if_empty(rt: Evaluation, collection: Items, default: Items) -> Any:
 
 
 @registry.method()
-def cycle(rt: Evaluation, collection: Items) -> Iterator[Any]:
+def cycle(rt: Evaluation, collection: Items) -> Iterator[Value]:
     items = collect(collection, rt)
     left = rt.max_items
     while items:
@@ -393,7 +396,7 @@ def cycle(rt: Evaluation, collection: Items) -> Iterator[Any]:
 
 
 @registry.method()
-def repeat(rt: Evaluation, value: Any, times: Integer = -1) -> Iterator[Any]:
+def repeat(rt: Evaluation, value: Value, times: Integer = -1) -> Iterator[Value]:
     if kind_of[type(value)] == LAZY:
         value = Memorized(value)
     left = rt.max_items

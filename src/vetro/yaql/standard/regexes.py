@@ -7,14 +7,13 @@ Selectors get `$` (the match), `$2`, `$3`… (its groups) and the named groups b
 import re
 from collections.abc import Callable, Iterator
 from operator import methodcaller
-from typing import Any
 
 from vetro.yaql.errors import ArgumentValueException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.regex import Match, compile_pattern, find_all, is_found, is_guarded, search
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Integer, LambdaAny, RegularExpression, Text
-from vetro.yaql.values import preview
+from vetro.yaql.values import Value, preview
 
 registry = Registry()
 _WHOLE = methodcaller("group")
@@ -111,10 +110,10 @@ def _selected_all(
 @registry.method("split")
 def split(
     rt: Evaluation, regexp: RegularExpression, string: Text, max_split: Integer = 0
-) -> list[Any]:
+) -> list[Value]:
     if not is_guarded(regexp, len(string)):
         rt.charge(1 + len(string) // 256)
-        parts: list[Any] = regexp.split(string, max_split)
+        parts: list[Value] = regexp.split(string, max_split)
         rt.check_items(len(parts))
         return parts
     parts = []

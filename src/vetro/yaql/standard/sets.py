@@ -1,13 +1,13 @@
 """Sets (yaql.md section 6)."""
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.kinds import LAZY, SET
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Items, SetOfValues
-from vetro.yaql.values import collect, hashable, kind_of
+from vetro.yaql.values import Value, collect, hashable, kind_of
 
 registry = Registry()
 
@@ -21,7 +21,7 @@ def _members(rt: Evaluation, items: Iterable[object]) -> frozenset[object]:
 
 
 @registry.function("set")
-def set_(rt: Evaluation, *args: Any) -> frozenset[Any]:
+def set_(rt: Evaluation, *args: Value) -> frozenset[Value]:
     members: list[object] = []
     for value in args:
         if kind_of[type(value)] == LAZY:
@@ -64,10 +64,10 @@ def symmetric_difference(
 
 
 @registry.method()
-def add(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Any]:
+def add(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Value]:
     return _members(rt, set_) | _members(rt, values)
 
 
 @registry.method()
-def remove(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Any]:
+def remove(rt: Evaluation, set_: SetOfValues, *values: object) -> frozenset[Value]:
     return _members(rt, set_) - _members(rt, values)

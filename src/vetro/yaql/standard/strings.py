@@ -1,12 +1,12 @@
 """Strings (yaql.md sections 6 and 7)."""
 
 import string as characters_of
-from typing import Any
 
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Boolean, Dictionary, Integer, Items, Text
 from vetro.yaql.text import format_template, joined, to_text
+from vetro.yaql.values import Value
 
 registry = Registry()
 
@@ -98,7 +98,7 @@ def join_sequence(rt: Evaluation, sequence: Items, separator: Text) -> str:
 
 
 @registry.function("str")
-def str_(rt: Evaluation, value: Any) -> str:
+def str_(rt: Evaluation, value: Value) -> str:
     return to_text(rt, value)
 
 
@@ -181,7 +181,7 @@ def to_char_array(rt: Evaluation, string: Text) -> list[str]:
 
 
 @registry.function()
-def is_string(arg: Any) -> bool:
+def is_string(arg: Value) -> bool:
     return type(arg) is str
 
 

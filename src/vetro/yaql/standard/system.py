@@ -1,8 +1,6 @@
 """Contexts, assertions, calls by name (yaql.md section 6). `let`, `with`, `def`, `switch`,
 `coalesce` and similar names are special forms: see `forms`."""
 
-from typing import Any
-
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import MappingTranslationException
 from vetro.yaql.evaluation import Evaluation
@@ -12,7 +10,7 @@ from vetro.yaql.runtime import make_context
 from vetro.yaql.scopes import positional_name
 from vetro.yaql.signatures import Dictionary, ItemList, Items, Lambda, Text
 from vetro.yaql.text import to_text
-from vetro.yaql.values import Context, Memorized, collect, kind_of
+from vetro.yaql.values import Context, Memorized, Value, collect, kind_of
 
 registry = Registry()
 _NO_RECEIVER = object()
@@ -41,7 +39,7 @@ def unpack(rt: Evaluation, sequence: Items, *names: Text) -> Context:
 
 @registry.method("assert")
 def assert_that(
-    rt: Evaluation, obj: Any, condition: Lambda, message: object = "Assertion failed"
+    rt: Evaluation, obj: Value, condition: Lambda, message: object = "Assertion failed"
 ) -> object:
     if kind_of[type(obj)] == LAZY:
         obj = Memorized(obj)
@@ -52,8 +50,8 @@ def assert_that(
 
 @registry.function("call")
 def call(
-    rt: Evaluation, name: Text, args: ItemList, kwargs: Dictionary, receiver: Any = _NO_RECEIVER
-) -> Any:
+    rt: Evaluation, name: Text, args: ItemList, kwargs: Dictionary, receiver: Value = _NO_RECEIVER
+) -> Value:
     for key in kwargs:
         if type(key) is not str:
             raise MappingTranslationException("the keys of call's third argument must be names")
