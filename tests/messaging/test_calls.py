@@ -124,6 +124,25 @@ async def test_what_is_before_a_plan_is_named(mailboxes: Mailboxes, clock: Manua
     assert (await mailboxes.progress("unheard of")).before == ()
 
 
+@pytest.mark.parametrize("seconds", [600.0, -600.0])
+async def test_what_another_engine_sent_before_is_before(
+    mailboxes: Mailboxes, database_url: str, clock: ManualClock, seconds: float
+) -> None:
+    """In the order in which they were sent, however far apart the clocks of the engines are."""
+    await mailboxes.declare(QUEUE)
+    other = await Database.open(database_url, clock=clock.apart(seconds))
+    try:
+        engines = (mailboxes, Mailboxes(other), mailboxes, Mailboxes(other))
+        for engine, name in zip(engines, "abcd", strict=True):
+            clock.advance(1)
+            await engine.send(QUEUE, name, b"{}", lifetime=60)
+        for number, name in enumerate("abcd"):
+            before = (await mailboxes.progress(name)).before
+            assert [one.message_id for one in before] == list("abcd"[:number])
+    finally:
+        await other.close()
+
+
 async def test_other_guests_are_before_nothing(mailboxes: Mailboxes, clock: ManualClock) -> None:
     """Plans of other guests are not listed."""
     for queue in ("one", "two"):

@@ -4,8 +4,9 @@ Every method may be called in any process that has the database open: the engine
 one process while the guest's long poll is open in another. A waiter first subscribes, then reads
 the database, then sleeps; notifications (`Database.listen`) are hints and carry no message.
 
-Deadlines (`expires_at`, `lease_until`, `result_at`, `discarded_at`) are by `Database.steady_now`, which
-nobody can set; what people are shown (`sent_at`, contacts, dead letters) is by the wall clock.
+Deadlines (`expires_at`, `lease_until`, `result_at`, `discarded_at`) and the order of plans (`sent_at`) are by
+`Database.steady_now`, which nobody can set and on which all machines agree; what is only shown to people
+(contacts, dead letters) is by the wall clock.
 
 Channels: `mailbox/plans/<queue>` (a plan was added or may be handed out again), the same for all
 queues on `mailbox/plans` with the queue as payload, and `mailbox/results/<message id>`.
@@ -184,7 +185,7 @@ class Mailboxes:
                 "queue": queue,
                 "name": name[:255] or None,
                 "body_hash": digest,
-                "sent_at": self.db.clock.now(),
+                "sent_at": now,
                 "expires_at": expires,
                 # An order is not answered.
                 "result_at": now if order else None,

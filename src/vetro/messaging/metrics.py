@@ -29,7 +29,7 @@ OLDEST = stored_gauge(
 
 async def read_stored(database: Database, tx: Transaction) -> None:
     """Set the room's gauges."""
-    now, deadline = database.clock.now(), database.steady_now()
+    now, steady = database.clock.now(), database.steady_now()
     lately = mailboxes.c.last_contact >= now - timedelta(seconds=LATELY_SECONDS)
     boxes = (
         await tx.execute(
@@ -40,7 +40,7 @@ async def read_stored(database: Database, tx: Transaction) -> None:
     ).one()
     AGENTS.set(boxes.every)
     HEARD.set(boxes.heard)
-    waiting = (plans.c.expires_at.is_(None)) | (plans.c.expires_at > deadline)
+    waiting = (plans.c.expires_at.is_(None)) | (plans.c.expires_at > steady)
     mail = (
         await tx.execute(
             select(
@@ -54,4 +54,4 @@ async def read_stored(database: Database, tx: Transaction) -> None:
     ).one()
     PLANS.set(mail.plans)
     WAITING.set(mail.boxes)
-    OLDEST.set(0 if mail.oldest is None else max(0.0, (now - mail.oldest).total_seconds()))
+    OLDEST.set(0 if mail.oldest is None else max(0.0, (steady - mail.oldest).total_seconds()))
