@@ -10,12 +10,15 @@ import ipaddress
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
+
+import msgspec
 
 from vetro.storage import StoredRow
 
 Json = Any
 Record = dict[str, Any]
+Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 MIB = 2**20
 RESERVATION_RATIO = 0.15
@@ -72,6 +75,14 @@ DEFAULTS: Record = {
     "traits": {},
     "setting_up": False,
 }
+
+
+def struct_of(type_: type[Shown], row: StoredRow, **more: object) -> Shown:
+    """A struct of a row: its fields are the row's columns of the same names, besides ``more``."""
+    columns = row._mapping  # pyright: ignore[reportPrivateUsage] (public, for all its underscore)
+    return type_(
+        **{name: columns[name] for name in type_.__struct_fields__ if name in columns} | more
+    )
 
 
 def api_time(moment: datetime | None) -> str | None:

@@ -15,7 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, digest_of
 from vetro.compute.tables import images, vms
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.records import Record, api_time
+from vetro.compute.values.records import Record, api_time, struct_of
 from vetro.compute.wire import Image, ImageFile
 from vetro.http import Fault
 from vetro.storage import Database, StoredRow
@@ -45,17 +45,10 @@ class ImageStore:
     def view(self, row: StoredRow) -> Record:
         """An image as the API shows it."""
         file = ImageFile(size=row.size, sha256=row.sha256)
-        image = Image(
-            uuid=row.uuid,
-            name=row.name,
-            version=row.version,
+        image = struct_of(
+            Image,
+            row,
             owner=row.owner_uuid,
-            public=row.public,
-            type=row.type,
-            os=row.os,
-            state=row.state,
-            size=row.size,
-            sha256=row.sha256,
             published_at=api_time(row.created),
             files=[file] if row.state == "active" else [],
             tags=row.manifest.get("tags", UNSET),

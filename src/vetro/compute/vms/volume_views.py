@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.compute.values.records import api_time
+from vetro.compute.values.records import api_time, struct_of
 from vetro.compute.wire import Volume, VolumeCopy, VolumeSource
 from vetro.storage import StoredRow
 
@@ -10,33 +10,13 @@ from vetro.storage import StoredRow
 def volume_view(row: StoredRow) -> Volume:
     """A volume as the API shows it."""
     source = VolumeSource(kind=row.source["kind"], uuid=row.source["uuid"]) if row.source else None
-    return Volume(
-        uuid=row.uuid,
-        project_id=row.owner_uuid,
-        name=row.name,
-        size=row.size_gib,
-        format=row.format,
-        state="in-use" if row.vm_uuid else row.state,
-        reason=row.reason,
-        server_uuid=row.server_uuid,
-        vm_uuid=row.vm_uuid,
-        device=row.device,
-        read_only=row.read_only,
-        metadata=row.metadata,
-        source=source,
+    state = "in-use" if row.vm_uuid else row.state
+    return struct_of(
+        Volume, row, project_id=row.owner_uuid, size=row.size_gib, state=state, source=source
     )
 
 
 def copy_view(row: StoredRow) -> VolumeCopy:
     """A snapshot or a backup as the API shows it."""
-    return VolumeCopy(
-        uuid=row.uuid,
-        project_id=row.owner_uuid,
-        volume_uuid=row.volume_uuid,
-        name=row.name,
-        size=row.size_gib,
-        state=row.state,
-        reason=row.reason,
-        bytes=row.bytes,
-        created=api_time(row.created),
-    )
+    created = api_time(row.created)
+    return struct_of(VolumeCopy, row, project_id=row.owner_uuid, size=row.size_gib, created=created)

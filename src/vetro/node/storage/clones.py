@@ -12,17 +12,15 @@ from pathlib import Path
 
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import bind
-from vetro.node.storage.pool import Trees
-from vetro.node.storage.room import check_room, snapshot_path
+from vetro.node.storage.pool import Pool
+from vetro.node.storage.room import snapshot_path
 
 
-class ClonePool:
+class ClonePool(Pool):
     """Clones on any ``Trees``."""
 
     layered = False
-
-    def __init__(self, trees: Trees) -> None:
-        self.trees: Trees = trees
+    writable = "root"
 
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
@@ -48,11 +46,6 @@ class ClonePool:
         """The clone itself, not its mount with translated owners."""
         return directory / "root", False
 
-    async def resize_root(self, directory: Path, quota_bytes: int) -> None:
-        """Change the quota, if the used bytes fit."""
-        check_room(await self.used(directory), quota_bytes)
-        await self.trees.limit(directory / "root", quota_bytes)
-
     async def snapshot(self, directory: Path, name: str) -> None:
         """Create a read-only clone."""
         kept = snapshot_path(directory, name)
@@ -77,10 +70,6 @@ class ClonePool:
         """Replace the root by a clone of the snapshot."""
         await self.trees.drop(directory / "root")
         await self.trees.clone(snapshot_path(directory, name), directory / "root")
-
-    async def drop_snapshot(self, directory: Path, name: str) -> None:
-        """Remove the clone."""
-        await self.trees.drop(snapshot_path(directory, name))
 
     async def destroy_root(self, directory: Path) -> None:
         """Remove the clone and all snapshots."""

@@ -18,9 +18,9 @@ from vetro.node.errors import CommandFailed
 from vetro.node.files import copy_tree, remove_tree, tree_bytes
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import mount_overlay, unmount
-from vetro.node.storage.pool import PoolStats, Trees
+from vetro.node.storage.pool import Pool, PoolStats
 from vetro.node.storage.project_quota import ProjectQuota
-from vetro.node.storage.room import check_room, snapshot_path, storage_error
+from vetro.node.storage.room import snapshot_path, storage_error
 
 log = structlog.get_logger(__name__)
 
@@ -81,13 +81,11 @@ class DirectoryTrees:
         return PoolStats(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
 
 
-class DirectoryPool:
+class DirectoryPool(Pool):
     """Overlays over images."""
 
     layered = True
-
-    def __init__(self, trees: DirectoryTrees) -> None:
-        self.trees: Trees = trees
+    writable = "upper"
 
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
@@ -108,11 +106,6 @@ class DirectoryPool:
     def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
         """The overlay itself: only its lower layers have translated owners."""
         return target, True
-
-    async def resize_root(self, directory: Path, quota_bytes: int) -> None:
-        """Change the quota, if the used bytes fit."""
-        check_room(await self.used(directory), quota_bytes)
-        await self.trees.limit(directory / "upper", quota_bytes)
 
     async def snapshot(self, directory: Path, name: str) -> None:
         """Copy the writable layer."""
@@ -138,10 +131,6 @@ class DirectoryPool:
         await self.trees.clone(snapshot_path(directory, name), directory / "upper")
         await self.trees.drop(directory / "work")
         await self.trees.create(directory / "work")
-
-    async def drop_snapshot(self, directory: Path, name: str) -> None:
-        """Remove the copy."""
-        await self.trees.drop(snapshot_path(directory, name))
 
     async def destroy_root(self, directory: Path) -> None:
         """Remove the layers and all copies."""

@@ -1,13 +1,15 @@
-"""The two protocols of a storage pool."""
+"""A storage pool: trees, and the roots of containers on them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from vetro.node.storage.idmapped import IdMapping
+from vetro.node.storage.room import check_room, snapshot_path
 
 
 @dataclass(frozen=True)
@@ -64,43 +66,49 @@ class Trees(Protocol):
         ...
 
 
-class Pool(Protocol):
+class Pool(ABC):
     """Root file systems of containers. ``directory`` is the VM's own below the data directory.
 
     ``layers``: the image's tree, and below it the trees of its origins (one when not ``layered``).
+    ``writable``: the tree in ``directory`` that holds what a container writes; it has the quota.
     """
 
-    trees: Trees
     layered: bool
+    writable: str
 
+    def __init__(self, trees: Trees) -> None:
+        self.trees = trees
+
+    @abstractmethod
     async def create_root(
         self, directory: Path, layers: Sequence[Path], *, owner: int, quota_bytes: int
     ) -> None:
         """Replace the root by a fresh one over the image. ``owner``: of the root directory."""
-        ...
 
+    @abstractmethod
     async def mount_root(
         self, directory: Path, layers: Sequence[Path], target: Path, mapping: IdMapping | None
     ) -> None:
         """Show the root at ``target``; ``mapping`` from the images' ids to the container's."""
-        ...
 
+    @abstractmethod
     def seen_by_host(self, directory: Path, target: Path) -> tuple[Path, bool]:
         """The path where the host reads and writes a root that is mounted at ``target``.
 
         True: owners there are the container's; False: the images', because no one outside the
         mapping may create a file in a mount with translated owners.
         """
-        ...
 
     async def resize_root(self, directory: Path, quota_bytes: int) -> None:
         """Change the quota. Errors: ``DriverError`` when more is used already."""
-        ...
+        check_room(await self.used(directory), quota_bytes)
+        await self.trees.limit(directory / self.writable, quota_bytes)
 
+    @abstractmethod
     async def snapshot(self, directory: Path, name: str) -> None:
         """Snapshot the root."""
-        ...
 
+    @abstractmethod
     async def show_snapshot(
         self,
         directory: Path,
@@ -114,20 +122,19 @@ class Pool(Protocol):
         As ``seen_by_host`` for a root; it may mount something at ``target``, which the caller
         unmounts.
         """
-        ...
 
+    @abstractmethod
     async def rollback(self, directory: Path, name: str) -> None:
         """Restore the root (not mounted); the snapshot stays."""
-        ...
 
     async def drop_snapshot(self, directory: Path, name: str) -> None:
         """Remove a snapshot; a missing one is not an error."""
-        ...
+        await self.trees.drop(snapshot_path(directory, name))
 
+    @abstractmethod
     async def destroy_root(self, directory: Path) -> None:
         """Remove root and snapshots."""
-        ...
 
+    @abstractmethod
     async def used(self, directory: Path) -> int:
         """Bytes of root and snapshots."""
-        ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import timedelta
 from functools import wraps
 from types import CoroutineType
@@ -100,21 +101,12 @@ class DatabaseStore:
             async with self._db.transaction() as tx:
                 await tx.execute(
                     insert(tables.stacks).values(
-                        id=row.id,
-                        project_id=row.project_id,
-                        name=row.name,
-                        status=row.status.value,
-                        reason=row.reason,
-                        template=row.template,
-                        parameters=row.parameters,
-                        files=row.files,
-                        environment=row.environment,
-                        tags=row.tags,
-                        outputs=row.outputs,
-                        created_at=row.created,
-                        fence=hold.fence,
-                        owner=owner,
-                        owner_until=self._until(seconds),
+                        {
+                            **_columns({name: getattr(row, name) for name in _STACK}),
+                            "fence": hold.fence,
+                            "owner": owner,
+                            "owner_until": self._until(seconds),
+                        }
                     )
                 )
         except IntegrityError as error:
@@ -260,6 +252,8 @@ class DatabaseStore:
             raise OperationLost(hold.name)
 
 
+_STACK = tuple(one.name for one in fields(StackRow) if one.name != "resources")
+_RESOURCE = tuple(one.name for one in fields(ResourceRow))
 _RENAMED = {"created": "created_at", "updated": "updated_at"}
 
 
@@ -271,55 +265,19 @@ def _columns(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _resource_columns(row: ResourceRow) -> dict[str, object]:
-    return {
-        "name": row.name,
-        "type": row.type,
-        "physical_id": row.physical_id,
-        "current": row.current,
-        "retain": row.retain,
-        "status": row.status.value,
-        "reason": row.reason,
-        "properties": row.properties,
-        "data": row.data,
-        "requires": row.requires,
-    }
+    return _columns({name: getattr(row, name) for name in _RESOURCE if name != "id"})
 
 
 def _stack(row: Any, resources: list[ResourceRow]) -> StackRow:
-    return StackRow(
-        id=row.id,
-        project_id=row.project_id,
-        name=row.name,
-        status=StackStatus(row.status),
-        reason=row.reason,
-        waiting_on=row.waiting_on,
-        # The head of a stack is read without these columns.
-        template=getattr(row, "template", {}),
-        parameters=getattr(row, "parameters", {}),
-        files=getattr(row, "files", {}),
-        environment=getattr(row, "environment", None),
-        tags=row.tags,
-        outputs=row.outputs,
-        created=row.created_at,
-        updated=row.updated_at,
-        fence=row.fence,
-        owner=row.owner,
-        owner_until=row.owner_until,
-        resources=resources,
-    )
+    known = row._mapping
+    columns = {name: _RENAMED.get(name, name) for name in _STACK}
+    # The head of a stack is read without some of them.
+    values = {name: known[column] for name, column in columns.items() if column in known}
+    values["status"] = StackStatus(row.status)
+    return StackRow(**values, resources=resources)
 
 
 def _resource(row: Any) -> ResourceRow:
-    return ResourceRow(
-        id=row.id,
-        name=row.name,
-        type=row.type,
-        physical_id=row.physical_id,
-        current=row.current,
-        retain=row.retain,
-        status=StackStatus(row.status),
-        reason=row.reason,
-        properties=row.properties,
-        data=row.data,
-        requires=row.requires,
-    )
+    values = {name: row._mapping[name] for name in _RESOURCE}
+    values["status"] = StackStatus(row.status)
+    return ResourceRow(**values)

@@ -59,7 +59,7 @@ from vetro.compute.values.network_parameters import (
     WISHES,
     text_of,
 )
-from vetro.compute.values.records import Json, Record
+from vetro.compute.values.records import Json, Record, struct_of
 from vetro.compute.wire import (
     FloatingIp,
     Keypair,
@@ -74,75 +74,31 @@ from vetro.storage import StoredRow
 
 
 def _network(row: StoredRow, hanging: Hanging) -> Network:
-    return Network(
-        uuid=row.uuid,
-        name=row.name,
-        project_id=row.owner_uuid,
-        external=row.external,
-        mtu=row.mtu,
-        uplink=row.uplink,
-        subnets=[one.uuid for one in hanging.subnets if one.network_uuid == row.uuid],
-    )
+    subnets = [one.uuid for one in hanging.subnets if one.network_uuid == row.uuid]
+    return struct_of(Network, row, project_id=row.owner_uuid, subnets=subnets)
 
 
 def _subnet(row: StoredRow, _hanging: Hanging) -> Subnet:
-    return Subnet(
-        uuid=row.uuid,
-        network_uuid=row.network_uuid,
-        name=row.name,
-        project_id=row.owner_uuid,
-        cidr=row.cidr,
-        gateway=row.gateway,
-        dns=row.dns,
-    )
+    return struct_of(Subnet, row, project_id=row.owner_uuid)
 
 
 def _router(row: StoredRow, hanging: Hanging) -> Router:
-    return Router(
-        uuid=row.uuid,
-        name=row.name,
-        project_id=row.owner_uuid,
-        external_network=row.external_network,
-        subnets=[one.subnet_uuid for one in hanging.interfaces if one.router_uuid == row.uuid],
-    )
+    subnets = [one.subnet_uuid for one in hanging.interfaces if one.router_uuid == row.uuid]
+    return struct_of(Router, row, project_id=row.owner_uuid, subnets=subnets)
 
 
 def _group(row: StoredRow, _hanging: Hanging) -> SecurityGroup:
-    return SecurityGroup(
-        uuid=row.uuid,
-        name=row.name,
-        project_id=row.owner_uuid,
-        description=row.description,
-        rules=row.rules,
-    )
+    return struct_of(SecurityGroup, row, project_id=row.owner_uuid)
 
 
 def _port(row: StoredRow, _hanging: Hanging) -> Port:
-    return Port(
-        uuid=row.uuid,
-        network_uuid=row.network_uuid,
-        project_id=row.owner_uuid,
-        name=row.name,
-        mac=row.mac,
-        fixed_ips=[(row.subnet_uuid, row.ip)],
-        security_groups=row.security_groups,
-        port_security=row.port_security,
-        allowed_addresses=row.allowed_addresses,
-        device_uuid=row.device_uuid,
-        device_owner=row.device_owner,
-    )
+    return struct_of(Port, row, project_id=row.owner_uuid, fixed_ips=[(row.subnet_uuid, row.ip)])
 
 
 def _floating(row: StoredRow, hanging: Hanging) -> FloatingIp:
     port = next((one for one in hanging.ports if one.uuid == row.port_uuid), None)
-    return FloatingIp(
-        uuid=row.uuid,
-        address=row.address,
-        network_uuid=row.network_uuid,
-        project_id=row.owner_uuid,
-        port_uuid=row.port_uuid,
-        fixed_ip=port.ip if port is not None else None,
-    )
+    fixed_ip = port.ip if port is not None else None
+    return struct_of(FloatingIp, row, project_id=row.owner_uuid, fixed_ip=fixed_ip)
 
 
 @dataclass(frozen=True)
