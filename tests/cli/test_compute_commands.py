@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 import tarfile
-import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
+from tests.cli.serving import Service, serving
 
 from vetro.cli import cli
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
-VETRO = str(Path(sys.executable).with_name("vetro"))
 PAGE = Path(__file__).parents[2] / "docs" / "compute" / "using.md"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJUdC775vHTWw464UZWrQf5HuSSzybbW8ji5KXcqYk+J ann@desk"
 #: The kinds with the same verbs, and what makes one.
@@ -35,100 +27,30 @@ KINDS = {
 }
 
 
-@dataclass
-class Service:
-    """A running ``vetro up``, and the command against it."""
-
-    directory: Path
-    process: subprocess.Popen[str]
-    environ: dict[str, str]
-    lines: list[str] = field(default_factory=list[str])
-
-    def run(self, *arguments: object, **options: Any) -> tuple[int, str]:
-        """Exit code and everything printed."""
-        result = CliRunner().invoke(cli, [str(one) for one in arguments], **options)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.exit_code, result.output
-
-    def ok(self, *arguments: object) -> str:
-        """The output of a command that works."""
-        code, text = self.run(*arguments)
-        assert code == 0, f"{arguments}: {text}\n{''.join(self.lines)}"
-        return text
-
-    def json(self, *arguments: object) -> Any:
-        """The JSON document of a command that works."""
-        return json.loads(self.ok(*arguments, "--json"))
-
-    def refused(self, *arguments: object, code: int = 1) -> str:
-        """The one line of a command that fails, and its hint."""
-        found, text = self.run(*arguments)
-        lines = [line for line in text.splitlines() if not line.startswith("  ")]
-        assert found == code, f"{arguments}: {text}"
-        assert lines[0].startswith("Error: "), text
-        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("Hint: ")), text
-        return text
-
-    def everything(self) -> dict[str, list[str]]:
-        """The names of all that is there."""
-        groups = ("network", "subnet", "router", "port", "address", "group", "keypair")
-        found = {one: self.json(one, "list") for one in groups}
-        found["vm"] = self.json("vm", "list")
-        return {
-            one: sorted(str(row.get("uuid") or row["name"]) for row in rows)
-            for one, rows in found.items()
-        }
+def everything(service: Service) -> dict[str, list[str]]:
+    """The names of all that is there."""
+    groups = ("network", "subnet", "router", "port", "address", "group", "keypair")
+    found = {one: service.json(one, "list") for one in groups}
+    found["vm"] = service.json("vm", "list")
+    return {
+        one: sorted(str(row.get("uuid") or row["name"]) for row in rows)
+        for one, rows in found.items()
+    }
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service with a node of the driver `simulated` and an image, for all tests of the module."""
     directory = tmp_path_factory.mktemp("compute")
-    environ = {
-        "VETRO_DATA_DIR": str(directory / "data"),
-        "XDG_STATE_HOME": str(directory / "state"),
-    }
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    process = subprocess.Popen(
-        [VETRO, "up", "--port", "0", "--driver", "simulated"],
-        env={**inherited, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    made = Service(directory, process, environ)
-    begun = threading.Event()
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            made.lines.append(line)
-            if "server_registered" in line:
-                begun.set()
-        begun.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        assert begun.wait(240)
-        assert process.poll() is None, "".join(made.lines)
+    with serving(directory, "server_registered") as made:
+        made.on_the_way = ("  ",)
         yield made
-    finally:
-        process.terminate()
-        process.wait(60)
-        reader.join(60)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
 @pytest.fixture
 def service(running: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Service:
     """The service; commands find it by the files in its data directory, and work in a directory."""
-    for name in [key for key in os.environ if key.startswith(("OS_", "VETRO_U", "VETRO_T"))]:
-        monkeypatch.delenv(name)
-    for name, value in running.environ.items():
-        monkeypatch.setenv(name, value)
+    running.reach(monkeypatch)
     monkeypatch.chdir(tmp_path)
     if not running.json("image", "list"):
         file = tmp_path / "hostname"
@@ -154,7 +76,7 @@ def test_the_page_for_users_works_as_it_is_written(service: Service, tmp_path: P
     """Each command of docs/compute/using.md does what it says, in order; nothing is left at the end."""
     (tmp_path / "id_ed25519.pub").write_text(KEY)
     (tmp_path / "first-start.sh").write_text("#!/bin/sh\necho hello\n")
-    before = service.everything()
+    before = everything(service)
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
     assert len([line for line in blocks[0].splitlines() if line]) == 3, (
@@ -174,7 +96,7 @@ def test_the_page_for_users_works_as_it_is_written(service: Service, tmp_path: P
             assert set(row["addresses"].split(", ")) == {"10.77.7.20", "10.77.5.6"}
     assert "172.24.4.2 leads to 10.77.5.2" in printed[lines[2]]
     assert "172.24.4.2" in printed["vetro vm list"]
-    assert service.everything() == before
+    assert everything(service) == before
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -219,7 +141,7 @@ def test_somebody_who_watches_is_asked_which(
 
 def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: Path) -> None:
     """Whatever is wrong is said in a line with a hint, and neither machine, port nor room stays."""
-    before = home.everything()
+    before = everything(home)
     room = home.json("server", "list")[0]["unreserved_ram"]
     for arguments, code, said in (
         (("x", "--image", "nosuch"), 1, "Images: debian."),
@@ -246,7 +168,7 @@ def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: P
         home.refused(
             "vm", "create", "x", "--image", "debian", "--user-data", tmp_path / "ud", code=2
         )
-    assert home.everything() == before
+    assert everything(home) == before
     assert home.json("server", "list")[0]["unreserved_ram"] == room
 
 
@@ -278,7 +200,7 @@ def test_a_machine_has_what_it_was_made_with(home: Service, tmp_path: Path) -> N
 
 def test_a_network_is_made_whole_or_not_at_all(home: Service) -> None:
     """A range that is taken or wrong leaves neither network, subnet nor router."""
-    before = home.everything()
+    before = everything(home)
     assert "overlaps" in home.refused("network", "create", "n", "--cidr", "10.78.0.128/25")
     for wrong, said in (
         (("--cidr", "10.79.0.5/24"), "Is 10.79.0.0/24 meant?"),
@@ -294,7 +216,7 @@ def test_a_network_is_made_whole_or_not_at_all(home: Service) -> None:
         (("--cidr", "fd00:79::/64", "--gateway", "10.79.0.1"), "outside of"),
     ):
         assert said in home.refused("network", "create", "n", *wrong, code=2), wrong
-    assert home.everything() == before
+    assert everything(home) == before
     machine = home.json("vm", "create", "in-it", "--image", "debian")
     text = home.refused("network", "delete", "home", "--yes")
     assert "in-it-net0" in text

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import update
 from structlog.testing import capture_logs
+from tests.compute.conftest import NODE, OTHER, PROJECT
 
 from vetro.cli import cli
 from vetro.cli.compute.servers import virtual_machines
@@ -22,9 +23,6 @@ from vetro.compute.tables import servers
 from vetro.compute.wire import Server
 from vetro.compute.work.agents import NodeTaskError
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 MAC = "02:00:00:00:00:01"
 Vetro = Callable[..., Awaitable[Any]]
 

@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
+from tests.compute.conftest import NODE, OTHER, MakeWorld, World
 
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import instances, servers, tasks
 from vetro.compute.work.takeover import TaskTakeover
 from vetro.storage import ManualClock
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 HOUR = 3600.0
 MINUTES = 600.0
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 
 
 @pytest.fixture

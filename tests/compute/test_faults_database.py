@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from sqlalchemy import select
+from tests.compute.conftest import NODE, OTHER, World
 from tests.waiting import eventually
 
 from vetro.compute.tables import servers
@@ -21,9 +22,6 @@ pytestmark = [
     pytest.mark.postgres,
     pytest.mark.parametrize("database_url", ["postgresql"], indirect=True),
 ]
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' types: conftest.py
 
 
 class Half(asyncio.Protocol):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compute.conftest import NODE
 
 from vetro.http.client import HttpClient, TransportError
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 HERE = Path(__file__).resolve().parent
 
 

@@ -18,11 +18,10 @@ import hypothesis
 import pytest
 import schemathesis
 from schemathesis.core.result import Ok
+from tests.compute.conftest import NODE, World
 from tests.effort import EFFORT, examples
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 VM = "22222222-2222-4333-8444-555555555555"
-World = Any  # the fixtures' type: conftest.py
 SECONDS = examples(5)
 EXAMPLES = examples(2)
 ROUNDS = 6

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
+from tests.compute.conftest import IMAGE, NODE, OTHER, MakeWorld, World
 
 from vetro.compute import MIGRATIONS
 from vetro.compute.tables import images, instances
@@ -15,12 +16,7 @@ from vetro.compute.vms.image_store import file_name
 from vetro.compute.work.agents import NodeTaskError
 from vetro.storage import Database, migrate
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 SECOND = "11111111-2222-4333-8444-666666666666"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 
 
 async def activate(world: World, uuid: str = IMAGE, **more: Any) -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.compute.conftest import IMAGE, NODE, OTHER, MakeWorld, World
 
 from vetro.compute.work.agents import NodeTaskError
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 RECOVERY = "00112233-4455-5677-a899-aabbccddeeff"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 
 
 STORAGE = [

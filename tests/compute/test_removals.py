@@ -7,12 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.compute.conftest import NODE, PROJECT, World
 
 from vetro.compute.http.endpoints import all_endpoints
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-World = Any  # the fixtures' types: conftest.py
 
 
 async def network(world: World) -> dict[str, Any]:

@@ -189,9 +189,9 @@ def busybox_tar(target: Path) -> Path:
     return target
 
 
-@dataclass
-class Containers:
-    """A driver over real containers, with its parts and names of its own."""
+@dataclass(kw_only=True)
+class Wired:
+    """A driver over real VMs, with its parts, names of its own, and the network of its VMs."""
 
     driver: Driver
     store: MachineStore
@@ -199,11 +199,10 @@ class Containers:
     network: NetworkApplier
     prefix: str
     subnet: str
-    directory: Path
     network_uuid: str = field(default_factory=new_uuid)
     versions: int = 0
 
-    def nic(self, host: int, **more: Any) -> dict[str, Any]:
+    def new_nic(self, host: int, **more: Any) -> dict[str, Any]:
         """An interface with the address ``<subnet>.<host>``."""
         return {
             "mac": f"02:00:{secrets.token_hex(1)}:00:00:{host:02x}",
@@ -214,7 +213,7 @@ class Containers:
             **more,
         }
 
-    async def apply(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    async def apply_state(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """Apply a state with one network and these interfaces."""
         self.versions += 1
         return await self.network.apply(
@@ -234,6 +233,15 @@ class Containers:
                 **more,
             }
         )
+
+
+@dataclass(kw_only=True)
+class Containers(Wired):
+    """A driver over real containers."""
+
+    directory: Path
+    nic = Wired.new_nic
+    apply = Wired.apply_state
 
     async def create(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """A running container with these interfaces."""
@@ -270,7 +278,10 @@ async def open_containers(
     hypervisor = LxcHypervisor(host, store, images, None, pool, volumes)
     driver = Driver(Hypervisors(store, hypervisor), store, images, dict, volumes)
     await driver.open()
-    return Containers(driver, store, images, network, prefix, subnet, directory)
+    return Containers(
+        driver=driver, store=store, images=images, network=network,
+        prefix=prefix, subnet=subnet, directory=directory,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -17,14 +17,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import IMAGE
 from tests.waiting import eventually
 
 from vetro.http import ConnectionLimits
 from vetro.http.client import HttpClient
 from vetro.node import ConfigurationError, NodeAgent, NodeSection, NodeSettings
 from vetro.node.processes import command_line
-
-IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
 @contextlib.asynccontextmanager

@@ -19,8 +19,6 @@ from .lxc_guests import fetch, inside
 
 pytestmark = pytest.mark.root
 
-IMAGE = "11111111-1111-4111-8111-111111111111"
-
 
 async def test_security_groups_decide_who_comes_in(containers: Any) -> None:
     """Ingress is denied unless a rule allows it, from the host and from neighbours alike."""

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import IMAGE
 from tests.waiting import eventually
 
 from vetro.node.errors import DriverError, ImageError
@@ -22,7 +23,6 @@ from .lxc_guests import fetch, inside
 pytestmark = pytest.mark.root
 
 #: The image that the fixture knows (conftest.py).
-IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
 async def test_a_container_serves_on_its_static_address(containers: Any) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.node.conftest import IMAGE
 
 from vetro.node.errors import DriverError
 from vetro.node.vm_objects import MachineStore, check_nics, new_vm, updated
 
 UUID = "aaaaaaaa-1111-4111-8111-111111111111"
-IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
 def payload(**changes: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import insert, select
 from tests.server.buckets import bucket
+from tests.server.conftest import Installation
 from tests.waiting import until
 
 from vetro import identity
@@ -26,7 +26,6 @@ from vetro.server.errors import StartError
 from vetro.server.installation import open_database
 from vetro.server.settings import Settings, load_settings
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 DIGEST = "d" * 64
 VOLUME_BACKUP = "b" * 36

@@ -11,12 +11,11 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 

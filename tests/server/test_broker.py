@@ -4,16 +4,15 @@ import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import aio_pika
 import pytest
 from aio_pika.exceptions import ChannelNotFoundEntity
 from tests.own_broker import OwnBroker
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 URL = os.environ.get("VETRO_TEST_RABBITMQ_URL")
 pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq, pytest.mark.timeout(1800)]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 
-Installation = Any  # the fixtures of conftest.py
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 MANIFEST = """
 Format: '1.4'

@@ -10,8 +10,8 @@ import requests
 import schemathesis
 from schemathesis.core.result import Ok
 from tests.effort import examples
+from tests.server.conftest import Installation
 
-Installation = Any  # the fixtures of conftest.py
 EXAMPLES = examples(5)
 for _type in ("application/murano-packages-json-patch", "application/env-model-json-patch"):
     schemathesis.serializer.alias(_type, "application/json")

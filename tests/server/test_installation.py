@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 
 from vetro.blobs import DirectoryBlobs
 from vetro.catalog import Catalog
@@ -19,7 +20,6 @@ from vetro.server.installation import copy, migration_sets, open_database, refus
 from vetro.server.settings import load_settings
 from vetro.storage import Database, migrate
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "hunter2-in-a-model"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

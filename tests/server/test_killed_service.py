@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
 from vetro.node.processes import command_line, kill_family
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 SERVICE = Path(__file__).with_name("service_that_waits.py")
 MACHINES = 7  # one for each of the moments in service_that_waits.py

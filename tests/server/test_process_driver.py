@@ -8,13 +8,12 @@ import tarfile
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.ports import free_port
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 

@@ -13,9 +13,9 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixture of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 IMAGE = "samples"

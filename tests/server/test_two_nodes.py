@@ -19,9 +19,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(420)]

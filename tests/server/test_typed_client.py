@@ -7,11 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 
-Installation = Any  # the fixtures of conftest.py
 pytestmark = pytest.mark.e2e
 FACES = {"catalog": "", "identity": "/identity", "compute": "/compute", "agents": "/agents"}
 #: JSON under names of its own, text, and pictures: what the generator does not know by itself.

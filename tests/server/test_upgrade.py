@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
 from vetro.server.installation import migration_sets
 
-Installation = Any  # the fixtures of conftest.py
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]

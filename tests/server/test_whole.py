@@ -2,12 +2,11 @@
 
 import os
 import signal
-from typing import Any
 
 import pytest
+from tests.server.conftest import Installation
 from tests.waiting import until
 
-Installation = Any  # the fixture of conftest.py
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.stacks.conftest import PROJECT
 
 from vetro.compute.client import NETWORKS
 from vetro.compute.wire import NewNetwork
@@ -13,7 +14,6 @@ from vetro.stacks import StackEngine, TemplateError
 from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute
 from vetro.stacks.template.templates import parse
 
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NESTED: dict[str, Any] = {"heat_template_version": "2013-05-23", "resources": {}}
 
 

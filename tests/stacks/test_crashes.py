@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stacks.conftest import PROJECT
 
 from vetro.stacks import MIGRATIONS, OperationLost, StackBusy, StackEngine, StackStatus
 from vetro.stacks import native as native_module
@@ -18,8 +19,6 @@ from vetro.stacks.state.owner import is_gone, process_owner
 from vetro.stacks.state.records import StackRow
 from vetro.stacks.state.store import DatabaseStore
 from vetro.storage import Database, ManualClock, migrate
-
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 
 
 class Death(BaseException):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.stacks.conftest import PROJECT
 from tests.waiting import eventually
 
 from vetro.stacks import (
@@ -22,7 +23,6 @@ from vetro.stacks import (
 )
 from vetro.stacks.memory import MemoryCompute
 
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 WEB = "web.0 x"
 
 

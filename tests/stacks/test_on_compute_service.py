@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 from litestar import Request, post
+from tests.stacks.conftest import PROJECT
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
@@ -31,7 +32,6 @@ from vetro.stacks import (
 from vetro.stacks.compute_service.adapter import port_of
 from vetro.storage import Database, ManualClock, migrate
 
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 WEB = "web.0 x"
 

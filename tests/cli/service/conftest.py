@@ -2,68 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.service.shop import CLASSES, FORM, MANIFEST, Service
-
-VETRO = str(Path(sys.executable).with_name("vetro"))
+from tests.cli.service.shop import CLASSES, FORM, MANIFEST
+from tests.cli.serving import Service, serving
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service for all tests of the module."""
     directory = tmp_path_factory.mktemp("client")
-    environ = {
-        "VETRO_DATA_DIR": str(directory / "data"),
-        "XDG_STATE_HOME": str(directory / "state"),
-        "VETRO_NODE_ENABLED": "false",
-    }
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    process = subprocess.Popen(
-        [VETRO, "up", "--port", "0", "--driver", "simulated"],
-        env={**inherited, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    made = Service(directory, process, environ=environ)
-    begun = threading.Event()
-
-    def read() -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            made.lines.append(line)
-            if line.startswith("  instances"):
-                begun.set()
-        begun.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        assert begun.wait(120)
-        assert process.poll() is None, "".join(made.lines)
+    with serving(directory, "  instances", VETRO_NODE_ENABLED="false") as made:
         yield made
-    finally:
-        process.terminate()
-        process.wait(60)
-        reader.join(60)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
 @pytest.fixture
 def service(running: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     """The service; commands find it by the files in its data directory."""
-    for name in [key for key in os.environ if key.startswith(("OS_", "VETRO_U", "VETRO_T"))]:
-        monkeypatch.delenv(name)
-    for name, value in running.environ.items():
-        monkeypatch.setenv(name, value)
+    running.reach(monkeypatch)
     return running
 
 

@@ -1,16 +1,4 @@
-"""A running service with the command against it, and the package that the tests deploy."""
-
-from __future__ import annotations
-
-import json
-import subprocess
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from click.testing import CliRunner
-
-from vetro.cli import cli
+"""The package that the tests deploy."""
 
 MANIFEST = """
 Format: '1.4'
@@ -78,39 +66,3 @@ Forms:
       fields:
         - {name: port, type: integer, label: Port, initial: 80, minValue: 1}
 """
-
-
-@dataclass
-class Service:
-    """A running ``vetro up``, and the command against it."""
-
-    directory: Path
-    process: subprocess.Popen[str]
-    lines: list[str] = field(default_factory=list[str])
-    environ: dict[str, str] = field(default_factory=dict[str, str])
-
-    def run(self, *arguments: object, **options: Any) -> tuple[int, str]:
-        """Exit code and everything printed."""
-        result = CliRunner().invoke(cli, [str(one) for one in arguments], **options)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result.exit_code, result.output
-
-    def ok(self, *arguments: object) -> str:
-        """The output of a command that works."""
-        code, text = self.run(*arguments)
-        assert code == 0, f"{arguments}: {text}\n{''.join(self.lines)}"
-        return text
-
-    def json(self, *arguments: object) -> Any:
-        """The JSON document of a command that works."""
-        return json.loads(self.ok(*arguments, "--json"))
-
-    def refused(self, *arguments: object, code: int = 1) -> str:
-        """The one line of a command that fails, and its hint."""
-        found, text = self.run(*arguments)
-        lines = text.splitlines()
-        assert found == code, f"{arguments}: {text}"
-        assert lines[0].startswith("Error: "), text
-        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("Hint: ")), text
-        return text

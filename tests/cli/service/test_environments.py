@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.service.shop import CLASSES, Service
+from tests.cli.service.shop import CLASSES
+from tests.cli.serving import Service
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 MISTAKES: list[tuple[tuple[str, ...], str, str]] = [

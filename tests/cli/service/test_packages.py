@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from tests.cli.service.shop import Service
+from tests.cli.serving import Service
 
 from vetro.cli import cli
 

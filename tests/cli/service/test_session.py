@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from tests.cli.service.shop import Service
+from tests.cli.serving import Service
 
 from vetro.cli import cli
 

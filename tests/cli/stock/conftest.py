@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -17,12 +16,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.cli.serving import serving
 
 from vetro.cli.client.connection import read_openrc
 
 ROOT = Path(__file__).parents[3]
 STOCK = ROOT / ".venv-stock" / "bin" / "python"
-VETRO = str(Path(sys.executable).with_name("vetro"))
 ID = re.compile(r"\b[0-9a-f]{32}\b")
 MANIFEST = """
 Format: '1.0'
@@ -129,29 +128,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     assert STOCK.exists(), "run 'tools/stock-clients.sh python3 .venv-stock'"
     directory = tmp_path_factory.mktemp("stock")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    service = subprocess.Popen(
-        [VETRO, "up", "--port", "0", "--driver", "simulated"],
-        env={**inherited, "VETRO_DATA_DIR": str(directory / "data"), "VETRO_NODE_ENABLED": "false"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    lines: list[str] = []
-    begun = threading.Event()
-
-    def read() -> None:
-        assert service.stdout is not None
-        for line in service.stdout:
-            lines.append(line)
-            if line.startswith("  instances"):
-                begun.set()
-        begun.set()
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        assert begun.wait(120)
-        assert service.poll() is None, "".join(lines)
+    with serving(directory, "  instances", VETRO_NODE_ENABLED="false"):
         environ = {
             **inherited,
             **read_openrc(directory / "data" / "admin-openrc"),
@@ -172,12 +149,6 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
                 yield Clients(directory, runner)
         finally:
             runner.wait()
-    finally:
-        service.terminate()
-        service.wait()
-        reader.join()
-        assert service.stdout is not None
-        service.stdout.close()
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.serving import VETRO
 from tests.cli.stock.conftest import (
     LOGO,
     ROOT,
     SHOP,
     TEMPLATE,
-    VETRO,
     Clients,
     id_in,
     wait_for,

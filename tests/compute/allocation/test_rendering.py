@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.compute.allocation.conftest import OWNER
 
 from vetro.compute.allocation import (
     Allocator,
@@ -15,8 +16,6 @@ from vetro.compute.allocation import (
     read_defaults,
     seeded,
 )
-
-OWNER = "11111111-1111-4111-8111-111111111111"
 
 
 def fleet_of(build: Any, names: list[str]) -> Fleet:

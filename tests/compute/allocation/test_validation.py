@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from tests.compute.allocation.conftest import OWNER
 
 from vetro.compute.allocation import InvalidRequest, allocate_case, check_request, check_types
 
-OWNER = "11111111-1111-4111-8111-111111111111"
 STAMP = "20250101T000000Z"
 RULE = {"key": "k", "operator": "==", "value": "v", "valueType": "exact", "isSoft": False}
 METADATA = "vm.internal_metadata['docker:volumesfrom']"

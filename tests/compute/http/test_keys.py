@@ -1,12 +1,11 @@
 """Who calls: nodes and services by keys, users by what the identity service says of their tokens."""
 
 import pytest
+from tests.compute.conftest import NODE
 
 from vetro.compute.http.keys import NodeAware
 from vetro.compute.wire import node_key
 from vetro.http import Principal
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 
 
 class Directory:

@@ -7,14 +7,11 @@ import uuid
 from typing import Any
 
 import pytest
+from tests.compute.conftest import NODE, PROJECT, World
 
 from vetro.node.network.ruleset import render
 from vetro.node.network.state import parse
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-IMAGE = "11111111-2222-4333-8444-555555555555"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-World = Any  # the fixtures' types: conftest.py
 HOSTILE: list[Any] = [
     None, True, 0, -1, 2**31, 2**63, 10**40, 1e308, 0.5, "", " ", "x", "\0", "a\0b", "x" * 70_000,
     "²", "1e9", "9" * 40, "0.0.0.0/0", "127.0.0.0/8", "10.0.0.0/33", "10.0.0.1/24", "10.0.0.300",

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
+from tests.compute.conftest import IMAGE, NODE, OTHER
 from tests.waiting import eventually
 
 from vetro.compute.networks.overlays import Span
@@ -15,9 +16,6 @@ from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.tables import spans_told
 from vetro.compute.work.agents import NodeTaskError
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 THIRD = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a003"
 
 

@@ -7,16 +7,14 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import insert, select, update
+from tests.compute.conftest import NODE, OTHER, PROJECT
 
 from vetro.compute.tables import ports, servers, tasks, vms, volume_copies, volumes
 from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.compute.work.node_tasks import PULLED
 from vetro.storage import ManualClock
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 STRANGE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 DISK = (
     "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes", "kvm_quota_bytes", "kvm_quota_used_bytes",
     "zone_quota_bytes", "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes",

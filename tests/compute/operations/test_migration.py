@@ -6,13 +6,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.compute.conftest import NODE, OTHER
 
 from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.storage import ManualClock
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 DISK = (
     "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes", "kvm_quota_bytes", "kvm_quota_used_bytes",
     "zone_quota_bytes", "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert
+from tests.compute.conftest import NODE
 
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http import placement
@@ -13,7 +14,6 @@ from vetro.compute.values.records import DISK_KEYS
 from vetro.storage import ManualClock
 
 OWNER = "11111111-1111-4111-8111-111111111111"
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 
 
 @pytest.fixture

@@ -8,15 +8,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from tests.compute.conftest import IMAGE, NODE, PROJECT
 
 from vetro.compute.values.records import DISK_KEYS
 from vetro.compute.work.agents import NodeTaskError
 from vetro.quotas import QuotasSection
 from vetro.storage import ManualClock
 
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 GIB = 2**30
 
 

@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.compute.conftest import NODE, OTHER, MakeWorld, World
 
 from vetro.compute.tables import servers
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 
 
 async def test_what_is_shown_of_boot_parameters_can_be_given_back(world: World) -> None:

@@ -6,11 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' type: conftest.py
-MakeWorld = Any
+from tests.compute.conftest import NODE, OTHER, MakeWorld, World
 
 
 async def test_default_boot_parameters(any_world: World) -> None:

@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from tests.compute.conftest import NODE, OTHER, MakeWorld, World
 from tests.waiting import eventually
 
 from vetro.compute.servers.heartbeats import Heartbeats
 from vetro.compute.tables import servers, status
 from vetro.compute.work.takeover import TaskTakeover
 from vetro.storage import Database, DatabaseUnavailable, ManualClock
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 
 
 async def status_of(world: World, uuid: str = NODE) -> str:

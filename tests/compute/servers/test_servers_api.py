@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.compute.conftest import NODE, OTHER, PROJECT, MakeWorld, World
 
 from vetro.compute.tables import servers
 from vetro.compute.work.agents import NodeTaskError
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-World = Any  # the fixtures' type: conftest.py
-MakeWorld = Any
 GIB = 2**30
 SAMPLE = {
     "vms": {},

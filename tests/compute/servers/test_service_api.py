@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' type: conftest.py
-MakeWorld = Any
+from tests.compute.conftest import NODE, MakeWorld, World
 
 
 async def test_ping_info_diagnostics_and_log_level(world: World) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests.compute.conftest import IMAGE, NODE, PROJECT, MakeWorld, World
 from tests.waiting import PATIENCE_SECONDS, eventually
 
 from vetro.compute.tables import instances, servers, tasks, vms
@@ -19,11 +20,6 @@ from vetro.node.work.history import History
 from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
 from vetro.storage import ManualClock
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-IMAGE = "11111111-2222-4333-8444-555555555555"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 VM = "a4a4a4a4-0000-4000-8000-000000000001"
 PAYLOAD = {"uuid": VM, "image_uuid": IMAGE, "brand": "lx", "owner_uuid": PROJECT, "quota": 5}
 

@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.compute.conftest import NODE, OTHER, MakeWorld, World
 from tests.waiting import eventually
 
 from vetro.compute import MIGRATIONS
 from vetro.compute.waitlist.tickets import TicketStore, channel, expiry_of
 from vetro.storage import Database, ManualClock, migrate
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 TICKETS = f"/servers/{NODE}/tickets"
 BODY = {"scope": "vm", "id": "x", "expires_at": "3000"}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
+from tests.compute.conftest import IMAGE, NODE, OTHER, PROJECT, MakeWorld, World
 from tests.tracing.collector import collecting
 from tests.waiting import eventually
 
@@ -16,13 +17,7 @@ from vetro.compute.work.agents import NodeTaskError
 from vetro.storage import ManualClock
 from vetro.tracing import TracingSection
 
-NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
-OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
-PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
-IMAGE = "11111111-2222-4333-8444-555555555555"
 VM = "22222222-2222-4333-8444-555555555555"
-World = Any  # the fixtures' types: conftest.py
-MakeWorld = Any
 PAYLOAD = {
     "uuid": VM,
     "image_uuid": IMAGE,

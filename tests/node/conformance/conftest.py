@@ -9,7 +9,6 @@ these features, one marked ``needs(boots=True)`` on those whose VMs really run s
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,13 +18,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import OTHER_IMAGE
+from tests.node.drivers import conftest as support
 
 from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.process import ProcessHypervisor
 from vetro.node.images.store import ImageStore
 from vetro.node.vm_objects import MachineStore
-
-OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 
 
 @dataclass
@@ -154,23 +153,9 @@ async def lxc_btrfs_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[
             yield rig
 
 
-def vm_support() -> Any:
-    """The functions of ``tests/node/drivers/conftest.py``, which cannot be imported by name."""
-    name = "vm_driver_support"
-    if name not in sys.modules:
-        path = Path(__file__).parent.parent / "drivers/conftest.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
 @contextlib.asynccontextmanager
 async def qemu_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
     """Virtual machines with a network of their own."""
-    support = vm_support()
     prefix, subnet = kit.node_names
     factory = kit.request.getfixturevalue("tmp_path_factory")
     image = support.image_file(factory)

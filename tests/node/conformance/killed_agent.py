@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib.util
 import inspect
 import json
 import os
@@ -19,7 +18,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 _CHANGES = frozenset(
@@ -119,28 +118,20 @@ def _writes(mode: str | None, flags: int) -> bool:
     return bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
 
 
-def load(path: Path) -> ModuleType:
-    """A conftest: it cannot be imported by name."""
-    spec = importlib.util.spec_from_file_location(f"support_{path.parent.name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 async def main() -> None:
     """Make the VM."""
     name, directory = sys.argv[1:]
     given = json.load(sys.stdin)
-    here = Path(__file__).parent
-    kit = inspect.unwrap(load(here.parent / "conftest.py").kit)()
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+    from tests.node import conftest
+    from tests.node.conformance.conftest import RIGS
+
+    kit = inspect.unwrap(conftest.kit)()
     kit.node_names = tuple(given["node_names"])
     for nic in given["payload"].get("nics", []):
         kit.network_uuid = nic["network_uuid"]
     points = Points(int(given["point"]))
-    async with load(here / "conftest.py").RIGS[name].open(Path(directory), kit) as rig:
+    async with RIGS[name].open(Path(directory), kit) as rig:
         points.watch(rig.driver, set())
         points.watch_commands()
         points.begin()

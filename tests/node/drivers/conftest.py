@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import secrets
 import shutil
 import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import OTHER_IMAGE, Wired, busybox_tar, new_uuid
 
 from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.qemu.daemon import QEMU_UID
@@ -57,8 +56,7 @@ def _make_image(directory: Path) -> None:
             parent.chmod(0o711)
     sources = vm_images.host_sources("bookworm", Path("/etc/apt"))
     kernel = asyncio.run(vm_images.unpack_kernel("bookworm", sources, directory, AGENT_PACKAGES))
-    support = sys.modules["vm_support"] if "vm_support" in sys.modules else load_support()
-    root = support.busybox_tar(directory / "root.tar")
+    root = busybox_tar(directory / "root.tar")
     with tarfile.open(root, "a") as tar:
         # QEMU's agent, with the libraries it needs and nothing else.
         unpacked = directory / "tree/wanted"
@@ -74,7 +72,6 @@ def _make_image(directory: Path) -> None:
 
 
 _PR_SET_CHILD_SUBREAPER = 36
-OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"
 
 # The agent and its libraries: unpacked, not installed.
 AGENT_PACKAGES = (
@@ -86,20 +83,6 @@ AGENT_PACKAGES = (
 def _of_the_agent(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     skipped = ("modules", "gconv", "locale", "systemd", "udev")
     return None if any(f"/{name}" in entry.name for name in skipped) else entry
-
-
-def load_support() -> Any:
-    """The functions of ``tests/node/conftest.py``, which cannot be imported by name."""
-    import importlib.util
-
-    path = Path(__file__).parent.parent / "conftest.py"
-    spec = importlib.util.spec_from_file_location("vm_support", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["vm_support"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")
@@ -140,34 +123,15 @@ def know_the_host(vm_host: Path, directory: Path) -> None:
     shutil.copy(vm_host / "accelerator.json", directory / "qemu")
 
 
-@dataclass
-class Machines:
-    """A driver over real virtual machines, with its parts and names of its own."""
+@dataclass(kw_only=True)
+class Machines(Wired):
+    """A driver over real virtual machines."""
 
-    driver: Driver
     hypervisor: QemuHypervisor
-    store: MachineStore
-    images: ImageStore
-    network: NetworkApplier
-    prefix: str
-    subnet: str
     image: str
-    network_uuid: str
     # Image files by uuid that are not the usual one.
     files: dict[str, Path]
-    applied: int = 0
     nics: list[dict[str, Any]] = field(default_factory=list)
-
-    def new_nic(self, host: int, **more: Any) -> dict[str, Any]:
-        """An interface with the address ``<subnet>.<host>``."""
-        return {
-            "mac": f"02:00:{secrets.token_hex(1)}:00:00:{host:02x}",
-            "ip": f"{self.subnet}.{host}",
-            "netmask": "255.255.255.0",
-            "gateway": f"{self.subnet}.1",
-            "network_uuid": self.network_uuid,
-            **more,
-        }
 
     async def nic(self, host: int, **more: Any) -> dict[str, Any]:
         """An interface that the node's rules know."""
@@ -178,28 +142,12 @@ class Machines:
 
     async def apply(self) -> None:
         """Bring the node's network to the interfaces given out so far."""
-        self.applied += 1
-        await self.network.apply(
-            {
-                "version": self.applied,
-                "nics": self.nics,
-                "networks": [
-                    {
-                        "uuid": self.network_uuid,
-                        "name": "net",
-                        "cidr": f"{self.subnet}.0/24",
-                        "gateway": f"{self.subnet}.1",
-                        "mtu": 1400,
-                        "masquerade": True,
-                    }
-                ],
-            }
-        )
+        await self.apply_state(self.nics)
 
     async def create(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """A running VM with these interfaces."""
         payload = {
-            "uuid": load_support().new_uuid(),
+            "uuid": new_uuid(),
             "brand": "kvm",
             "image_uuid": self.image,
             "ram": 128,
@@ -234,8 +182,9 @@ async def open_machines(
     driver = Driver(Hypervisors(store, hypervisor), store, images, dict, volumes)
     await driver.open()
     return Machines(
-        driver, hypervisor, store, images, network, prefix, subnet, uuid, network_uuid, files
-    )
+        driver=driver, hypervisor=hypervisor, store=store, images=images, network=network, files=files,
+        prefix=prefix, subnet=subnet, network_uuid=network_uuid, image=uuid,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.drivers.guests import Terminal, logged_in
 from tests.waiting import eventually
 
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
@@ -23,19 +23,6 @@ from vetro.node.errors import DriverError
 from vetro.node.processes import family, processes_by_pid
 
 pytestmark = pytest.mark.root
-
-
-def guest() -> Any:
-    """How the other tests look into a guest: test modules cannot import each other by name."""
-    name = "qemu_guest_access"
-    if name not in sys.modules:
-        path = Path(__file__).with_name("test_qemu_machines.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 Opening = Callable[[], Any]
@@ -62,7 +49,7 @@ def agent(
         machines = await vm_kit.open_machines(
             tmp_path, vm_image, prefix, subnet, network, kit.image
         )
-        machines.applied = next(versions)
+        machines.versions = next(versions)
         try:
             yield machines
         except BaseException:
@@ -84,12 +71,10 @@ def agent(
 # Where the agent is killed: instead of making anything; with a disk that has no place yet; with all that
 # a start needs; while libvirt starts QEMU; when it runs and the record does not say so yet.
 KILL = """
-import asyncio, importlib.util, os, signal, sys
+import asyncio, os, signal, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("support", sys.argv[1])
-support = importlib.util.module_from_spec(spec)
-sys.modules["support"] = support
-spec.loader.exec_module(support)
+sys.path.insert(0, sys.argv[1])
+from tests.node.drivers import conftest as support
 from vetro.node.drivers.qemu import disks as qemu_disks
 from vetro.node.processes import processes_by_pid
 from vetro.node.drivers.qemu.hypervisor import QemuHypervisor
@@ -132,9 +117,9 @@ async def test_an_agent_killed_in_the_middle_of_a_create_leaves_no_half_vm(
     point: str, agent: Any, tmp_path: Path
 ) -> None:
     """Wherever it was: the next agent removes what there is, and the create can be repeated."""
-    support = str(Path(__file__).with_name("conftest.py"))
+    root = str(Path(__file__).parents[3])
     killed = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", KILL, support, point, *agent.arguments, stderr=subprocess.PIPE
+        sys.executable, "-c", KILL, root, point, *agent.arguments, stderr=subprocess.PIPE
     )
     _, errors = await killed.communicate()
     async with agent() as second:
@@ -158,7 +143,7 @@ async def test_a_vm_whose_disk_is_full_stands_still_and_goes_on(agent: Any, tmp_
             vm = await first.create([], disks=[{"image_uuid": first.image}, {"size": 64}])
             uuid = vm["uuid"]
             told: list[str] = []
-            async with guest().logged_in(first, uuid) as terminal:
+            async with logged_in(first, uuid) as terminal:
                 first.driver.watch(told.append)
                 await terminal.type(
                     "while cat /bin/busybox; do :; done > /dev/vdb; sync; echo the''end\r"
@@ -177,9 +162,7 @@ async def test_a_vm_whose_disk_is_full_stands_still_and_goes_on(agent: Any, tmp_
             subprocess.run(["mount", "-o", "remount,size=128m", str(store)], check=True)
             shown = await second.driver.start(uuid)
             assert (shown["pid"], "frozen" in shown) == (vm["pid"], False)
-            terminal = await guest().Terminal.open(
-                str(second.store.path(uuid) / "run/console.sock")
-            )
+            terminal = await Terminal.open(str(second.store.path(uuid) / "run/console.sock"))
             try:
                 await terminal.until("theend")
             finally:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.drivers.guests import page
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.root
@@ -23,19 +22,6 @@ MANIFEST = {
     "owner": "aaaaaaaa-0000-4000-8000-000000000001",
     "name": "made", "version": "1",
 }  # fmt: skip
-
-
-def guest() -> Any:
-    """How the other tests look into a guest: test modules cannot import each other by name."""
-    name = "qemu_guest_access"
-    if name not in sys.modules:
-        path = Path(__file__).with_name("test_qemu_machines.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 def bootable(directory: Path) -> Path:
@@ -97,4 +83,4 @@ async def test_an_image_of_a_vm_starts_as_it_was_left(
     machines.files[image] = file
     nic = await machines.nic(5)
     await machines.create([nic], image_uuid=image)
-    assert await guest().page(nic["ip"], "/state") == "prepared\n"
+    assert await page(nic["ip"], "/state") == "prepared\n"

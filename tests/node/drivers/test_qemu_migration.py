@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import secrets
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.drivers.guests import Terminal, logged_in, page
 
 from vetro.node.drivers.qemu import disks
 
 pytestmark = pytest.mark.root
-
-
-def guest() -> Any:
-    """How the other tests look into a guest: test modules cannot import each other by name."""
-    name = "qemu_guest_access"
-    if name not in sys.modules:
-        path = Path(__file__).with_name("test_qemu_machines.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
 
 
 @pytest.fixture
@@ -92,7 +78,7 @@ async def test_a_running_vm_moves_with_its_memory_and_disks(
     nic = await machines.nic(5)
     vm = await machines.create([nic], disks=[{"image_uuid": machines.image}, {"size": 16}])
     uuid = vm["uuid"]
-    async with guest().logged_in(machines, uuid) as terminal:
+    async with logged_in(machines, uuid) as terminal:
         await terminal.type("mark=in-memory; echo on-disk > /dev/vdb; echo moved > /www/state\r")
         await terminal.type("sync; echo the''end\r")
         await terminal.until("theend")
@@ -126,7 +112,7 @@ async def test_a_running_vm_moves_with_its_memory_and_disks(
     # The same shell goes on: nobody logged in again.
     info = await other.driver.info(uuid, ["serial", "vnc"])
     assert info["vnc"]["port"] >= 5900
-    terminal = await guest().Terminal.open(info["serial"]["path"])
+    terminal = await Terminal.open(info["serial"]["path"])
     try:
         await terminal.type("echo $mark; head -n 1 /dev/vdb; cat /www/state; echo the''end\r")
         said = await terminal.until("theend")
@@ -144,7 +130,7 @@ async def test_a_running_vm_moves_with_its_memory_and_disks(
     await machines.network.apply({"version": 10**8})
     other.nics.append(nic)
     await other.apply()
-    assert await guest().page(nic["ip"], "/state") == "moved\n"
+    assert await page(nic["ip"], "/state") == "moved\n"
 
 
 async def test_a_vm_that_cannot_come_up_there_stays_here(

@@ -12,12 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import IMAGE
 
 from vetro.node.errors import DriverError, ImageError
 from vetro.node.images.bootstrap import keep_once
 from vetro.node.images.store import ImageStore
-
-IMAGE = "11111111-1111-4111-8111-111111111111"
 
 
 class Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib.util
 import json
 import os
 import sys
@@ -14,18 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node import terminal
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.root
-
-_spec = importlib.util.spec_from_file_location(
-    "terminal", Path(__file__).parents[1] / "terminal.py"
-)
-assert _spec is not None
-assert _spec.loader is not None
-terminal = importlib.util.module_from_spec(_spec)
-sys.modules["terminal"] = terminal
-_spec.loader.exec_module(terminal)
 
 # The command without its way through the service: what the node answered is its argument.
 CLIENT = """

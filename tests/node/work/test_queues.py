@@ -9,14 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import SERVER
 
 from vetro.node.errors import DriverError
 from vetro.node.tasks.parameters import signal_number
 from vetro.node.tasks.scripts import run_script
 from vetro.node.work.history import RESTARTED, History, masked
 from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
-
-SERVER = "99999999-1111-4111-8111-111111111111"
 
 
 class Gate:

@@ -1,0 +1,107 @@
+"""A running ``vetro up`` for the tests of a module, and the command against it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from vetro.cli import cli
+
+VETRO = str(Path(sys.executable).with_name("vetro"))
+
+
+@dataclass
+class Service:
+    """A running ``vetro up``, and the command against it."""
+
+    directory: Path
+    process: subprocess.Popen[str]
+    environ: dict[str, str] = field(default_factory=dict[str, str])
+    lines: list[str] = field(default_factory=list[str])
+    #: How lines begin that a command prints before its error, on the way.
+    on_the_way: tuple[str, ...] = ()
+
+    def run(self, *arguments: object, **options: Any) -> tuple[int, str]:
+        """Exit code and everything printed."""
+        result = CliRunner().invoke(cli, [str(one) for one in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result.exit_code, result.output
+
+    def ok(self, *arguments: object) -> str:
+        """The output of a command that works."""
+        code, text = self.run(*arguments)
+        assert code == 0, f"{arguments}: {text}\n{''.join(self.lines)}"
+        return text
+
+    def json(self, *arguments: object) -> Any:
+        """The JSON document of a command that works."""
+        return json.loads(self.ok(*arguments, "--json"))
+
+    def refused(self, *arguments: object, code: int = 1) -> str:
+        """The one line of a command that fails, and its hint."""
+        found, text = self.run(*arguments)
+        lines = [line for line in text.splitlines() if not line.startswith(self.on_the_way)]
+        assert found == code, f"{arguments}: {text}"
+        assert lines[0].startswith("Error: "), text
+        assert len(lines) == 1 or (len(lines) == 2 and lines[1].startswith("Hint: ")), text
+        return text
+
+    def reach(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let commands find the service by the files in its data directory."""
+        for name in [key for key in os.environ if key.startswith(("OS_", "VETRO_U", "VETRO_T"))]:
+            monkeypatch.delenv(name)
+        for name, value in self.environ.items():
+            monkeypatch.setenv(name, value)
+
+
+@contextlib.contextmanager
+def serving(directory: Path, begins: str, **environ: str) -> Iterator[Service]:
+    """A service on a free port, from the moment at which it prints ``begins`` in a line."""
+    environ = {
+        "VETRO_DATA_DIR": str(directory / "data"),
+        "XDG_STATE_HOME": str(directory / "state"),
+        **environ,
+    }
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    process = subprocess.Popen(
+        [VETRO, "up", "--port", "0", "--driver", "simulated"],
+        env={**inherited, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    made = Service(directory, process, environ)
+    begun = threading.Event()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            made.lines.append(line)
+            if begins in line:
+                begun.set()
+        begun.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert begun.wait(240)
+        assert process.poll() is None, "".join(made.lines)
+        yield made
+    finally:
+        process.terminate()
+        process.wait(60)
+        reader.join(60)
+        assert process.stdout is not None
+        process.stdout.close()
