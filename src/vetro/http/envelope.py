@@ -158,16 +158,8 @@ class Envelope:
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
-                span.name(f"{method} {template}")
-                span.note(
-                    http_request_method=method,
-                    http_route=template,
-                    http_response_status__code=exchange.status,
-                    vetro_face=self.name,
-                    vetro_request=context.request_id,
-                )
-                if exchange.status >= 500:
-                    span.fail(str(exchange.status))
+                if tracing.is_on():
+                    self._describe(span, method, template, exchange.status, context.request_id)
                 if self.audit is not None:
                     self.audit.called(
                         method=method,
@@ -194,6 +186,20 @@ class Envelope:
                     milliseconds=round(seconds * 1000, 1),
                 )
                 structlog.contextvars.reset_contextvars(**bound)
+
+    def _describe(
+        self, span: tracing.Span, method: str, template: str, status: int, request_id: str
+    ) -> None:
+        span.name(f"{method} {template}")
+        span.note(
+            http_request_method=method,
+            http_route=template,
+            http_response_status__code=status,
+            vetro_face=self.name,
+            vetro_request=request_id,
+        )
+        if status >= 500:
+            span.fail(str(status))
 
     async def _answered(
         self,

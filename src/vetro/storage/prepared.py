@@ -15,7 +15,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Delete, Executable, Insert, Row, Select, TextClause, Update
 from sqlalchemy.engine import Dialect
@@ -51,8 +51,7 @@ class PreparedResult(IteratorResult[Any]):
         return cast("Any", Row)(columns, None, columns._key_to_index, values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A parameter: where its value is, what it is when it is not given, how it is written."""
 
     key: str
@@ -77,18 +76,19 @@ class _Form:
         """The parameters as the driver takes them; ``None`` when they are large."""
         values: list[Any] = []
         size = 0
-        for place in self.places:
-            value = parameters.get(place.key, place.given)
-            if place.at >= 0:
-                value = value[place.at]
+        # Unpacked at once: an upload writes 100 values, and asking each for its attributes took 14 µs of it.
+        for key, at, given, write, is_json in self.places:
+            value = parameters.get(key, given)
+            if at >= 0:
+                value = value[at]
             if value is _REQUIRED:
                 raise StatementError(
-                    f"the parameter {place.key!r} is missing", self.sql, dict(parameters), None
+                    f"the parameter {key!r} is missing", self.sql, dict(parameters), None
                 )
-            if place.write is not None:
-                if place.is_json and is_large(value):
+            if write is not None:
+                if is_json and is_large(value):
                     return None
-                value = place.write(value)
+                value = write(value)
             if isinstance(value, (str, bytes)):
                 size += len(value)
             values.append(value)
