@@ -85,6 +85,11 @@ RULE_FIRST = [
     ("delete_package", "DELETE", "/catalog/packages/none"),
     ("upload_package", "POST", "/catalog/packages"),
     ("get_category", "GET", "/catalog/categories/none"),
+    ("get_package", "GET", "/wizards"),
+    ("get_package", "POST", "/wizards"),
+    ("get_package", "GET", "/wizards/none"),
+    ("get_package", "POST", "/wizards/none/pages/0"),
+    ("update_services", "POST", "/wizards/none/finish"),
     ("add_category", "POST", "/catalog/categories"),
     ("delete_category", "DELETE", "/catalog/categories/none"),
     ("show_env_template", "GET", "/templates/none"),
@@ -227,6 +232,21 @@ def test_each_rule_of_the_table_decides_about_a_call() -> None:
     # and `test_public_packages_can_be_left_to_some`.
     parts = {"list_environments_all_tenants", "publicize_package", "manage_public_package"}
     assert {*OF_ADMINISTRATORS.split(), *OF_EVERYBODY.split()} - parts <= set(RULES.values())
+
+
+def test_no_call_that_changes_something_is_left_to_the_default_rule() -> None:
+    """Whoever may not change services, for example, cannot do it by another call, or in another dialect."""
+    from vetro.catalog.endpoints import ENDPOINTS as OF_CATALOG
+    from vetro.environments.face import ENDPOINTS, OPEN
+    from vetro.environments.rules import RULES
+
+    without = {
+        one.name
+        for one in (*ENDPOINTS, *OF_CATALOG)
+        if one.name.removeprefix("v03_") not in RULES and one.name not in OPEN
+    }
+    # They tell what a project can have.
+    assert without == {"list_flavors", "list_networks", "show_quotas"}
 
 
 def test_the_rules_have_the_defaults_of_the_table() -> None:

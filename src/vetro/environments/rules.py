@@ -64,6 +64,16 @@ RULES = {
     "fix_packages": "update_services",
     "preview_upgrade": "show_environment",
     "upgrade_applications": "update_services",
+    # A wizard is a package's form, and what is made with it is added to an environment.
+    **dict.fromkeys(
+        (
+            *("list_wizards", "start_wizard", "show_wizard", "show_wizard_definition"),
+            *("show_wizard_page", "submit_wizard_page", "check_wizard_page", "build_wizard"),
+            "delete_wizard",
+        ),
+        "get_package",
+    ),
+    "finish_wizard": "update_services",
     "list_templates": "list_env_templates",
     "create_template": "create_env_template",
     "show_template": "show_env_template",
