@@ -27,6 +27,17 @@ PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 OTHER = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a002"
 IMAGE = "11111111-2222-4333-8444-555555555555"
+VM = "22222222-2222-4333-8444-555555555555"
+#: What is asked for `VM`.
+PAYLOAD = {
+    "uuid": VM,
+    "image_uuid": IMAGE,
+    "brand": "lx",
+    "owner_uuid": PROJECT,
+    "max_physical_memory": 512,
+    "quota": 10,
+    "cpu_cap": 100,
+}
 
 
 @dataclass

@@ -18,10 +18,9 @@ import hypothesis
 import pytest
 import schemathesis
 from schemathesis.core.result import Ok
-from tests.compute.conftest import NODE, World
+from tests.compute.conftest import NODE, VM, World
 from tests.effort import EFFORT, examples
 
-VM = "22222222-2222-4333-8444-555555555555"
 SECONDS = examples(5)
 EXAMPLES = examples(2)
 ROUNDS = 6

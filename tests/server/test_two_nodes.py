@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import os
 import secrets
@@ -15,29 +14,18 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.node import terminal
+from tests.node.conftest import busybox_tar
+from tests.node.drivers import conftest as machines
 from tests.server.conftest import Installation
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(420)]
-
-
-def support(name: str) -> ModuleType:
-    """A conftest of another room: it cannot be imported by name."""
-    module_name = f"support_of_{name.replace('/', '_')}"
-    if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, ROOT / "tests" / name)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[module_name]
 
 
 def do(*command: str) -> str:
@@ -199,7 +187,6 @@ def site(
     """A service and two nodes for containers and virtual machines. Nothing of them stays."""
     made = Site(tmp_path)
     first, second = Node(made, "a", 1, "lxc+qemu"), Node(made, "b", 2, "lxc+qemu")
-    machines = support("node/drivers/conftest.py")
     with ExitStack() as stack:
         stack.enter_context(machines.ended_at_once())
         do("ip", "link", "add", made.bridge, "type", "bridge")
@@ -280,12 +267,11 @@ def test_two_nodes_carry_one_network(
     """Five containers and a VM: both kinds migrate, one is rolled back, a node is drained."""
     world, first, second = site
     vetro = world.vetro
-    terminal = support("node/terminal.py")
 
     # Images and a network. Members of the group reach each other's web servers, nobody else does.
-    tar = support("node/conftest.py").busybox_tar(tmp_path / "tiny.tar")
+    tar = busybox_tar(tmp_path / "tiny.tar")
     vetro.run("image", "import", "tiny", str(tar))
-    machine = support("node/drivers/conftest.py").image_file(tmp_path_factory)
+    machine = machines.image_file(tmp_path_factory)
     vetro.run("image", "import", "machine", str(machine), "--type", "vm")
     images = {row["name"]: row["uuid"] for row in vetro.json("image", "list")}
     network = str(uuid.uuid4())

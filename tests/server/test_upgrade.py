@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import urllib.request
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.node.conftest import busybox_tar
 from tests.server.conftest import Installation
+from tests.server.older_schema import take_back
 from tests.waiting import until
 
 from vetro.server.installation import migration_sets
@@ -20,17 +19,6 @@ from vetro.server.installation import migration_sets
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
-
-
-def support(name: str) -> ModuleType:
-    """A module beside the tests: it cannot be imported by name."""
-    spec = importlib.util.spec_from_file_location(f"support_of_{Path(name).stem}", ROOT / name)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Client:
@@ -70,7 +58,7 @@ def test_an_upgrade_finds_containers_running(
     vetro = install("upgrade")
     api = Client(vetro)
     vetro.run("env", "create", "kept")
-    tar = support("tests/node/conftest.py").busybox_tar(tmp_path / "tiny.tar")
+    tar = busybox_tar(tmp_path / "tiny.tar")
     vetro.run("image", "import", "tiny", str(tar))
     [image] = [row["uuid"] for row in vetro.json("image", "list")]
     network, port, vm = (str(uuid.uuid4()) for _ in range(3))
@@ -92,9 +80,7 @@ def test_an_upgrade_finds_containers_running(
         # Nothing of Vetro runs: what it made does.
         assert page(address) == "older\n"
         sets = migration_sets()
-        taken = support("tests/server/older_schema.py").take_back(
-            vetro.directory / "vetro.db", sets, tmp_path
-        )
+        taken = take_back(vetro.directory / "vetro.db", sets, tmp_path)
         assert {"compute_", "environments_"} <= {name.rstrip("0123456789") for name in taken}
         vetro.start()
 

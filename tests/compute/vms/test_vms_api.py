@@ -7,21 +7,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
-from tests.compute.conftest import IMAGE, MASTER, NODE, OTHER, PROJECT, World
+from tests.compute.conftest import IMAGE, MASTER, NODE, OTHER, PAYLOAD, PROJECT, VM, World
 
 from vetro.compute.tables import vms
 from vetro.compute.work.agents import NodeTaskError
-
-VM = "22222222-2222-4333-8444-555555555555"
-PAYLOAD = {
-    "uuid": VM,
-    "image_uuid": IMAGE,
-    "brand": "lx",
-    "owner_uuid": PROJECT,
-    "max_physical_memory": 512,
-    "quota": 10,
-    "cpu_cap": 100,
-}
 
 
 async def test_a_vm_is_made_and_known_at_once(any_world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
-from tests.compute.conftest import IMAGE, NODE, OTHER, PROJECT, MakeWorld, World
+from tests.compute.conftest import IMAGE, NODE, OTHER, PAYLOAD, PROJECT, VM, MakeWorld, World
 from tests.tracing.collector import collecting
 from tests.waiting import eventually
 
@@ -16,17 +16,6 @@ from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
 from vetro.storage import ManualClock
 from vetro.tracing import TracingSection
-
-VM = "22222222-2222-4333-8444-555555555555"
-PAYLOAD = {
-    "uuid": VM,
-    "image_uuid": IMAGE,
-    "brand": "lx",
-    "owner_uuid": PROJECT,
-    "max_physical_memory": 512,
-    "quota": 10,
-    "cpu_cap": 100,
-}
 
 
 async def test_a_job_named_in_a_call_is_told_of_the_task(world: World) -> None:

@@ -172,29 +172,21 @@ def input_rules(state: State) -> list[str]:
 
 def tunnel_rules(state: State, prefix: str) -> list[str]:
     """Lines for the bridge table: the gateway's frames do not leave their node."""
-    lines: list[str] = []
-    for network in tunnels(state):
-        name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
-        asked = f"ether type arp arp daddr ip {network.gateway}"
-        if network.cidr.version == 6:
-            asked = f"icmpv6 type nd-neighbor-solicit @th,64,128 0x{int(network.gateway):032x}"
-        lines += [
-            f'oifname "{name}" ether saddr {mac} drop',
-            f'oifname "{name}" {asked} drop',
-        ]
-    return lines
+    return _gateway_rules(state, prefix, "oifname", arp="daddr", icmp="nd-neighbor-solicit")
 
 
 def entry_rules(state: State, prefix: str) -> list[str]:
     """Lines for the bridge table: no sender beyond a tunnel may use the gateway's identity."""
+    return _gateway_rules(state, prefix, "iifname", arp="saddr", icmp="nd-neighbor-advert")
+
+
+def _gateway_rules(state: State, prefix: str, way: str, *, arp: str, icmp: str) -> list[str]:
+    """Drop, on one way through the tunnels, frames of the gateway and messages about its address."""
     lines: list[str] = []
     for network in tunnels(state):
         name, mac = tunnel_name(prefix, network.uuid), gateway_mac(network.uuid)
-        claim = f"ether type arp arp saddr ip {network.gateway}"
+        about = f"ether type arp arp {arp} ip {network.gateway}"
         if network.cidr.version == 6:
-            claim = f"icmpv6 type nd-neighbor-advert @th,64,128 0x{int(network.gateway):032x}"
-        lines += [
-            f'iifname "{name}" ether saddr {mac} drop',
-            f'iifname "{name}" {claim} drop',
-        ]
+            about = f"icmpv6 type {icmp} @th,64,128 0x{int(network.gateway):032x}"
+        lines += [f'{way} "{name}" ether saddr {mac} drop', f'{way} "{name}" {about} drop']
     return lines
