@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, and_, bindparam, delete, insert, or_, select
+from sqlalchemy import and_, bindparam, delete, insert, or_, select
 
 from vetro.catalog.categories import category_id
 from vetro.catalog.ids import new_id
@@ -27,7 +27,7 @@ from vetro.packages import (
     open_package,
     other_errors,
 )
-from vetro.storage import Prepared, Transaction
+from vetro.storage import Prepared, StoredRow, Transaction
 
 SHOWN_ERRORS = 20
 """Mistakes that the refusal of an upload names beside the first."""
@@ -179,7 +179,7 @@ async def refuse_conflicts(
     class_names: Sequence[str],
     public: bool,
     except_id: str = "",
-) -> list[Row[Any]]:
+) -> list[StoredRow]:
     """Refuse a name or class that is taken in this project (or in public). Errors: 409.
 
     The catalog of the project (and the public one) is locked until the end of ``tx``. Returns the
@@ -187,7 +187,7 @@ async def refuse_conflicts(
     """
     held = [f"catalog/{owner}", *(["catalog/public"] if public else [])]
     await tx.exclude(*held)
-    deleted: list[Row[Any]] = []
+    deleted: list[StoredRow] = []
     for row in await tx.execute(_NAMED, {"except_id": except_id, "name": fqn}):
         if row.deleted is not None:
             deleted.append(row)

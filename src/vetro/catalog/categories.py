@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from vetro.catalog.ids import new_id
 from vetro.catalog.tables import categories, package_categories
 from vetro.catalog.times import api_time
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, StoredRow, Transaction
 
 COUNTED = select(
     categories,
@@ -33,7 +33,7 @@ class CategoryStore:
             found = await tx.execute(COUNTED.order_by(categories.c.name))
             return [self._category(row) for row in found]
 
-    def _category(self, row: Row[Any]) -> dict[str, object]:
+    def _category(self, row: StoredRow) -> dict[str, object]:
         return {
             "id": row.id,
             "name": row.name,

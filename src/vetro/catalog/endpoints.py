@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import bodies
@@ -36,12 +36,11 @@ from vetro.http import (
     with_tag,
 )
 from vetro.http import endpoint as http
-from vetro.http.endpoint import EMPTY, respond, routes
+from vetro.http.endpoint import EMPTY, AnyRequest, respond, routes
 from vetro.http.parameters import STRING, query
 from vetro.json_texts import NotJson, decode_json
 from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
-AnyRequest = Request[Any, Any, Any]
 Json = Any
 MEBIBYTE = 2**20
 PATCH_TYPE = "application/murano-packages-json-patch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, Row, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, and_, bindparam, func, or_, select
 
 from vetro.catalog.indexing import candidates, weight
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
@@ -13,14 +13,14 @@ from vetro.catalog.tables import categories, classes, index, package_categories,
 from vetro.catalog.times import api_time
 from vetro.http import Extras, NotFound, Principal
 from vetro.packages import Signers
-from vetro.storage import Database, Prepared, Transaction, following
+from vetro.storage import Database, Prepared, StoredRow, Transaction, following
 
 #: What a package has beyond the API's sample, whose fields are exact (§14).
 EXTRAS = Extras(("signature",))
 
 
 def package_object(
-    row: Row[Any], names: Mapping[str, list[str]], signers: Signers
+    row: StoredRow, names: Mapping[str, list[str]], signers: Signers
 ) -> dict[str, Any]:
     """The package object (§6.2); ``names``: its classes, tags and categories."""
     return {
@@ -64,7 +64,7 @@ _PARTS: dict[str, Prepared] = {
 
 
 async def package_views(
-    tx: Transaction, rows: Sequence[Row[Any]], signers: Signers
+    tx: Transaction, rows: Sequence[StoredRow], signers: Signers
 ) -> list[dict[str, Any]]:
     """The package objects of rows, with their classes, tags and categories."""
     ids = [row.id for row in rows]

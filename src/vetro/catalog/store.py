@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import Row, bindparam, delete, or_, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs
 from vetro.catalog.adding import (
@@ -55,7 +55,7 @@ from vetro.packages import (
     open_package,
     parse_signature,
 )
-from vetro.storage import Database, Prepared, StorageError, Transaction
+from vetro.storage import Database, Prepared, StorageError, StoredRow, Transaction
 
 log = structlog.get_logger("vetro.catalog")
 
@@ -165,13 +165,13 @@ class Catalog:
         await tx.execute(_WITHOUT[tags], {"wanted": id_})
         await add_tags(tx, id_, names)
 
-    async def _row(self, tx: Transaction, id_: str) -> Row[Any]:
+    async def _row(self, tx: Transaction, id_: str) -> StoredRow:
         row = (await tx.execute(_PACKAGE, {"wanted": id_})).first()
         if row is None:
             raise _unknown(id_)
         return row
 
-    def _readable(self, principal: Principal, row: Row[Any]) -> None:
+    def _readable(self, principal: Principal, row: StoredRow) -> None:
         if not (row.is_public or row.owner_id == principal.project_id or principal.is_admin):
             raise Forbidden(f"Package {row.id} belongs to another project")
 
@@ -411,7 +411,7 @@ class Catalog:
             await index_package(tx, view)
             return view
 
-    def _signature(self, row: Row[Any], text: str | None) -> str | None:
+    def _signature(self, row: StoredRow, text: str | None) -> str | None:
         """A signature of the package's archive, checked. Errors: 400."""
         if text is None:
             return None

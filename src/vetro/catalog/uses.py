@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from sqlalchemy import Row, and_, bindparam, select
+from sqlalchemy import and_, bindparam, select
 
 from vetro.catalog.tables import classes, packages
 from vetro.http import Conflict, Principal
-from vetro.storage import Database, Prepared, Transaction
+from vetro.storage import Database, Prepared, StoredRow, Transaction
 
 #: Environments that an error names; the others are counted.
 NAMED_USERS = 5
@@ -62,7 +62,7 @@ _CLASSES = Prepared(
 )
 
 
-async def stored_packages(tx: Transaction, rows: Sequence[Row[Any]]) -> list[StoredPackage]:
+async def stored_packages(tx: Transaction, rows: Sequence[StoredRow]) -> list[StoredPackage]:
     """Rows of packages with the names of their classes."""
     names: dict[str, set[str]] = {row.id: set() for row in rows}
     for row in await tx.execute(_CLASSES, {"ids": list(names)}):

@@ -7,11 +7,9 @@ effect).
 
 from __future__ import annotations
 
-from typing import Any
-
-from litestar import Request
 from litestar.response import File, Stream
 
+from vetro.http.any_request import AnyRequest
 from vetro.http.faults import NotAcceptable
 from vetro.http.media_types import JSON, quality
 
@@ -19,7 +17,7 @@ OPTION = "vetro_any_accept"
 ANY_ACCEPT: dict[str, object] = {OPTION: True}
 
 
-async def check_accept(request: Request[Any, Any, Any]) -> None:
+async def check_accept(request: AnyRequest) -> None:
     """Refuse a client that accepts no answer of this call, before its handler runs. 406."""
     given = request.scope["headers"]
     accept = ",".join(

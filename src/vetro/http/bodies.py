@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import multipart
-from litestar import Request
 from multipart import MultipartError, MultipartSegment, PushMultipartParser
 
 from vetro.digits import is_number
+from vetro.http.any_request import AnyRequest
 from vetro.http.context import context_of
 from vetro.http.conventions import MEBIBYTE
 from vetro.http.faults import (
@@ -37,18 +37,18 @@ SMALL_UPLOAD = 2**16
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-def content_type(request: Request[Any, Any, Any]) -> str:
+def content_type(request: AnyRequest) -> str:
     """The media type of the body without its parameters; '' when none is given."""
     return request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
 
 
-def announced_bytes(request: Request[Any, Any, Any]) -> int | None:
+def announced_bytes(request: AnyRequest) -> int | None:
     """The ``Content-Length``; ``None`` for a body of unknown length."""
     given = request.headers.get("content-length", "")
     return int(given) if is_number(given) else None
 
 
-def refuse_larger(request: Request[Any, Any, Any], limit_bytes: int) -> None:
+def refuse_larger(request: AnyRequest, limit_bytes: int) -> None:
     """Refuse a body that is announced as too large, before any of it is read. Errors: 413."""
     announced = announced_bytes(request)
     if announced is not None and announced > limit_bytes:
@@ -62,7 +62,7 @@ def too_large(what: str, limit_bytes: int) -> PayloadTooLarge:
     )
 
 
-async def read_body(request: Request[Any, Any, Any], limit_bytes: int) -> bytes:
+async def read_body(request: AnyRequest, limit_bytes: int) -> bytes:
     """The whole body, at most ``limit_bytes``. ``PayloadTooLarge`` beyond that."""
     refuse_larger(request, limit_bytes)
     body = bytearray()
@@ -74,7 +74,7 @@ async def read_body(request: Request[Any, Any, Any], limit_bytes: int) -> bytes:
 
 
 async def read_json(
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     types: Collection[str] = ("application/json",),
     *,
     limit_bytes: int | None = None,
@@ -212,9 +212,7 @@ def discard_abandoned_uploads(directory: Path, older_than_seconds: float = 86_40
     return removed
 
 
-async def receive_upload(
-    request: Request[Any, Any, Any], directory: Path, limit_bytes: int
-) -> Path:
+async def receive_upload(request: AnyRequest, directory: Path, limit_bytes: int) -> Path:
     """Stream the body into a new file below ``directory`` and return its path.
 
     The caller moves or removes the file. After an error no file stays. Errors: 413, 507.
@@ -245,7 +243,7 @@ class Part:
 
 
 async def receive_multipart(
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     directory: Path,
     limit_bytes: int,
     *,

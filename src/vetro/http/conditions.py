@@ -12,13 +12,13 @@ import hashlib
 from typing import Any
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 
+from vetro.http.any_request import AnyRequest
 from vetro.http.declaration import Extras
 from vetro.http.faults import PreconditionFailed
 from vetro.http.parameters import STRING, Param
 
-AnyRequest = Request[Any, Any, Any]
 LARGE_BYTES = 2**17
 #: Declares that a call takes ``If-Match``.
 IF_MATCH = (Param("If-Match", STRING, where="header"),)

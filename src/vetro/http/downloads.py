@@ -14,13 +14,13 @@ from email.utils import format_datetime, parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from litestar import Request, Response
+from litestar import Response
 
+from vetro.http.any_request import AnyRequest
 from vetro.http.conditions import is_known
 from vetro.http.events import Streamed
 from vetro.http.faults import Fault, NotFound
 
-AnyRequest = Request[Any, Any, Any]
 PIECE = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)\Z", re.ASCII)
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
-from litestar import Request, Response
+from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, Parameter, RequestBody, Schema
 
 from vetro.http.accept import ANY_ACCEPT
+from vetro.http.any_request import AnyRequest
 from vetro.http.bodies import read_json
 from vetro.http.conditions import Condition
 from vetro.http.context import context_of, principal_of
@@ -36,7 +37,6 @@ from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
 from vetro.http.remembered import OPTION as REMEMBERED
 
-AnyRequest = Request[Any, Any, Any]
 _ASKING = Param(FIELDS_HEADER, STRING, where="header")
 S = TypeVar("S")
 C = TypeVar("C")
@@ -163,7 +163,7 @@ def _wants_text(request: AnyRequest) -> bool:
 def _route(
     endpoint: E, around: Callable[[E, AnyRequest], Awaitable[Response[object]]]
 ) -> HTTPRouteHandler:
-    async def handle(request: Request[Any, Any, Any]) -> Response[Any]:
+    async def handle(request: AnyRequest) -> Response[Any]:
         return await around(endpoint, request)
 
     handle.__doc__ = getattr(endpoint.run, "func", endpoint.run).__doc__  # a partial's function

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
-from litestar import Request
 from litestar.background_tasks import BackgroundTask
 from litestar.response import Stream
 from litestar.response.base import ASGIResponse
 
+from vetro.http.any_request import AnyRequest
 from vetro.http.context import context_of
 
 HEARTBEAT_SECONDS = 15.0
@@ -53,7 +53,7 @@ class ServerEvent:
 
 
 def event_stream(
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     source: AsyncIterator[ServerEvent],
     *,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
@@ -105,9 +105,7 @@ async def _next(source: AsyncIterator[ServerEvent]) -> ServerEvent | None:
     return await anext(source, None)
 
 
-async def unless_closing(
-    request: Request[Any, Any, Any], waiting: Coroutine[Any, Any, T]
-) -> T | None:
+async def unless_closing(request: AnyRequest, waiting: Coroutine[Any, Any, T]) -> T | None:
     """The result of a long poll, or ``None`` (the wait cancelled) when the process is closing."""
     work = asyncio.ensure_future(waiting)
     closed = asyncio.ensure_future(context_of(request).closing.wait())

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Response
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from litestar.types import ControllerRouterHandler
 
 from vetro.http.accept import check_accept
+from vetro.http.any_request import AnyRequest
 from vetro.http.audit import Audit
 from vetro.http.conventions import CATALOG_CONVENTIONS, Conventions
 from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Security, finish
@@ -50,7 +51,7 @@ class _Rendered(JsonRenderPlugin):
         super().__init__(path="/openapi.json")
         self._finished = finished
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: Document) -> bytes:
+    def render(self, request: AnyRequest, openapi_schema: Document) -> bytes:
         return self.render_json(request, self._finished(openapi_schema))
 
 
@@ -146,7 +147,7 @@ def make_face(
     return Face(name, prefix.rstrip("/"), envelope, finished)
 
 
-async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
+async def _before(request: AnyRequest) -> Response[None] | None:
     """Before each call: answer ``OPTIONS``, and check the ``Accept`` header of other calls."""
     if request.method == "OPTIONS":
         # Litestar's own answer names the methods of only one of a path's handlers.
@@ -161,5 +162,5 @@ async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
     return None
 
 
-def _reraise(_request: Request[Any, Any, Any], error: Exception) -> Any:
+def _reraise(_request: AnyRequest, error: Exception) -> Any:
     raise error

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from litestar import Request
-
+from vetro.http.any_request import AnyRequest
 from vetro.http.faults import BadRequest
 
 T = TypeVar("T")
@@ -34,7 +33,7 @@ class PageRequest:
 
 
 def paginate(
-    request: Request[Any, Any, Any],
+    request: AnyRequest,
     *,
     default_limit: int | None = 20,
     max_limit: int = 100,

@@ -8,10 +8,9 @@ from datetime import datetime
 from time import time
 from typing import Any
 
-from litestar import Request
-
 from vetro import __version__
 from vetro.http import endpoint as http
+from vetro.http.any_request import AnyRequest
 from vetro.http.context import base_url
 from vetro.http.dashboard.customs import Customs
 from vetro.http.dashboard.forwarding import CSRF_HEADER, Answered, ask
@@ -275,7 +274,7 @@ def _session(call: Call) -> Session:
 
 
 def _secure(call: Call) -> bool:
-    request: Request[Any, Any, Any] = call.request
+    request: AnyRequest = call.request
     return request.scope["scheme"] == "https"
 
 
