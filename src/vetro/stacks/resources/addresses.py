@@ -23,6 +23,7 @@ class FloatingIP(ResourceType):
     """`OS::Neutron::FloatingIP`."""
 
     name = "OS::Neutron::FloatingIP"
+    kind = FLOATING_IPS
     properties = {
         "floating_network": Property(),
         "floating_network_id": Property(),
@@ -61,9 +62,6 @@ class FloatingIP(ResourceType):
         self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
     ) -> None:
         await _lead(context, context.physical_id, properties.get("port_id"))
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(FLOATING_IPS, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)
@@ -112,6 +110,7 @@ class NovaFloatingIP(ResourceType):
     """`OS::Nova::FloatingIP`: an address of the (first) external network."""
 
     name = "OS::Nova::FloatingIP"
+    kind = FLOATING_IPS
     properties = {"pool": Property()}
     attributes = frozenset({"ip", "pool"})
 
@@ -129,9 +128,6 @@ class NovaFloatingIP(ResourceType):
             uuid=context.physical_id, project_id=context.project_id, network_uuid=network
         )
         await context.compute.create(FLOATING_IPS, new)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(FLOATING_IPS, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+from vetro.compute.client.calls import AnyKind
 from vetro.digits import is_number
 from vetro.stacks.compute_service.port import ComputePort, Offers
 from vetro.stacks.doors import Doors
@@ -107,6 +108,8 @@ class ResourceType:
     """Base of all types. One instance serves all resources of the type."""
 
     name: ClassVar[str]
+    kind: ClassVar[AnyKind | None] = None
+    """The kind of the object of the compute service that its physical id names."""
     properties: ClassVar[Mapping[str, Property]] = {}
     attributes: ClassVar[frozenset[str]] = frozenset()
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
@@ -193,7 +196,9 @@ class ResourceType:
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Remove the resource if it exists. Raises `ResourceFailure`."""
-        raise NotImplementedError
+        if self.kind is None:
+            raise NotImplementedError
+        await context.compute.remove(self.kind, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         """The attributes now; None when the resource is not there or has none."""

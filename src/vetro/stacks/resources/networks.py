@@ -40,6 +40,7 @@ class Net(ResourceType):
     """`OS::Neutron::Net`."""
 
     name = "OS::Neutron::Net"
+    kind = NETWORKS
     properties = {
         "name": Property(update=True),
         "admin_state_up": Property("boolean", ignored="it is always up", only=("true",)),
@@ -65,9 +66,6 @@ class Net(ResourceType):
         change = NameChange(name=text(properties.get("name"), context.name))
         await context.compute.change(NETWORKS, context.physical_id, change)
 
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(NETWORKS, context.physical_id)
-
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         networks = await context.compute.all(NETWORKS, context.project_id)
         for network in networks:
@@ -88,6 +86,7 @@ class Subnet(ResourceType):
     """`OS::Neutron::Subnet`."""
 
     name = "OS::Neutron::Subnet"
+    kind = SUBNETS
     properties = {
         "network": Property(),
         "network_id": Property(),
@@ -175,9 +174,6 @@ class Subnet(ResourceType):
         )
         await context.compute.change(SUBNETS, context.physical_id, change)
 
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(SUBNETS, context.physical_id)
-
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for subnet in await context.compute.all(SUBNETS, context.project_id):
             if subnet.uuid == context.physical_id:
@@ -216,6 +212,7 @@ class Router(ResourceType):
     """`OS::Neutron::Router`."""
 
     name = "OS::Neutron::Router"
+    kind = ROUTERS
     properties = {
         "name": Property(update=True),
         "external_gateway_info": Property("map", update=True),
@@ -246,9 +243,6 @@ class Router(ResourceType):
             external_network=await self._gateway(context, properties),
         )
         await context.compute.change(ROUTERS, context.physical_id, change)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(ROUTERS, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for router in await context.compute.all(ROUTERS, context.project_id):

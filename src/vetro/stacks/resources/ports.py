@@ -28,6 +28,7 @@ class Port(ResourceType):
     """`OS::Neutron::Port`."""
 
     name = "OS::Neutron::Port"
+    kind = PORTS
     properties = {
         "network": Property(),
         "network_id": Property(),
@@ -96,9 +97,6 @@ class Port(ResourceType):
             allowed_addresses=_allowed(properties),
         )
         await context.compute.change(PORTS, context.physical_id, change)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(PORTS, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         port = await context.compute.find(PORTS, context.physical_id)

@@ -46,6 +46,7 @@ class SecurityGroup(ResourceType):
     """`OS::Neutron::SecurityGroup`. Everything goes out; in goes what the rules say."""
 
     name = "OS::Neutron::SecurityGroup"
+    kind = SECURITY_GROUPS
     properties = {
         "name": Property(update=True),
         "description": Property(update=True),
@@ -74,9 +75,6 @@ class SecurityGroup(ResourceType):
     ) -> None:
         change = self._change(context, properties)
         await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(SECURITY_GROUPS, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         group = self._change(context, properties)
@@ -119,6 +117,7 @@ class AwsSecurityGroup(ResourceType):
     """`AWS::EC2::SecurityGroup`."""
 
     name = "AWS::EC2::SecurityGroup"
+    kind = SECURITY_GROUPS
     properties = {
         "GroupDescription": Property(update=True),
         "SecurityGroupIngress": Property("list", update=True),
@@ -134,9 +133,6 @@ class AwsSecurityGroup(ResourceType):
     ) -> None:
         change = _aws_change(context, properties)
         await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(SECURITY_GROUPS, context.physical_id)
 
 
 async def _create(context: ResourceContext, group: SecurityGroupChange) -> None:

@@ -32,6 +32,7 @@ class Volume(ResourceType):
     """`OS::Cinder::Volume`."""
 
     name = "OS::Cinder::Volume"
+    kind = VOLUMES
     needs = BLOCK_STORAGE
     properties = {
         "size": Property("integer", update=True),
@@ -73,9 +74,6 @@ class Volume(ResourceType):
             read_only=flag(properties.get("read_only"), False),
         )
         await context.compute.change(VOLUMES, context.physical_id, change)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await context.compute.remove(VOLUMES, context.physical_id)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(VOLUMES, context.physical_id)
