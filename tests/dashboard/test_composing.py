@@ -265,3 +265,45 @@ def test_environments_open_where_somebody_looked_last(visit: Visit, hostile: str
     row = page.get_by_role("row").filter(has_text="looked at")
     expect(row).to_contain_text("first (Hostile)")
     expect(row).to_contain_text("Deployment finished")
+
+
+def test_the_palette_shows_the_applications_of_a_category(visit: Visit) -> None:
+    """Those of the category alone; a search finds in all of them, and an empty one says so."""
+    person = visit()
+    page = person.sign_in()
+    service = person.service
+    packages = service.api("GET", "/v1/catalog/packages?type=Application&catalog=true&limit=100")
+    known = {one["id"]: one["name"] for one in packages["packages"]}
+    (chosen, name), (_, other) = sorted(known.items(), key=lambda one: one[1])[:2]
+    service.api("POST", "/v1/catalog/categories", {"name": "For the palette"})
+    change = [{"op": "add", "path": "/categories", "value": ["For the palette"]}]
+    before = service.api("GET", f"/v1/catalog/packages/{chosen}")["categories"]
+    patch = {"Content_Type": "application/murano-packages-json-patch"}
+    service.api("PATCH", f"/v1/catalog/packages/{chosen}", change, **patch)
+    try:
+        made = service.api("POST", "/v1/environments", {"name": "with a palette"})["id"]
+        person.open(f"/environments/{made}")
+        palette = page.get_by_role("region", name="Applications to add")
+        tiles = palette.get_by_role("listitem")
+        expect(tiles.nth(1)).to_be_visible()
+        palette.get_by_role("combobox", name="Category").click()
+        page.get_by_role("option", name="For the palette").click()
+        expect(tiles).to_have_text([re.compile(re.escape(name))])
+        expect(palette.get_by_test_id("drop")).to_be_visible()
+        palette.get_by_label("Search applications").fill(other)
+        expect(tiles.filter(has_text=other).first).to_be_visible()
+        expect(palette.get_by_role("combobox", name="Category")).to_be_disabled()
+        palette.get_by_label("Search applications").fill("no such application")
+        expect(palette).to_contain_text("No application fits.")
+        # Nothing to drop, so no place to drop it.
+        expect(palette.get_by_test_id("drop")).to_have_count(0)
+        palette.get_by_label("Search applications").fill("")
+        expect(tiles).to_have_text([re.compile(re.escape(name))])
+        tiles.get_by_role("button", name=f"Add {name}").click()
+        page.wait_for_url(f"**/environments/{made}/add/{chosen}")
+    finally:
+        change[0]["value"] = before
+        service.api("PATCH", f"/v1/catalog/packages/{chosen}", change, **patch)
+        for one in service.api("GET", "/v1/catalog/categories")["categories"]:
+            if one["name"] == "For the palette":
+                service.api("DELETE", f"/v1/catalog/categories/{one['id']}")

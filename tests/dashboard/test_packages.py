@@ -151,3 +151,40 @@ def test_an_environment_joins_a_network_and_has_metadata(visit: Visit, service: 
     assert joined["internalSubnetworkName"]
     service.api("DELETE", f"{at}?abandon=true")
     service.run("network", "delete", "--yes", "old")
+
+
+def test_a_file_that_is_larger_than_the_limit_is_not_sent(visit: Visit) -> None:
+    """The dialog says how large it is and may be; a file beside it goes on. So does a bundle's archive."""
+    person = visit()
+    page = person.sign_in()
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.url) if one.method == "POST" else None)
+    person.open("/packages")
+    limit = page.evaluate("fetch('/dashboard/api/session').then((one) => one.json())")["settings"]
+    most = limit["package_mib"]
+    large = {
+        "name": "org.example.Large.zip",
+        "mimeType": "application/zip",
+        "buffer": bytes(most * 2**20 + 1),
+    }
+    small = base64.b64decode(archive("org.example.Small", "Name: org.example.Small\n"))
+    beside = {"name": "small.zip", "mimeType": "application/zip", "buffer": small}
+    page.get_by_role("button", name="Upload").first.click()
+    dialog = page.get_by_role("dialog")
+    page.locator("input[type=file]").set_input_files([large, beside])
+    said = f"The file has {most}.1 MiB; the service takes at most {most} MiB."
+    refused = dialog.get_by_role("region", name="org.example.Large.zip")
+    expect(refused.get_by_role("alert")).to_have_text(said)
+    expect(dialog.get_by_role("button", name="Add 1 package")).to_be_enabled()
+    assert len([one for one in sent if "/catalog/checks" in one]) == 1
+    dialog.get_by_role("button", name="Close").last.click()
+    page.get_by_role("button", name="Import").click()
+    dialog.get_by_text("A bundle of packages").click()
+    bundle = json.dumps({"Packages": [{"Name": "org.example.Large"}]}).encode()
+    page.locator("input[type=file]").set_input_files(
+        [{"name": "all.bundle", "mimeType": "text/plain", "buffer": bundle}, large]
+    )
+    dialog.get_by_role("button", name="Import", exact=True).click()
+    expect(dialog.get_by_role("status")).to_contain_text("1 not imported")
+    expect(dialog).to_contain_text(said)
+    assert [one for one in sent if one.endswith("/catalog/packages")] == []

@@ -8,6 +8,7 @@ import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { useTooLarge } from './limit';
 import { messages } from './messages';
 import { addPackage, bundleOf, importPackage, refreshPackages, repositoryQuery } from './queries';
 
@@ -31,6 +32,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   const explained = useExplained();
   const queries = useQueryClient();
   const { may, project } = useSession();
+  const tooLarge = useTooLarge();
   const { data: repository } = useQuery(repositoryQuery);
   const { data: categories = [] } = useQuery(categoriesQuery);
   const [kind, setKind] = useState<'package' | 'bundle'>('package');
@@ -64,6 +66,8 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
         const { name, version: wanted, url, sha256 } = entry;
         return (await importPackage({ ...shared, ...(name ? { name } : {}), ...(wanted ? { version: wanted } : {}), ...(url ? { url } : {}), ...(sha256 ? { sha256 } : {}) })).outcomes;
       }
+      const problem = tooLarge(beside);
+      if (problem) return [{ ...at, result: 'failed', reason: problem }];
       const added = await addPackage(beside, shared, () => undefined);
       return [{ ...at, version: added.version, id: added.id, result: 'imported', reason: '' }];
     } catch (error) {

@@ -10,10 +10,9 @@ import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
 import { FindingList } from './findings';
+import { useTooLarge } from './limit';
 import { messages } from './messages';
 import { addPackage, checkPackage, refreshPackages, type Finding } from './queries';
-
-const MIB = 2 ** 20;
 
 interface Entry {
   file: File;
@@ -28,7 +27,8 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
-  const { may, project, settings } = useSession();
+  const { may, project } = useSession();
+  const tooLarge = useTooLarge();
   const { data: known = [] } = useQuery(categoriesQuery);
   const [entries, setEntries] = useState<Entry[]>([]);
   const [isPublic, setPublic] = useState(false);
@@ -39,8 +39,9 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
   const take = (files: File[]) => {
     setEntries((all) => [...all, ...files.map((file): Entry => ({ file, state: 'checking', part: 0, findings: [], problem: '' }))]);
     for (const file of files) {
-      if (file.size > settings.package_mib * MIB) {
-        change(file, { state: 'refused', problem: t('tooLarge', { size: Math.ceil(file.size / MIB), limit: settings.package_mib }) });
+      const problem = tooLarge(file);
+      if (problem) {
+        change(file, { state: 'refused', problem });
         continue;
       }
       checkPackage(file, (part) => change(file, { part }))
