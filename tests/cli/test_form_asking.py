@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.terminal import choices
-from vetro.packages.forms import Form, Offers, PageInvalid, State, load_form
+from vetro.packages.forms import Component, Form, Offers, PageInvalid, State, load_form
 
 FORM = """
 Application: {size: $.p.size, mode: $.p.mode, secret: $.p.secret, open: $.p.open}
@@ -34,31 +34,37 @@ class Answer:
 class Service:
     """The wizard calls of a service, on the library they serve."""
 
-    def __init__(self) -> None:
-        self.form: Form = load_form(FORM, package_name="org.acme.App", title="App")
+    def __init__(self, text: str = FORM, offers: Offers | None = None) -> None:
+        self.offers = offers or Offers()
+        self.form: Form = load_form(text, package_name="org.acme.App", title="App")
         self.state: State = self.form.begin()
         self.calls: list[str] = []
 
     def request(self, method: str, path: str, json: Any = None, headers: Any = None) -> Answer:
         self.calls.append(f"{method} {path}")
         if path == "/v1/wizards":
-            described = self.form.describe(self.state)
+            described = self.form.describe(self.state, self.offers)
             return Answer({"id": "w", "package": {"name": "App"}, "form": described})
         if path.endswith("/build"):
-            return Answer({"model": self.form.build(self.state)})
+            return Answer({"model": self.form.build(self.state, self.offers)})
         if method == "DELETE":
             return Answer(None)
         page, errors = path.rsplit("/", 1)[-1], {}
         try:
-            self.form.submit(page, json["values"], self.state, Offers())
+            self.form.submit(page, json["values"], self.state, self.offers)
         except PageInvalid as error:
             errors = error.errors
-        shown = self.form.describe_page(page, self.state, Offers())
+        shown = self.form.describe_page(page, self.state, self.offers)
         return Answer({"valid": not errors, "errors": errors, "page": shown})
 
 
-def run(settings: dict[str, Any], typed: str = "", name: str | None = None) -> tuple[Any, Service]:
-    service = Service()
+def run(
+    settings: dict[str, Any],
+    typed: str = "",
+    name: str | None = None,
+    service: Service | None = None,
+) -> tuple[Any, Service]:
+    service = service or Service()
 
     @click.command()
     def fill() -> None:
@@ -116,3 +122,36 @@ def test_a_password_is_confirmed_by_setting_it() -> None:
     done, _ = run({"p.size": 1, "secret": "Abcdef1!", "open": True}, name="shop")
     assert done.exit_code == 0, done.output
     assert "'open': True" in done.stdout
+
+
+SEVERAL = """
+Application: {dbs: $.p.dbs}
+Forms:
+- p: {fields: [{name: dbs, type: org.acme.Db, multiple: true, required: true, minValue: 2}]}
+"""
+
+
+def shelf() -> Service:
+    """A form for several components, of which there are three."""
+    found = [Component(f"id{one}", f"db {one}", "org.acme.Db") for one in (1, 2, 3)]
+    return Service(SEVERAL, Offers(components=found))
+
+
+def test_several_components_are_asked_for_by_numbers_or_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the order of the answer; too few are refused, and asked for again."""
+    monkeypatch.setattr(choices, "is_watched", lambda: True)
+    done, _ = run({}, "3\ndb 2, 1\n", service=shelf())
+    assert done.exit_code == 0, done.output
+    assert "'dbs': ['id2', 'id1']" in done.stdout
+    assert "1  db 1" in done.stderr
+    assert "Choose at least 2 components" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["id3, db 1", ["id3", "id1"]])
+def test_several_components_are_set_with_commas_or_as_json(given: Any) -> None:
+    """`--set dbs=id3,id1` and `--set 'dbs=["id3", "id1"]'` are the same."""
+    done, _ = run({"dbs": given}, service=shelf())
+    assert done.exit_code == 0, done.output
+    assert "'dbs': ['id3', 'id1']" in done.stdout

@@ -276,7 +276,7 @@ def test_the_palette_shows_the_applications_of_a_category(visit: Visit) -> None:
     known = {one["id"]: one["name"] for one in packages["packages"]}
     (chosen, name), (_, other) = sorted(known.items(), key=lambda one: one[1])[:2]
     service.api("POST", "/v1/catalog/categories", {"name": "For the palette"})
-    change = [{"op": "add", "path": "/categories", "value": ["For the palette"]}]
+    change = [{"op": "replace", "path": "/categories", "value": ["For the palette"]}]
     before = service.api("GET", f"/v1/catalog/packages/{chosen}")["categories"]
     patch = {"Content_Type": "application/murano-packages-json-patch"}
     service.api("PATCH", f"/v1/catalog/packages/{chosen}", change, **patch)

@@ -246,7 +246,8 @@ FORM_FIELD = shape(
         "control": {
             "type": "string",
             "enum": [
-                *("line", "text", "number", "password", "checkbox", "select", "object", "table"),
+                *("line", "text", "number", "password", "checkbox", "select", "object", "objects"),
+                "table",
             ],
         },
         "label": TEXT,

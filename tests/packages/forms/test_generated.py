@@ -72,6 +72,69 @@ def test_contracts_refuse_values(values: dict[str, Any], field: str) -> None:
     assert list(caught.value.errors) == [field]
 
 
+PARTNERS = {"type": "array", "items": {"type": "muranoObject", "muranoType": "org.acme.Db"}}
+THREE = Offers(components=[Component(f"d{one}", f"db {one}", "org.acme.Db") for one in (1, 2, 3)])
+
+
+def partners(schema: dict[str, Any], raw: Any, offers: Offers = THREE) -> Any:
+    """What a form for a list of components makes of a value; the errors where it is refused."""
+    text = generated_form({"properties": {"partners": schema}}, class_name="org.acme.App")
+    filled = load_form(text, package_name="org.acme.App", title="App")
+    try:
+        return filled.build(filled.fill({} if raw is ... else {"partners": raw}, offers), offers)[
+            "partners"
+        ]
+    except PageInvalid as error:
+        return error.errors["partners"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "raw", "made"),
+    [
+        ({}, ["d3", "d1"], ["d3", "d1"]),
+        ({}, ["db 2", "d2", "d1"], ["d2", "d1"]),
+        ({}, "db 3, d1", ["d3", "d1"]),
+        ({}, "d2", ["d2"]),
+        ({}, "", []),
+        ({}, None, []),
+        ({}, [], []),
+        ({}, ..., []),
+        ({"minItems": 1}, [], ["This field is required"]),
+        ({"minItems": 2}, ["d1"], ["Choose at least 2 components"]),
+        ({"minItems": 2}, ["d2", "d1"], ["d2", "d1"]),
+        ({"maxItems": 1}, ["d2", "d1"], ["Choose at most 1 components"]),
+        ({}, ["d1", "db 4"], ["db 4 is not one of the values to choose"]),
+        ({}, [{"a": 1}], ["Choose one of the values"]),
+        ({}, {"a": 1}, ["Choose one of the values"]),
+        ({}, ["d1"] * 1001, ["Choose at most 1000 components"]),
+    ],
+)  # fmt: skip
+def test_a_list_of_a_class_takes_several_components_in_their_order(
+    bounds: dict[str, int], raw: Any, made: list[str]
+) -> None:
+    """As ids or names, as a list or with commas; each once, within the bounds of the contract."""
+    found = partners({**PARTNERS, **bounds}, raw)
+    assert [one.partition(";")[0] for one in found] == made
+
+
+def test_a_component_whose_name_has_a_comma_is_one() -> None:
+    """A text is divided only where no component is called so."""
+    named = Offers(components=[Component("d1", "a, b", "org.acme.Db")])
+    assert partners(PARTNERS, "a, b", named) == ["d1"]
+
+
+@pytest.mark.parametrize(("least", "value"), [(0, []), (1, ["d1"])])
+def test_the_only_component_is_proposed_where_one_is_required(least: int, value: list[str]) -> None:
+    """A list that may be empty proposes nothing."""
+    text = generated_form(
+        {"properties": {"partners": {**PARTNERS, "minItems": least}}}, class_name="org.acme.App"
+    )
+    only = Offers(components=[Component("d1", "db", "org.acme.Db")])
+    described = load_form(text, package_name="a.B", title="B").describe(None, only)
+    shown = described["pages"][0]["fields"][0]
+    assert (shown["control"], shown["type"], shown["value"]) == ("objects", "object", value)
+
+
 def test_labels_and_descriptions_come_from_the_class() -> None:
     """Titles and descriptions as written; names without them in words."""
     fields = {one["name"]: one for one in form().describe(None, OFFERS)["pages"][0]["fields"]}

@@ -5,6 +5,7 @@ import type { Catalog } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { messages } from './messages';
 import { Rows } from './rows';
+import { Several } from './several';
 
 type FormField = Catalog['FormField'];
 
@@ -65,9 +66,15 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
     case 'select':
     case 'object':
       return <Choice field={field} shared={shared} value={value} onChange={onChange} onCreate={onCreate} />;
+    case 'objects':
+      return (
+        <Makers field={field} onCreate={onCreate}>
+          <Several shared={shared} choices={choicesOf(field, text)} most={field.constraints['max_value']} value={value} onChange={onChange} />
+        </Makers>
+      );
     case 'table':
       return (
-        <Rows label={field.label} description={shared.description} error={shared.error} enabled={field.enabled} columns={field.columns ?? []} least={field.constraints['min_value']} most={field.constraints['max_value']} value={value} onChange={onChange} />
+        <Rows label={field.label} description={shared.description} error={shared.error} required={field.required} enabled={field.enabled} columns={field.columns ?? []} least={field.constraints['min_value']} most={field.constraints['max_value']} value={value} onChange={onChange} />
       );
     default:
       return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
@@ -103,8 +110,7 @@ function Choice({ field, shared, value, onChange, onCreate }: ChoiceProps) {
     return <TextInput {...shared} placeholder={field.placeholder ?? undefined} value={text(value)} onChange={(event) => onChange(event.currentTarget.value)} />;
   }
   const byKey = new Map((field.choices ?? []).map((one) => [key(one.value), one.value]));
-  // Two choices of one value would be one choice.
-  const choices = [...new Map((field.choices ?? []).map((one) => [key(one.value), { value: key(one.value), label: one.label, disabled: one.enabled === false }])).values()];
+  const choices = choicesOf(field, key) ?? [];
   const select = (
     <Select
       {...shared}
@@ -118,11 +124,26 @@ function Choice({ field, shared, value, onChange, onCreate }: ChoiceProps) {
       style={{ flex: 1 }}
     />
   );
+  return (
+    <Makers field={field} onCreate={onCreate}>
+      {select}
+    </Makers>
+  );
+}
+
+/** The choices with their values as texts. Two choices of one value would be one choice. */
+function choicesOf({ choices }: FormField, of: (value: unknown) => string) {
+  return choices && [...new Map(choices.map((one) => [of(one.value), { value: of(one.value), label: one.label, disabled: one.enabled === false }])).values()];
+}
+
+/** An input for components, and below it the packages to create one with. */
+function Makers({ field, onCreate, children }: { field: FormField; onCreate: (made: Catalog['FormPackage']) => void; children: ReactNode }) {
+  const t = useTexts(messages);
   const packages = field.packages ?? [];
-  if (packages.length === 0) return select;
+  if (packages.length === 0) return children;
   return (
     <Stack gap={6}>
-      {select}
+      {children}
       <Group gap="xs" role="group" aria-label={t('createAria', { label: field.label })}>
         {packages.slice(0, FEW).map((one) => (
           <Button key={one.id} variant="default" size="xs" leftSection={<IconPlus size={14} />} disabled={!field.enabled} onClick={() => onCreate(one)}>

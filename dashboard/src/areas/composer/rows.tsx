@@ -9,6 +9,7 @@ interface RowsProps {
   label: string;
   description: ReactNode;
   error: ReactNode;
+  required: boolean;
   enabled: boolean;
   columns: Column[];
   least: number | undefined;
@@ -18,12 +19,12 @@ interface RowsProps {
 }
 
 /** The rows of a table: texts, marks, and one row that is chosen. */
-export function Rows({ label, description, error, enabled, columns, least, most, value, onChange }: RowsProps) {
+export function Rows({ label, description, error, required, enabled, columns, least, most, value, onChange }: RowsProps) {
   const t = useTexts(messages);
   const group = useId();
   const rows = Array.isArray(value) ? (value as Row[]) : [];
   return (
-    <Input.Wrapper label={label} description={description} error={error} labelElement="div" role="group" aria-label={label}>
+    <Input.Wrapper label={label} description={description} error={error} required={required} labelElement="div" role="group" aria-label={label}>
       <Table.ScrollContainer minWidth={280}>
         <Table verticalSpacing={4}>
           <Table.Thead>

@@ -9,6 +9,7 @@ import { useExplained } from '~/ui/failure';
 import { Empty, PageError } from '~/ui/page';
 import { Field } from './field';
 import { messages } from './messages';
+import { textsOf } from './order';
 
 const Bars = lazy(() => import('./quota').then((made) => ({ default: made.QuotaBars })));
 
@@ -200,6 +201,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     setValues((was) => ({ ...was, [field]: value }));
     setTouched((was) => (was.has(field) ? was : new Set(was).add(field)));
   }, []);
+  /** A component was made for a field: it is what the field has, or one more of what it has. */
+  const chosen = (field: FormField, id: string) => {
+    setValues((was) => ({ ...was, [field.name]: field.control === 'objects' ? [...textsOf(was[field.name]), id] : id }));
+    setTouched((was) => (was.has(field.name) ? was : new Set(was).add(field.name)));
+  };
   const place = useRef(make);
   place.current = make;
   const creating = useCallback(
@@ -216,12 +222,12 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     if (make) {
       const label = component['?'].name ?? component.name ?? component['?'].id;
       setMade((was) => ({ ...was, [field.path]: [...(was[field.path] ?? []), { value: component['?'].id, label }] }));
-      return change(field.name, component['?'].id);
+      return chosen(field, component['?'].id);
     }
     // The new component is among the choices now.
     const fresh = await data(catalogApi.GET('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: name }, ...params } }));
     setPage(fresh);
-    change(field.name, component['?'].id);
+    chosen(field, component['?'].id);
   };
   const again = async () => {
     setBusy(true);

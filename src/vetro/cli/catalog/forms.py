@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -185,25 +185,49 @@ def asked(field: JsonObject, *, is_refused: bool = False) -> Any:
     if field["control"] == "checkbox":
         return click.confirm(label, default=bool(start), err=True)
     options: list[JsonObject] | None = field["choices"]
+    if field["control"] == "objects":
+        return _several(field, options or [], start)
     if options:
-        for number, one in enumerate(options[:LISTED], 1):
-            click.echo(f"  {number}  {one['label']}", err=True)
-        if len(options) > LISTED:
-            click.echo(
-                f"  and {len(options) - LISTED} more: answer with the value itself", err=True
-            )
+        _list(options)
         text: str = click.prompt(
             f"{label} (number or value)", default=_start(options, start), err=True
         )
-        if is_number(text) and 0 < int(text) <= len(options):
-            return options[int(text) - 1]["value"]
-        return text
+        return _meant(options, text)
     if field["secret"]:
         return click.prompt(
             label, hide_input=True, confirmation_prompt=bool(field.get("confirmation")), err=True
         )
     default = "" if start is None else start if isinstance(start, str) else json.dumps(start)
     return click.prompt(label, default=default or None if field["required"] else default, err=True)
+
+
+def _list(options: list[JsonObject]) -> None:
+    for number, one in enumerate(options[:LISTED], 1):
+        click.echo(f"  {number}  {one['label']}", err=True)
+    if len(options) > LISTED:
+        click.echo(f"  and {len(options) - LISTED} more: answer with the value itself", err=True)
+
+
+def _meant(options: list[JsonObject], text: str) -> Any:
+    """The value of a choice's number; any other answer is the value itself."""
+    if is_number(text) and 0 < int(text) <= len(options):
+        return options[int(text) - 1]["value"]
+    return text
+
+
+def _several(field: JsonObject, options: list[JsonObject], start: object) -> list[object]:
+    """Components in the order of the answer: numbers or values with commas between them."""
+    _list(options)
+    chosen = cast("list[object]", start) if isinstance(start, list) else []
+    default = ", ".join(_start(options, one) or str(one) for one in chosen)
+    text: str = click.prompt(
+        f"{field['label']} (numbers or values in their order, such as 2, 1)",
+        default=default or (None if field["required"] else ""),
+        show_default=bool(default),
+        err=True,
+    )
+    parts = [one.strip() for one in text.split(",")]
+    return [_meant(options, one) for one in parts if one]
 
 
 def _values(field: JsonObject) -> list[str]:
@@ -218,6 +242,14 @@ def _start(options: list[JsonObject], value: object) -> str | None:
     return None
 
 
+def _shown(value: object) -> object:
+    """A value in a table: several components with commas between them, as ``--set`` takes them."""
+    if not isinstance(value, list):
+        return value
+    several = cast("list[object]", value)
+    return ", ".join(map(str, several)) if all(isinstance(one, str) for one in several) else several
+
+
 def show_form(view: JsonObject) -> None:
     """A form as a table of its fields, or as JSON."""
     if wants_json():
@@ -228,7 +260,8 @@ def show_form(view: JsonObject) -> None:
             **field,
             "choices": ", ".join(_values(field)),
             "required": "yes" if field["required"] else "",
-            "value": None if field["secret"] else field["value"],
+            "type": "objects" if field["control"] == "objects" else field["type"],
+            "value": None if field["secret"] else _shown(field["value"]),
         }
         for page in view["form"]["pages"]
         for field in page["fields"]

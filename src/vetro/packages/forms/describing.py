@@ -40,7 +40,7 @@ def described_field(
         "name": field.name,
         "path": field.source.path,
         "type": kind,
-        "control": control_of(kind),
+        "control": "objects" if field.is_multiple else control_of(kind),
         "label": field.label(language),
         "description": field.text("description", language),
         "description_title": field.text("description_title", language) or field.label(language),
@@ -95,7 +95,10 @@ def choices_empty(shown: Json) -> bool:
 
 
 def control_of(kind: str) -> str:
-    """How a kind is entered: line, text, number, password, checkbox, select, object or table."""
+    """How a kind is entered: line, text, number, password, checkbox, select, object or table.
+
+    A field of several objects is entered as ``objects``.
+    """
     if kind in BOOLEANS:
         return "checkbox"
     return _CONTROLS.get(kind, "select")

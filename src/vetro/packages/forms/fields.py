@@ -18,6 +18,7 @@ from vetro.packages.forms.expressions import Scope, has_expressions
 from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
 from vetro.packages.forms.patterns import matches, split_pattern
 from vetro.packages.forms.readers import (
+    MAX_ROWS,
     NOTHING,
     READERS,
     Refused,
@@ -45,7 +46,7 @@ from vetro.packages.forms.vocabulary import (
     WORDS,
 )
 
-ANSWERS = ("required", "hidden", "enabled", "enabled_if", "confirm_input")
+ANSWERS = ("required", "hidden", "enabled", "enabled_if", "confirm_input", "multiple")
 """Attributes that are yes or no."""
 REQUIRED = "This field is required"
 
@@ -154,6 +155,11 @@ class Field:
         given = cast("list[object]", self.type if isinstance(self.type, list) else [self.type])
         return tuple(name for one in given for name in OBJECT_TYPES.get(str(one), (str(one),)))
 
+    @cached_property
+    def is_multiple(self) -> bool:
+        """Whether it takes several components, in an order (ours; decision 0650)."""
+        return self.kind == "object" and is_true(self.get("multiple", False))
+
     def label(self, language: str = "") -> str:
         """Its label; default: the name, capitalised."""
         return self.text("label", language) or self.name.capitalize()
@@ -251,6 +257,8 @@ class Field:
         if self.kind not in RESOURCES and self.kind != "object":
             return None
         found = [one for one in self.choices(offers) or [] if one.enabled and one.value != ""]
+        if self.is_multiple:
+            return [found[0].value] if len(found) == 1 and self.is_required else []
         if self.kind == "flavor" and found:
             medium = [one for one in found if "medium" in str(one.value)]
             return (medium or found)[0].value
@@ -269,6 +277,8 @@ class Field:
             return self._network(raw, offers)
         if self.kind == "table":
             return read_rows(raw, self.columns())
+        if self.is_multiple:
+            return self._several(raw, offers)
         return self._chosen(raw, offers)
 
     def _network(self, raw: object, offers: Offers) -> object:
@@ -283,6 +293,20 @@ class Field:
         if found is not None and all(one.value != pair for one in found):
             raise Refused(f"The network {pair[0] or 'Auto'} is not offered here")
         return pair
+
+    def _several(self, raw: object, offers: Offers) -> list[object]:
+        """Components as they were given: a list, or a text with commas between them; each once."""
+        given = cast("list[object]", raw) if isinstance(raw, list) else [raw]
+        if isinstance(raw, str) and "," in raw and not self._is_offered(raw, offers):
+            given = [one.strip() for one in raw.split(",")]
+        if len(given) > MAX_ROWS:
+            raise Refused(f"Choose at most {MAX_ROWS} components")
+        found = [self._chosen(one, offers) for one in given if one not in NOTHING]
+        return [one for place, one in enumerate(found) if one not in found[:place]]
+
+    def _is_offered(self, raw: str, offers: Offers) -> bool:
+        """Whether a text with a comma is the name of one component."""
+        return any(raw in (one.value, one.label) for one in self.choices(offers) or [])
 
     def _chosen(self, raw: object, offers: Offers) -> object:
         if raw in NOTHING:
@@ -370,6 +394,12 @@ class Field:
     def _bounds(self, value: Any) -> Iterator[str]:
         if self.kind == "table":
             yield from self._wrong_rows(value)
+        if self.is_multiple:
+            least, most = self.number("min_value"), self.number("max_value")
+            if least is not None and len(value) < least:
+                yield self.said("min_value", f"Choose at least {least} components")
+            if most is not None and len(value) > most:
+                yield self.said("max_value", f"Choose at most {most} components")
         if self.kind in ("integer", "instance"):
             least, most = self.number("min_value"), self.number("max_value")
             if least is not None and value < least:

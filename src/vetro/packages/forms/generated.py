@@ -4,9 +4,10 @@
 
 Titles, descriptions, defaults, bounds, patterns and choices come from contracts and metadata; sections
 become pages. An input that is an object offers the components that fit, and packages to create one
-with; one that the object itself owns is entered here, if its schema is known; one that is an instance
-asks for its flavor and image. A map of known keys is entered key by key, a list of such maps as a table.
-The text is an ordinary definition: authors may take it as a beginning (`vetro package form --ui`).
+with, a list of objects several of them; one that the object itself owns is entered here, if its schema
+is known; one that is an instance asks for its flavor and image. A map of known keys is entered key by
+key, a list of such maps as a table. The text is an ordinary definition: authors may take it as a
+beginning (`vetro package form --ui`).
 """
 
 from __future__ import annotations
@@ -248,8 +249,12 @@ class _Writer:
             self.templates[base] = self._instance(page, part, type_, host)
             return _Expression(f"repeat(${base}, {path})")
         if kind == "muranoObject":
-            field |= {"type": type_ or "io.murano.Object", "required": least > 0}
-            return _Expression(f"[{self._put(page, field)}].where($ != null)")
+            field |= {
+                "type": type_ or "io.murano.Object", "multiple": True, "required": least > 0,
+            }  # fmt: skip
+            field |= {"minValue": least} if least > 1 else {}
+            field |= {} if most is None else {"maxValue": most}
+            return _Expression(self._put(page, field))
         columns = _columns(items)
         if columns:
             return self._table(page, field, schema, columns)

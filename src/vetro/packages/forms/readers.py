@@ -12,7 +12,7 @@ from vetro.documents import DocumentError, DocumentLimits, read_json
 NOTHING: tuple[Any, ...] = (None, "", [])
 _DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_$#@]*\Z")
 MAX_ROWS = 1000
-"""Of a table."""
+"""Of a table, and components of one field."""
 
 
 class Refused(Exception):

@@ -10,7 +10,7 @@ ATTRIBUTES = frozenset(
         *("error_messages", "confirm_input", "image_type", "requirements", "include_volumes"),
         *("include_snapshots", "filter", "murano_networks", "allow_auto", "include_subnets"),
         *("empty_value_message", "widget_media", "widget_attrs", "attribute_names", "columns"),
-        "max_sync",
+        *("max_sync", "multiple"),
     ]
 )
 """Every attribute, in snake_case; a translation is ``label.de``."""
