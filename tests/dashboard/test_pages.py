@@ -16,6 +16,11 @@ Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT = """
+[...document.querySelectorAll('table:has(thead) td .mantine-Badge-label')]
+  .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)
+"""
+"""States in tables of which a part is seen."""
 
 
 def routes() -> set[str]:
@@ -129,6 +134,7 @@ def test_every_page_is_accessible_and_runs_no_script_of_tenants(
             wrong.extend(f"{path} ({theme}): {one}" for one in person.violations())
             if page.evaluate(OVERFLOW) > 0:
                 wrong.append(f"{path}: wider than a phone")
+            wrong.extend(f"{path} ({theme}): {one} is cut off" for one in page.evaluate(CUT))
         page.set_viewport_size({"width": 1280, "height": 900})
         page.emulate_media(color_scheme="light")
         if page.evaluate("window.hurt") is not None:

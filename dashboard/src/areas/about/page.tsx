@@ -55,7 +55,7 @@ export function About() {
                     <Table.Td style={{ overflowWrap: 'anywhere' }}>
                       <Group gap="xs" wrap="nowrap" align="flex-start">
                         {one.problem ? <IconAlertTriangle size={18} color="var(--mantine-color-error)" aria-label={t('bad')} /> : <IconCircleCheck size={18} color="var(--mantine-color-anchor)" aria-label={t('good')} />}
-                        <span>{one.problem || one.made_of}</span>
+                        <span>{one.problem || one.made_of || t('fine')}</span>
                       </Group>
                     </Table.Td>
                   </Table.Tr>

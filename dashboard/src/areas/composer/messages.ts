@@ -33,7 +33,7 @@ export const messages = catalogue({
     editTitle: 'Change {name}',
     notByForm: 'This component was not made with a form',
     notByFormText: 'It came by the command line, a template or another program. Change it there: vetro env model.',
-    drop: 'Drop an application here, or press its Add',
+    drop: 'Drop an application here, or press its plus',
     palette: 'Applications to add',
     search: 'Search applications',
     add: 'Add {name}',

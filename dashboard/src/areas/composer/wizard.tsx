@@ -269,12 +269,9 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
           )}
           {page && count > 1 && (
             <div>
-              <Group justify="space-between" mb={6}>
-                <Title order={2}>{page.title}</Title>
-                <Text size="sm" c="dimmed">
-                  {t('step', { number: page.number, count })}
-                </Text>
-              </Group>
+              <Title order={2} mb={6}>
+                {t('step', { number: page.number, count })}
+              </Title>
               <Progress value={(100 * page.number) / count} size="sm" aria-label={t('step', { number: page.number, count })} />
             </div>
           )}
