@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import Any, cast
+from typing import cast
 
-Json = Any
+from vetro.json_texts import Json
+
 LONGEST_DESCRIPTION = 256
 
 

@@ -38,10 +38,9 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, AnyRequest, respond, routes
 from vetro.http.parameters import STRING, query
-from vetro.json_texts import NotJson, decode_json
+from vetro.json_texts import Json, NotJson, decode_json
 from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
-Json = Any
 MEBIBYTE = 2**20
 PATCH_TYPE = "application/murano-packages-json-patch"
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from vetro.catalog.adding import UploadMetadata
 from vetro.catalog.store import Catalog
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.http.client import SyncClient, TransportError
+from vetro.json_texts import Json
 from vetro.packages import (
     BundleEntry,
     DataError,
@@ -34,7 +35,6 @@ from vetro.packages import (
 )
 
 T = TypeVar("T")
-Json = Any
 
 AT_A_TIME = 4
 """Imports that a process works on; others wait."""

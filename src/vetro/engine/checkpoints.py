@@ -7,15 +7,12 @@ answered is not sent again.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import delete, insert, select, update
 
 from vetro.engine.errors import EngineError
 from vetro.engine.tables import answers, checkpoints, journal
+from vetro.json_texts import Json
 from vetro.storage import Database, Transaction
-
-Json = Any
 
 
 class TakenOver(EngineError):

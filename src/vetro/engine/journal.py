@@ -17,16 +17,14 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
 from vetro import tracing
 from vetro.engine.tables import answers, checkpoints, journal
+from vetro.json_texts import Json
 from vetro.muranopl import current_thread, wait
 from vetro.storage import Database
-
-Json = Any
 
 
 def digest(value: Json) -> str:

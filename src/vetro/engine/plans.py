@@ -8,12 +8,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from vetro.engine.errors import AgentException
+from vetro.json_texts import Json
 from vetro.muranopl import Session
 
-Json = Any
 CORE_LIBRARY = "io.murano"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^/]+")
 

@@ -12,10 +12,9 @@ from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
 from vetro.environments.wizard_models import carried_over
 from vetro.http import BadRequest, Principal
+from vetro.json_texts import JsonObject
 from vetro.packages.forms import Form, FormError, Offers, State
 from vetro.storage import StoredRow
-
-Json = dict[str, Any]
 
 
 class Builder:
@@ -34,7 +33,7 @@ class Builder:
         state: State,
         offers: Offers,
         environment_id: str | None,
-    ) -> Json:
+    ) -> JsonObject:
         """The object of a filled form, of the package's version; its secrets are stored before it.
 
         Errors: 400.
@@ -51,7 +50,7 @@ class Builder:
         header = model.get("?")
         if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
             # Without a version an object means a 0.x package (muranopl.md §5).
-            cast("Json", header).setdefault("classVersion", form.version)
+            cast("JsonObject", header).setdefault("classVersion", form.version)
         return model
 
     async def add(
@@ -59,9 +58,9 @@ class Builder:
         principal: Principal,
         environment_id: str,
         session_id: str | None,
-        model: Json,
+        model: JsonObject,
         row: StoredRow,
-    ) -> Json:
+    ) -> JsonObject:
         """Add an object to the session of an environment, or put it in the place of the wizard's component.
 
         The component as it is in the model. Errors: as a change of it.
@@ -72,7 +71,7 @@ class Builder:
         ):
             raise BadRequest(flat.NO_FLAT)
 
-        def change(objects: Json) -> Json:
+        def change(objects: JsonObject) -> JsonObject:
             services = cast("list[Any]", objects.setdefault("services", []))
             if is_service:
                 return _add_service(services, model, row)
@@ -86,7 +85,7 @@ class Builder:
         return await self.sessions.change_objects(principal, environment_id, session_id, change)
 
 
-def _add_service(services: list[Any], model: Json, row: StoredRow) -> Json:
+def _add_service(services: list[Any], model: JsonObject, row: StoredRow) -> JsonObject:
     """Add a flat service, or put it in the place of the one whose form was opened again."""
     flat.name_domain(services, model)
     if row.component_id is None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import structlog
 
 from vetro.environments.static_calls import CallStore
 from vetro.http import BadRequest, Fault, Principal
+from vetro.json_texts import JsonObject
 from vetro.packages.forms import generated_form, owned_classes
 
-Json = dict[str, Any]
 MOST_OWNED = 10
 """Classes of owned objects that a form shows the inputs of."""
 log = structlog.get_logger("vetro.environments")
 
 
-async def form_of_class(calls: CallStore, principal: Principal, package: Json) -> str:
+async def form_of_class(calls: CallStore, principal: Principal, package: JsonObject) -> str:
     """A form for the class of the package's name, or its only one. Errors: 400, those of schemas."""
     name = package["fully_qualified_name"]
     classes = cast("list[str]", package["class_definitions"])
@@ -28,7 +28,7 @@ async def form_of_class(calls: CallStore, principal: Principal, package: Json) -
             type_="NoForm",
         )
     schema = await _schema(calls, principal, class_name, package)
-    nested: Json = {}
+    nested: JsonObject = {}
     for owned in owned_classes(schema)[:MOST_OWNED]:
         try:
             nested[owned] = await _schema(calls, principal, owned, package)
@@ -40,7 +40,9 @@ async def form_of_class(calls: CallStore, principal: Principal, package: Json) -
     )
 
 
-async def _schema(calls: CallStore, principal: Principal, class_name: str, package: Json) -> Json:
+async def _schema(
+    calls: CallStore, principal: Principal, class_name: str, package: JsonObject
+) -> JsonObject:
     """What the inputs of a class of the package, or of any other package, are."""
     is_own = class_name in package["class_definitions"]
     found = await calls.schemas(
@@ -50,4 +52,4 @@ async def _schema(calls: CallStore, principal: Principal, class_name: str, packa
         package_name=package["fully_qualified_name"] if is_own else None,
         class_version=f"={package['version']}" if is_own else "*",
     )
-    return cast("Json", found.get("") or {})
+    return cast("JsonObject", found.get("") or {})

@@ -6,14 +6,13 @@ import asyncio
 from typing import Any, cast
 
 from vetro.http import BadRequest, Fault, NotFound
+from vetro.json_texts import JsonObject
 from vetro.packages.forms import Form, FormError, NoSuchPage, Offers, State, load_form
-
-Json = dict[str, Any]
 
 
 def form_of(row: Any) -> Form:
     """The form of a wizard's row (or of its values). Errors: 400."""
-    given = cast("Json", row if isinstance(row, dict) else row._mapping)
+    given = cast("JsonObject", row if isinstance(row, dict) else row._mapping)
     try:
         return load_form(
             given["form"],
@@ -26,7 +25,7 @@ def form_of(row: Any) -> Form:
         raise wrong_form(given["package_name"], error) from error
 
 
-async def described_form(form: Form, state: State, offers: Offers, language: str) -> Json:
+async def described_form(form: Form, state: State, offers: Offers, language: str) -> JsonObject:
     """A form as JSON. Errors: 400."""
     try:
         return await asyncio.to_thread(form.describe, state, offers, language)

@@ -24,14 +24,13 @@ from vetro.environments.wizard_classes import form_of_class
 from vetro.environments.wizard_forms import described_form, form_of, refused, wrong_form
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
+from vetro.json_texts import JsonObject
 from vetro.packages.forms import Form, FormError, Offers, PageInvalid, State
 from vetro.storage import StoredRow, Transaction
 
 KEPT_DAYS = 30
 """How long an unused wizard that made no component is kept."""
 LONGEST_NAME = 128
-Json = dict[str, Any]
-#: Title, version and form of a service of a project's metadata repository, by its name. Errors: 404.
 ServiceForm = Callable[[str, str], Awaitable[tuple[str, str, str]]]
 
 
@@ -70,7 +69,7 @@ class Wizards:
             raise NotFound(f"There is no wizard {id_}", type_="WizardNotFound")
         return row
 
-    async def start(self, principal: Principal, body: Json) -> Json:
+    async def start(self, principal: Principal, body: JsonObject) -> JsonObject:
         """Start a wizard. Errors: 400 for a form that cannot be read, 403, 404."""
         if body.get("component_id") is not None:
             return await self._again(principal, body)
@@ -82,7 +81,7 @@ class Wizards:
             if not form_text.strip():
                 form_text = await form_of_class(self.calls, principal, package)
         now = self.database.clock.now()
-        values: Json = {
+        values: JsonObject = {
             "id": new_id(),
             "project_id": principal.project_id,
             "user_id": principal.user_id,
@@ -117,7 +116,7 @@ class Wizards:
             principal, values["id"], body.get("session_id"), language=body.get("language") or ""
         )
 
-    async def _service(self, principal: Principal, name: str) -> tuple[Json, str]:
+    async def _service(self, principal: Principal, name: str) -> tuple[JsonObject, str]:
         """A service of the metadata repository as a package of that name, and its form (B9)."""
         if self._service_form is None:
             raise NotFound("There is no metadata repository here")
@@ -132,7 +131,7 @@ class Wizards:
         }
         return about, form_text
 
-    async def _again(self, principal: Principal, body: Json) -> Json:
+    async def _again(self, principal: Principal, body: JsonObject) -> JsonObject:
         """A wizard with the values that made a component. Errors: 404 when no form made it."""
         now, id_ = self.database.clock.now(), new_id()
         query = (
@@ -153,7 +152,11 @@ class Wizards:
                     " properties instead",
                     type_="NoForm",
                 )
-            copied: Json = {**cast("Any", row)._mapping, "id": id_, "user_id": principal.user_id}
+            copied: JsonObject = {
+                **cast("Any", row)._mapping,
+                "id": id_,
+                "user_id": principal.user_id,
+            }
             copied |= {"created": now, "updated": now}
             await tx.execute(insert(wizards).values(**copied))
         language = body.get("language") or ""
@@ -192,7 +195,7 @@ class Wizards:
         *,
         language: str = "",
         refresh: bool = False,
-    ) -> Json:
+    ) -> JsonObject:
         """A wizard with its described form.
 
         ``refresh``: the platform is asked for its choices again, and the static action for parameters
@@ -211,7 +214,9 @@ class Wizards:
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_)
         form = await asyncio.to_thread(form_of, row)
-        changes: Json = {"offers": await self.offers.gather(principal, form, row.environment_id)}
+        changes: JsonObject = {
+            "offers": await self.offers.gather(principal, form, row.environment_id)
+        }
         state = State.of_json(row.state)
         if state.problem is not None:
             begun = await self._begin(principal, form)
@@ -220,14 +225,14 @@ class Wizards:
         async with self.database.transaction() as tx:
             await tx.execute(update(wizards).where(wizards.c.id == id_).values(**changes))
 
-    async def definition(self, principal: Principal, id_: str) -> Json:
+    async def definition(self, principal: Principal, id_: str) -> JsonObject:
         """The text of a wizard's form: the package's, or the one made of its class."""
         async with self.database.read() as tx:
             return {"text": (await self._row(tx, principal, id_)).form}
 
     async def show_page(
         self, principal: Principal, id_: str, page: str, session_id: str | None, language: str
-    ) -> Json:
+    ) -> JsonObject:
         """One page, described."""
         form, state, offers = await self._opened(principal, id_, session_id)
         try:
@@ -244,7 +249,7 @@ class Wizards:
         form = await asyncio.to_thread(form_of, row)
         return form, State.of_json(row.state), offers
 
-    async def listing(self, principal: Principal) -> list[Json]:
+    async def listing(self, principal: Principal) -> list[JsonObject]:
         """The wizards of the caller that have made nothing yet, newest first, without their forms."""
         query = (
             select(wizards)
@@ -266,15 +271,15 @@ class Wizards:
         principal: Principal,
         id_: str,
         page: str,
-        values: Json,
+        values: JsonObject,
         field: str | None,
         session_id: str | None,
         language: str,
-    ) -> Json:
+    ) -> JsonObject:
         """Validate a page or one field of it; nothing is stored."""
         form, state, offers = await self._opened(principal, id_, session_id)
 
-        def work() -> Json:
+        def work() -> JsonObject:
             checked = form.check(page, values, state, offers, field=field)
             state.entered[page] = {**state.entered.get(page, {}), **values}
             state.pages.pop(page, None)
@@ -291,17 +296,17 @@ class Wizards:
         principal: Principal,
         id_: str,
         page: str,
-        values: Json,
+        values: JsonObject,
         session_id: str | None,
         language: str,
-    ) -> Json:
+    ) -> JsonObject:
         """Store the values of a page; the errors by field, or the next page."""
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, lock=True)
             offers = await self.offers.of_wizard(tx, principal, row, session_id)
             form, state = form_of(row), State.of_json(row.state)
 
-            def work() -> Json:
+            def work() -> JsonObject:
                 errors: dict[str, list[str]] = {}
                 try:
                     form.submit(page, values, state, offers)
@@ -332,14 +337,14 @@ class Wizards:
             )
         return answer
 
-    async def build(self, principal: Principal, id_: str, session_id: str | None) -> Json:
+    async def build(self, principal: Principal, id_: str, session_id: str | None) -> JsonObject:
         """The object that the values make; of it only the secrets of ``encryptData()`` are stored."""
         form, state, offers = await self._opened(principal, id_, session_id)
         return {"model": await self.builder.build(principal, form, state, offers, None)}
 
     async def finish(
         self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
-    ) -> Json:
+    ) -> JsonObject:
         """Build the object and add it to the session of an environment. Errors: as a change of it."""
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_)
@@ -381,7 +386,7 @@ class Wizards:
             await tx.execute(delete(wizards).where(wizards.c.id == id_))
 
 
-def view(row: StoredRow) -> Json:
+def view(row: StoredRow) -> JsonObject:
     """A wizard without its form."""
     return {
         "id": row.id,

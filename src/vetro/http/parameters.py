@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-Json = Any
+from vetro.json_texts import Json
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,17 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import delete, func, insert, select, update
 
 from vetro.documents import DocumentError, read_json
+from vetro.json_texts import Json
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, token_hash
 from vetro.messaging.errors import MalformedSignal, TooManySignals
 from vetro.storage import Database, Transaction, await_until, insert_if_new
 
-Json = Any
 PATH = "/agents/v1/signals"
 SIGNAL_LIMIT = 65_536
 """Bytes that a signal may have."""

@@ -11,13 +11,13 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from vetro.http.client import HttpClient, Response, TransportError
+from vetro.json_texts import Json
 from vetro.openstack.credentials import Credential
 from vetro.openstack.errors import LoginRefused, NotInCatalog, RequestRefused, ServiceAway
 
 #: A token is renewed when it has less than this left: a request that it is sent with takes a while.
 MARGIN = timedelta(seconds=60)
 LIMIT_SECONDS = 30.0
-Json = Any
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from vetro.documents import DocumentError, DocumentLimits, read_json, read_yaml
+from vetro.json_texts import Json
 from vetro.muranopl import Version, version_spec
 from vetro.packages.errors import DataError, PackageError
 from vetro.packages.manifest import FULL_NAME
@@ -29,8 +30,6 @@ LIMITS = DocumentLimits(bytes=4 * MEBIBYTE, aliases=100, nodes=200_000)
 _EXACT = re.compile(r"=*\s*(\d+\.\d+\.\d+(?:[-+][\w.+-]+)?)\Z")
 #: Hash functions by the number of their hexadecimal digits.
 _DIGESTS = {32: "md5", 40: "sha1", 64: "sha256", 96: "sha384", 128: "sha512"}
-
-Json = Any
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-Json = Any
+from vetro.json_texts import Json
+
 _KINDS = {
     "integer": "a whole number",
     "string": "text",

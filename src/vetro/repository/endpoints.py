@@ -26,6 +26,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
+from vetro.json_texts import Json
 from vetro.repository import changes
 from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
 from vetro.repository.paths import (
@@ -38,7 +39,6 @@ from vetro.repository.paths import (
 )
 from vetro.repository.store import Repository
 
-Json = Any
 OCTETS = "application/octet-stream"
 MULTIPART_OVERHEAD = 64 * 1024
 JSON_LIMITS = DocumentLimits(depth=50, nodes=100_000)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
-Json = Any
-"""A JSON value: None, bool, int, float, str, list of Json or dict of str to Json."""
+from vetro.json_texts import Json
 
 ProgressCallback = Callable[[str], None]
 """Called with a one-line text saying what the operation waits for now. Must not block."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
-Json = Any
+from vetro.json_texts import Json
+
 MASK = "*** SANITIZED ***"
 SHORTEST = 4
 """Shorter texts under a secret key are not searched for: they occur everywhere."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator
-from typing import Any, cast
+from typing import cast
 
+from vetro.json_texts import Json
 from vetro.workflows.errors import EvaluationError
 
-Json = Any
 CONTAINERS = (dict, list)
 NODES = 2_000_000
 """Values that a model, or anything that is written out, may have."""

@@ -5,10 +5,9 @@ An answer may have further members: a service may be newer than the command.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
-JsonObject = dict[str, Any]
-"""An object of a model or a schema, whose members the class of an application decides."""
+from vetro.json_texts import JsonObject
 
 
 class Environment(TypedDict):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 import click
 
 from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.json_texts import JsonObject
 
-Json = dict[str, Any]
-#: Servers named for one reason, and places of the ranking, before "and N more".
 NAMED = 3
 RANKED = 10
 
@@ -44,14 +43,14 @@ def allocate(case_file: TextIO, explain: bool) -> None:
             click.echo(json.dumps(result))
 
 
-def show_explanation(result: Json, case: object = None) -> None:
+def show_explanation(result: JsonObject, case: object = None) -> None:
     """The steps of one allocation as a table: who was dropped at each, and why; then the ranking."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console()
-    title = cast("Json", case).get("description") if isinstance(case, dict) else None
+    title = cast("JsonObject", case).get("description") if isinstance(case, dict) else None
     if title and isinstance(title, str):
         console.print(escape(title), style="bold")
     if "invalid" in result:
@@ -65,7 +64,7 @@ def show_explanation(result: Json, case: object = None) -> None:
     table.add_column("DROPPED", justify="right")
     table.add_column("WHY", overflow="fold", ratio=3)
     before: list[str] = []
-    for number, step in enumerate(cast("list[Json]", result["steps"])):
+    for number, step in enumerate(cast("list[JsonObject]", result["steps"])):
         remaining = cast("list[str]", step["remaining"])
         left = set(remaining)
         dropped = [uuid for uuid in before if uuid not in left]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from vetro.cli.terminal.documents import NotADocument, read_yaml
 from vetro.cli.terminal.output import fail
+from vetro.json_texts import Json
 
-Json = Any
-#: Folder of a repository → folder of an archive.
 FOLDERS = {
     "workflows": "workflows",
     "heat_templates": "templates/cf",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import click
 
 from vetro.cli.terminal.documents import read_yaml
 from vetro.cli.terminal.output import emit_json, fail, json_option, remarks_to_stderr, wants_json
 from vetro.cli.workflows.definitions import document, files_of, manifest_of, shipped_folder
-
-Json = Any
+from vetro.json_texts import Json
 
 
 @click.group("workflow")

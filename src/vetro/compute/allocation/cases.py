@@ -19,8 +19,8 @@ from vetro.compute.allocation.fleet import Fleet
 from vetro.compute.allocation.reservations import Ticket, open_tickets
 from vetro.compute.allocation.steps import Outcome
 from vetro.compute.allocation.validation import check_request
+from vetro.json_texts import JsonObject
 
-Json = dict[str, Any]
 SETTINGS = ("weight_sign", "os_policy", "affinity_mix", "cpu_uncapped_policy")
 
 
@@ -41,7 +41,7 @@ def run_case(case: Mapping[str, object]) -> Outcome:
     )
 
 
-def allocate_case(case: object) -> Json:
+def allocate_case(case: object) -> JsonObject:
     """A case's answer: chosen, error, steps and scores; or the invalid field and the message."""
     if not isinstance(case, Mapping):
         return {"invalid": "case", "message": "a case must be an object"}
@@ -57,7 +57,7 @@ def allocate_case(case: object) -> Json:
     }
 
 
-def _objects(case: Mapping[str, object], name: str) -> list[Json]:
+def _objects(case: Mapping[str, object], name: str) -> list[JsonObject]:
     value: object = case.get(name)
     if value is None:
         value = []
@@ -66,10 +66,10 @@ def _objects(case: Mapping[str, object], name: str) -> list[Json]:
     for position, item in enumerate(cast("list[object]", value)):
         if not isinstance(item, dict):
             raise InvalidRequest(name, f"{name}[{position}] must be an object")
-    return cast("list[Json]", value)
+    return cast("list[JsonObject]", value)
 
 
-def _servers(case: Mapping[str, object]) -> list[Json]:
+def _servers(case: Mapping[str, object]) -> list[JsonObject]:
     if "servers" not in case:
         raise InvalidRequest("servers", "servers must be a list")
     servers = _objects(case, "servers")

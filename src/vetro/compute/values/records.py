@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from vetro.json_texts import Json
 from vetro.storage import StoredRow
 
-Json = Any
 Record = dict[str, Any]
 Shown = TypeVar("Shown", bound=msgspec.Struct)
 

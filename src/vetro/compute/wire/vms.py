@@ -5,12 +5,11 @@ Nodes and their VMs may report more than these structs name: code that shows a V
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
-Json = Any
+from vetro.json_texts import Json
+
 Number = int | float
 
 #: The brand of a VM made of an image of this type; `lx` (a container) for every other type.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from vetro import tracing
 from vetro.engine.errors import AgentTimeout, PolicyViolation
@@ -20,10 +19,10 @@ from vetro.engine.plans import (
 from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
 from vetro.engine.system.resources import Resources
 from vetro.engine.withdrawal import withdraw
+from vetro.json_texts import Json
 from vetro.messaging import MessageTransport, Progress, Unfinished
 from vetro.muranopl import CallContext, MuranoObject
 
-Json = Any
 RESULTS = "-execution-results-"
 
 

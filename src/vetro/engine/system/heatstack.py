@@ -15,6 +15,7 @@ from vetro.engine.system.rules import AskedRules, without_rules
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_parts import without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
+from vetro.json_texts import Json
 from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from vetro.stacks import Stacks
 
-Json = Any
 T = TypeVar("T")
 VERSION = "2013-05-23"
 BUSY_SECONDS = 3.0

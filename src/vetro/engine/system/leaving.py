@@ -9,7 +9,6 @@ a session that comes when it may.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from vetro.engine.system.template_parts import (
     named_in,
@@ -18,9 +17,8 @@ from vetro.engine.system.template_parts import (
     without_orphans,
 )
 from vetro.engine.system.template_spelling import section
+from vetro.json_texts import Json
 from vetro.muranopl import CallContext, MuranoObject
-
-Json = Any
 
 
 class Leaving:

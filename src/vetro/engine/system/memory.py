@@ -26,6 +26,7 @@ from vetro.engine.services import (
     WorkflowService,
 )
 from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
+from vetro.json_texts import Json
 from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
 from vetro.stacks import (
     DEFAULT_FLAVORS,
@@ -39,7 +40,6 @@ from vetro.stacks import (
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
 
-Json = Any
 Guest = Callable[[str, dict[str, Json]], Json]
 """Maps a queue and a plan to the guest's result; ``None``: the guest never answers."""
 

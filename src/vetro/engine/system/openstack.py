@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from vetro.engine.errors import MistralError, NoWorkflowService
 from vetro.engine.services import EngineServices, WorkflowService, services_of
+from vetro.json_texts import Json
 from vetro.muranopl import CallContext
 
-Json = Any
 POLL_SECONDS = 2.0
 HIDDEN_OUTPUT = ("openstack", "__execution", "task")
 

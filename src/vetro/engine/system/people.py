@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from vetro.engine.services import EngineServices, services_of
+from vetro.json_texts import Json
 from vetro.muranopl import CallContext, MuranoObject
 
-Json = Any
 DEFAULT_DOMAIN = "Default"
 
 

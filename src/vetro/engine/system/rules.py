@@ -7,13 +7,11 @@ deployed. A rule that nobody in particular has asked for stays.
 
 from __future__ import annotations
 
-from typing import Any
-
 from vetro.engine.system.leaving import region_of
 from vetro.engine.system.template_spelling import section
+from vetro.json_texts import Json
 from vetro.muranopl import CallContext, MuranoObject, calling_objects
 
-Json = Any
 NOBODY = ""
 """In place of an application's id: the region itself, or whoever asked before this was kept."""
 

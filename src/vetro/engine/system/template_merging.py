@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-Json = Any
+from vetro.json_texts import Json
 
 
 def merge(old: Json, new: Json, path: str = "") -> Json:

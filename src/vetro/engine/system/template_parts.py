@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import cast
 
 from vetro.engine.system.template_spelling import respell, section
-
-Json = Any
+from vetro.json_texts import Json
 
 
 def without(

@@ -8,9 +8,10 @@ it is merged into, so that it updates the same resources and lists do not get th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-Json = Any
+from vetro.json_texts import Json
+
 SECTIONS = {
     "Resources": "resources",
     "Outputs": "outputs",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from vetro.engine.errors import AgentException
 from vetro.engine.plans import bounded, decode_result, read_result
 from vetro.engine.signing import PlanSigner
+from vetro.json_texts import Json
 from vetro.messaging import MessageTransport
 from vetro.stacks import ResourceFailure
-
-Json = Any
 
 
 class StackGuests:

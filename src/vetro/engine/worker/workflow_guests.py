@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, RegionDoor, library_path
 from vetro.engine.settings import EngineSettings
+from vetro.json_texts import Json
 from vetro.messaging import MessageTransport
 from vetro.workflows import Broker, queue_of, result_queue_of, services_of, units_of
 
-Json = Any
 SHIPPED = {"init-scripts": "init_scripts_dir", "agent-config": "agent_config_dir"}
 """Folder of a case or an archive → setting with the installation's own directory."""
 

@@ -13,13 +13,14 @@ import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vetro.documents import DocumentError, read_json
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.withdrawal import withdraw
+from vetro.json_texts import Json
 from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
     KnowsBalancers,
@@ -40,7 +41,6 @@ from vetro.workflows import (
     Report,
 )
 
-Json = Any
 T = TypeVar("T")
 FIRST_CONTACT_SECONDS = 1800.0
 """How much longer a guest that never answered may take: it boots and installs its agent (§10.2)."""

@@ -12,7 +12,7 @@ import io
 import socket
 import tarfile
 from copy import deepcopy
-from typing import Any, cast
+from typing import cast
 
 from vetro.documents import DocumentError, read_json, read_yaml
 from vetro.engine.checkpoints import Checkpoints
@@ -22,12 +22,12 @@ from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.workflow_guests import broker_of, door_of, first_boot_files, release
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened
+from vetro.json_texts import Json
 from vetro.repository import Repository, RepositorySection
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database
 from vetro.workflows import Files, Outcome, Task, Trace, WorkflowSettings
 
-Json = Any
 MOST_EVENTS = 20_000
 """Events that the trace of one run keeps."""
 LONGEST_TEXT = 1000

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
-Json = dict[str, Any]
+from vetro.json_texts import JsonObject
+
 _SECRET = re.compile(r"password|secret|token|private.?key", re.IGNORECASE)
 _SERVER = re.compile(r"Instance|Server|Machine")
 _PACKAGE_LOGO = "/dashboard/api/v1/catalog/packages/{}/logo"
@@ -25,9 +26,9 @@ EXTERNAL = "External_Network"
 DEPTH = 32
 
 
-def topology_of(environment: Json) -> Json | None:
+def topology_of(environment: JsonObject) -> JsonObject | None:
     """``{environment, nodes}`` of an environment as the API shows it; ``None`` without components."""
-    services = cast("list[Json]", environment.get("services") or [])
+    services = cast("list[JsonObject]", environment.get("services") or [])
     if not services:
         return None
     status = str(environment.get("status", ""))
@@ -39,7 +40,7 @@ def topology_of(environment: Json) -> Json | None:
     return {"environment": {**root, "link_type": "", "required_by": []}, "nodes": graph.nodes()}
 
 
-def _node(id_: str, name: str, status: str) -> Json:
+def _node(id_: str, name: str, status: str) -> JsonObject:
     return {
         "id": id_,
         "name": name,
@@ -63,16 +64,16 @@ class _Graph:
     def __init__(self, root: str, status: str) -> None:
         self.root = root
         self.status = status
-        self._nodes: dict[str, Json] = {}
+        self._nodes: dict[str, JsonObject] = {}
         self._references: list[tuple[str, str]] = []
 
-    def nodes(self) -> list[Json]:
+    def nodes(self) -> list[JsonObject]:
         return list(self._nodes.values())
 
-    def visit(self, given: Json, owner: str, path: str, depth: int) -> None:
+    def visit(self, given: JsonObject, owner: str, path: str, depth: int) -> None:
         """Add an object, and the objects in it."""
         header: object = given.get("?")
-        known = cast("Json", header) if isinstance(header, dict) else {}
+        known = cast("JsonObject", header) if isinstance(header, dict) else {}
         id_ = str(known.get("id") or given.get("id") or "")
         if not id_ or id_ in self._nodes or depth > DEPTH:
             return
@@ -83,7 +84,7 @@ class _Graph:
         node["required_by"].append(owner)
         stored: object = known.get(_STORED)
         if depth == 0:
-            package = cast("Json", stored).get("id") if isinstance(stored, dict) else None
+            package = cast("JsonObject", stored).get("id") if isinstance(stored, dict) else None
             if package:
                 node["image"] = _PACKAGE_LOGO.format(package)
         else:
@@ -96,11 +97,11 @@ class _Graph:
         node["info_box"] = _info_box(node["name"], class_name, node["status"], given)
         for at, value in _values(given):
             if isinstance(value, dict):
-                self.visit(cast("Json", value), id_, at, depth + 1)
+                self.visit(cast("JsonObject", value), id_, at, depth + 1)
             elif isinstance(value, str):
                 self._references.append((id_, value))
         instance: object = given.get("instance")
-        if isinstance(instance, dict) and cast("Json", instance).get("assignFloatingIp"):
+        if isinstance(instance, dict) and cast("JsonObject", instance).get("assignFloatingIp"):
             outside = self._nodes.setdefault(EXTERNAL, _node(EXTERNAL, EXTERNAL, "ready"))
             outside["required_by"].append(id_)
 
@@ -115,7 +116,7 @@ class _Graph:
                 node["link_type"] = "reference"
 
 
-def _values(given: Json) -> Iterator[tuple[str, object]]:
+def _values(given: JsonObject) -> Iterator[tuple[str, object]]:
     """The values of an object's properties with their paths, those of lists one by one."""
     for name, value in given.items():
         if name in ("?", "id"):
@@ -127,7 +128,7 @@ def _values(given: Json) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _info_box(name: str, class_name: str, status: str, given: Json) -> str:
+def _info_box(name: str, class_name: str, status: str, given: JsonObject) -> str:
     """Scalar properties and lists of them, as rows of HTML; every text of tenants is escaped."""
     rows = [("Type", class_name), ("Status", status)]
     for key, value in given.items():

@@ -19,10 +19,9 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-Json = Any
-"""A JSON value: None, bool, int, float, str, list, dict with string keys."""
+from vetro.json_texts import Json
 
 
 class EffectsPort(Protocol):

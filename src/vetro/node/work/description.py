@@ -7,16 +7,16 @@ node loads. The tests compare every answer that they get from a node with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from vetro.json_texts import JsonObject
 from vetro.node.work.endpoints import ENDPOINTS, NodeEndpoint
-
-Json = dict[str, Any]
 
 _STAMP = {"type": "string", "description": "ISO 8601, UTC."}
 
 
-def _object(required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
+def _object(
+    required: Mapping[str, JsonObject], optional: Mapping[str, JsonObject] | None = None
+) -> JsonObject:
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -24,7 +24,7 @@ def _object(required: Mapping[str, Json], optional: Mapping[str, Json] | None = 
     }
 
 
-_SCHEMAS: Json = {
+_SCHEMAS: JsonObject = {
     "Error": _object(
         {"code": {"type": "string"}, "message": {"type": "string"}},
         {"error": {"type": "string"}, "details": {"type": "object"}},
@@ -81,25 +81,25 @@ _SCHEMAS: Json = {
 }
 
 
-def _json(schema: Json, description: str) -> Json:
+def _json(schema: JsonObject, description: str) -> JsonObject:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _named(name: str) -> Json:
+def _named(name: str) -> JsonObject:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-_REFUSED: Json = {
+_REFUSED: JsonObject = {
     "401": _json(_named("Error"), "The node's key is missing or wrong."),
     "404": _json(_named("Error"), "The request is for another server, or names what is not here."),
     "503": _json(_named("Error"), "The node is paused, ends, or has too many connections."),
 }
 
 
-_FILE: Json = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_FILE: JsonObject = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 #: What the calls answer with, by the names of their endpoints.
-_REPLIES: Mapping[str, Json] = {
+_REPLIES: Mapping[str, JsonObject] = {
     "ping": {"200": _json(_named("Ready"), "The node answers.")},
     "describe": {"200": _json({"type": "object"}, "OpenAPI 3.1.")},
     "run_task": {
@@ -120,8 +120,8 @@ _REPLIES: Mapping[str, Json] = {
 }
 
 
-def _operation(endpoint: NodeEndpoint) -> Json:
-    parameters: list[Json] = [
+def _operation(endpoint: NodeEndpoint) -> JsonObject:
+    parameters: list[JsonObject] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in endpoint.path_names
     ]
@@ -129,7 +129,7 @@ def _operation(endpoint: NodeEndpoint) -> Json:
         described = {"description": param.description} if param.description else {}
         place = {"name": param.name, "in": param.where, "required": param.required}
         parameters.append({**place, "schema": dict(param.rule.schema), **described})
-    operation: Json = {
+    operation: JsonObject = {
         "operationId": endpoint.name,
         "summary": str(endpoint.run.__doc__).rstrip("."),
         "responses": _REPLIES[endpoint.name],
@@ -144,7 +144,7 @@ def _operation(endpoint: NodeEndpoint) -> Json:
     return operation
 
 
-def document(version: str) -> Json:
+def document(version: str) -> JsonObject:
     """The whole document (OpenAPI 3.1) of a node with this version of Vetro."""
     return {
         "openapi": "3.1.0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from vetro.json_texts import JsonObject
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY
 from vetro.packages.forms.errors import FormError, PageInvalid
 from vetro.packages.forms.fields import FieldSource, clone_of
@@ -12,10 +13,8 @@ from vetro.packages.forms.offers import KINDS, Component, Offers
 from vetro.packages.forms.vocabulary import RESOURCES
 from vetro.packages.forms.wizard import Form, load_form
 
-Json = dict[str, Any]
 
-
-def run_case(case: object) -> Json:
+def run_case(case: object) -> JsonObject:
     """``{model}``, ``{invalid: page, errors}`` or ``{error, line, column}`` of a case (docs/forms.md).
 
     Errors: ``ValueError`` for a document that is not a case.
@@ -40,7 +39,7 @@ def run_case(case: object) -> Json:
         return {"error": error.message, "line": error.line, "column": error.column}
 
 
-def _filled(form: Form, case: Json, surroundings: Json, offers: Offers) -> Json:
+def _filled(form: Form, case: JsonObject, surroundings: JsonObject, offers: Offers) -> JsonObject:
     data = _map(case.get("data") or {}, "data")
     answers = _map(case.get("answers") or {}, "answers")
     defaults = _map(surroundings.get("defaults") or {}, "defaults")
@@ -79,7 +78,7 @@ def _given(
 
 def offers_of(surroundings: Mapping[str, object]) -> Offers:
     """The choices of a case's ``environment``; a kind that it lacks takes any value."""
-    kinds: Json = {}
+    kinds: JsonObject = {}
     for kind in KINDS:
         items = surroundings.get(kind)
         if items is not None:
@@ -102,11 +101,11 @@ def offers_of(surroundings: Mapping[str, object]) -> Offers:
     defaults = surroundings.get("defaults")
     region = surroundings.get("region")
     if region is None and isinstance(defaults, dict):
-        region = cast("Json", defaults).get("region")
+        region = cast("JsonObject", defaults).get("region")
     return Offers(kinds, components, region=str(region or "RegionOne"))
 
 
-def _map(value: Any, what: str) -> Json:
+def _map(value: Any, what: str) -> JsonObject:
     if not isinstance(value, dict):
         raise ValueError(f"{what} must be an object")
-    return cast("Json", value)
+    return cast("JsonObject", value)

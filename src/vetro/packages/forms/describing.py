@@ -6,15 +6,15 @@ Every text is plain: a front end shows it as text, whatever characters it has. N
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
+from vetro.json_texts import JsonObject
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import Field, clone_of
 from vetro.packages.forms.offers import Offers
 from vetro.packages.forms.readers import table_columns
 from vetro.packages.forms.vocabulary import BOOLEANS
 
-Json = dict[str, Any]
 _CONTROLS = {
     "string": "line",
     "clusterip": "line",
@@ -31,12 +31,12 @@ _EMPTY_OBJECT = "Select Application"
 
 def described_field(
     field: Field, start: object, value: object, offers: Offers, language: str = ""
-) -> Json:
+) -> JsonObject:
     """A field with its value. ``start``: what it has before anything is entered."""
     kind = field.kind
     is_secret = kind == "password"
     is_required = field.needs_value(offers)
-    shown: Json = {
+    shown: JsonObject = {
         "name": field.name,
         "path": field.source.path,
         "type": kind,
@@ -89,7 +89,7 @@ def described_field(
     return shown
 
 
-def choices_empty(shown: Json) -> bool:
+def choices_empty(shown: JsonObject) -> bool:
     """Whether the source is known and offers nothing."""
     return shown["choices"] == []
 
@@ -109,7 +109,7 @@ def _empty_label(field: Field, language: str) -> str:
     return field.text("empty_value_message", language) or default
 
 
-def _constraints(field: Field) -> Json:
+def _constraints(field: Field) -> JsonObject:
     found = {
         name: field.number(name) for name in ("min_length", "max_length", "min_value", "max_value")
     }
@@ -126,19 +126,19 @@ def _messages(field: Field) -> dict[str, str]:
 def described_page(
     name: str,
     number: int,
-    fields: list[Json],
+    fields: list[JsonObject],
     settled: Mapping[str, Field],
     language: str,
     *,
     region: str | None,
     submitted: bool,
     problem: str | None,
-) -> Json:
+) -> JsonObject:
     """A page. ``notes``: the descriptions of its hidden fields, shown above the others (B3).
 
     ``problem``: why no values of it are accepted.
     """
-    notes: list[Json] = []
+    notes: list[JsonObject] = []
     for one in settled.values():
         text = one.text("description", language)
         if one.is_hidden and text:

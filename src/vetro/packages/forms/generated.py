@@ -17,7 +17,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-Json = dict[str, Any]
+from vetro.json_texts import JsonObject
+
 _SECRET = re.compile(r"passw|secret|token|credential|private_?key", re.IGNORECASE)
 INSTANCES = re.compile(r"io\.murano\.resources\.\w*Instance\Z")
 DEFAULT_INSTANCE = "io.murano.resources.LinuxMuranoInstance"
@@ -45,12 +46,12 @@ def generated_form(
     ``nested``: the schemas of classes of which the object owns objects (`owned_classes`). ``own``: the
     classes of the same package, whose objects are of its version.
     """
-    header: Json = {"type": class_name}
+    header: JsonObject = {"type": class_name}
     if version:
         header["classVersion"] = version
     if package:
         header["package"] = package
-    made = _Writer(cast("Json", schema.get("formSections") or {}), nested or {})
+    made = _Writer(cast("JsonObject", schema.get("formSections") or {}), nested or {})
     if version:
         made.versions = dict.fromkeys(own, version)
     for name, one in _ordered(schema):
@@ -60,7 +61,7 @@ def generated_form(
             value = made.value(name, one, _page_name(one.get("formSection")), "")
             if value is not ...:
                 made.application[name] = value
-    document: Json = {
+    document: JsonObject = {
         "Version": _Expression("2.4"),
         "Templates": made.templates,
         "Application": {"?": header, **made.application},
@@ -81,9 +82,9 @@ def owned_classes(schema: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _ordered(schema: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
+def _ordered(schema: Mapping[str, object]) -> Iterator[tuple[str, JsonObject]]:
     """The inputs that people see, in the order of the form."""
-    properties = cast("dict[str, Json]", schema.get("properties") or {})
+    properties = cast("dict[str, JsonObject]", schema.get("properties") or {})
     numbered = enumerate(properties.items())
     for _, (name, one) in sorted(
         numbered, key=lambda pair: (pair[1][1].get("formIndex", 10**6), pair[0])
@@ -93,24 +94,24 @@ def _ordered(schema: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
 
 
 class _Writer:
-    def __init__(self, sections: Mapping[str, Json], nested: Schemas) -> None:
+    def __init__(self, sections: Mapping[str, JsonObject], nested: Schemas) -> None:
         self.sections = sections
         self.nested = nested
-        self.pages: dict[str, list[Json]] = {}
-        self.application: Json = {}
-        self.templates: Json = {}
+        self.pages: dict[str, list[JsonObject]] = {}
+        self.application: JsonObject = {}
+        self.templates: JsonObject = {}
         #: The condition under which the fields that are added now are there, and what they are part of.
         self.condition: _Expression | None = None
         self.of = ""
         self.versions: dict[str, str] = {}
 
-    def forms(self) -> list[Json]:
+    def forms(self) -> list[JsonObject]:
         """The pages, sections in their order after the first page."""
         order = {name: one.get("index", 10**6) for name, one in self.sections.items()}
         names = sorted(self.pages, key=lambda name: (name != MAIN, order.get(name, 10**6)))
         return [{name: {"fields": self.pages[name]}} for name in names]
 
-    def _put(self, page: str, field: Json) -> str:
+    def _put(self, page: str, field: JsonObject) -> str:
         """Add a field to a page under a name that no other has; the path of its value."""
         fields = self.pages.setdefault(page, [])
         known = {one["name"] for one in fields}
@@ -123,7 +124,7 @@ class _Writer:
         fields.append(field)
         return f"$.{page}.{field['name']}"
 
-    def value(self, name: str, schema: Json, page: str, prefix: str) -> Any:
+    def value(self, name: str, schema: JsonObject, page: str, prefix: str) -> Any:
         """The value of a property, whose fields are added to a page; ``...``: it has none."""
         kind, nullable = _kind(schema)
         field = _texts(prefix, name, schema)
@@ -135,7 +136,7 @@ class _Writer:
             return self._map(page, field, schema)
         return self._scalar(page, field, name, schema)
 
-    def _scalar(self, page: str, field: Json, name: str, schema: Json) -> _Expression:
+    def _scalar(self, page: str, field: JsonObject, name: str, schema: JsonObject) -> _Expression:
         kind, nullable = _kind(schema)
         default = schema.get("default")
         required = not nullable and default is None
@@ -170,12 +171,12 @@ class _Writer:
         path = self._put(page, field)
         return _or_null(path) if is_empty_null else _Expression(path)
 
-    def _map(self, page: str, field: Json, schema: Json) -> object:
+    def _map(self, page: str, field: JsonObject, schema: JsonObject) -> object:
         """A map: of known keys key by key, of others as lines ``name=value``."""
-        default = cast("Json", schema.get("default") or {})
-        keys = cast("dict[str, Json]", schema.get("properties") or {})
+        default = cast("JsonObject", schema.get("default") or {})
+        keys = cast("dict[str, JsonObject]", schema.get("properties") or {})
         if keys:
-            made: Json = {}
+            made: JsonObject = {}
             with _Part(self, field["label"]):
                 for key, one in keys.items():
                     given = {"default": default[key]} if key in default else {}
@@ -184,7 +185,7 @@ class _Writer:
                         made[key] = value
             return made
         given = schema.get("additionalProperties")
-        values = cast("Json", given) if isinstance(given, dict) else {}
+        values = cast("JsonObject", given) if isinstance(given, dict) else {}
         kind, _ = _kind(values)
         convert = {"integer": "int($.split('=', 1)[1].trim())"}.get(
             kind, "$.split('=', 1)[1].trim()"
@@ -204,7 +205,9 @@ class _Writer:
         path = self._put(page, field)
         return _Expression(f"{path}.{_LINES}.toDict($.split('=')[0].trim(), {convert})")
 
-    def _object(self, page: str, field: Json, name: str, schema: Json, nullable: bool) -> object:
+    def _object(
+        self, page: str, field: JsonObject, name: str, schema: JsonObject, nullable: bool
+    ) -> object:
         type_ = str(schema.get("muranoType") or "io.murano.Object")
         if INSTANCES.match(type_):
             return self._instance(page, field, type_, _Expression(f"'{_host(name)}'"))
@@ -218,7 +221,7 @@ class _Writer:
             field |= {"type": "boolean", "name": f"with_{base}", "initial": False}
             self.condition = _Expression(self._put(page, field))
         excluded = cast("list[str]", schema.get("excludedProperties") or [])
-        made: Json = {"?": {"type": type_}}
+        made: JsonObject = {"?": {"type": type_}}
         if type_ in self.versions:
             made["?"]["classVersion"] = self.versions[type_]
         with _Part(self, label):
@@ -231,9 +234,9 @@ class _Writer:
         self.templates[base], chosen, self.condition = made, self.condition, was
         return _Expression(f"switch({chosen}, $ => ${base}, true => null)")
 
-    def _list(self, page: str, field: Json, name: str, schema: Json) -> object:
+    def _list(self, page: str, field: JsonObject, name: str, schema: JsonObject) -> object:
         given = schema.get("items")
-        items = cast("Json", given) if isinstance(given, dict) else {}
+        items = cast("JsonObject", given) if isinstance(given, dict) else {}
         kind, _ = _kind(items)
         least, most = schema.get("minItems") or 0, schema.get("maxItems")
         type_ = str(items.get("muranoType") or "")
@@ -260,7 +263,9 @@ class _Writer:
             return self._table(page, field, schema, columns)
         return self._lines(page, field, schema, items)
 
-    def _lines(self, page: str, field: Json, schema: Json, items: Json) -> _Expression:
+    def _lines(
+        self, page: str, field: JsonObject, schema: JsonObject, items: JsonObject
+    ) -> _Expression:
         kind, _ = _kind(items)
         field |= {"type": "text", "required": (schema.get("minItems") or 0) > 0}
         field.setdefault("helpText", "One a line")
@@ -268,7 +273,7 @@ class _Writer:
         if isinstance(default, list) and default:
             field["initial"] = "\n".join(_line(one) for one in cast("list[object]", default))
             field["required"] = False
-        checks: list[Json] = []
+        checks: list[JsonObject] = []
         if kind == "integer":
             checks.append(_each("$ =~ '^[-+]?[0-9]+$'", "Enter one whole number a line"))
         elif kind == "boolean":
@@ -290,14 +295,14 @@ class _Writer:
         return _Expression(f"{self._put(page, field)}.{_LINES}{convert}")
 
     def _table(
-        self, page: str, field: Json, schema: Json, columns: Mapping[str, Json]
+        self, page: str, field: JsonObject, schema: JsonObject, columns: Mapping[str, JsonObject]
     ) -> _Expression:
         """A list of maps of known keys: a row each."""
         least, most = schema.get("minItems") or 0, schema.get("maxItems")
         field |= {"type": "table", "required": least > 0, "initial": schema.get("default") or least}
         field |= {"minValue": least} | ({} if most is None else {"maxValue": most})
-        shown: list[Json] = []
-        checks: list[Json] = []
+        shown: list[JsonObject] = []
+        checks: list[JsonObject] = []
         values: list[str] = []
         for key, one in columns.items():
             kind, nullable = _kind(one)
@@ -336,18 +341,22 @@ class _Writer:
         field |= {"columns": shown, "validators": checks}
         return _Expression(f"{self._put(page, field)}.select(dict({', '.join(values)}))")
 
-    def _instance(self, page: str, field: Json, type_: str, host: _Expression) -> Json:
+    def _instance(self, page: str, field: JsonObject, type_: str, host: _Expression) -> JsonObject:
         """The object of a machine, and the fields that it needs."""
         label, base = field["label"], field["name"]
         concrete = type_ if type_ != "io.murano.resources.Instance" else DEFAULT_INSTANCE
-        flavor: Json = {"name": f"{base}_flavor", "type": "flavor", "label": f"{label}: flavor"}
+        flavor: JsonObject = {
+            "name": f"{base}_flavor",
+            "type": "flavor",
+            "label": f"{label}: flavor",
+        }
         if field.get("description"):
             flavor["description"] = field["description"]
-        image: Json = {"name": f"{base}_image", "type": "image", "label": f"{label}: image"}
-        key: Json = {
+        image: JsonObject = {"name": f"{base}_image", "type": "image", "label": f"{label}: image"}
+        key: JsonObject = {
             "name": f"{base}_key", "type": "keypair", "label": f"{label}: key pair", "required": False,
         }  # fmt: skip
-        public: Json = {
+        public: JsonObject = {
             "name": f"{base}_public",
             "type": "boolean",
             "label": f"{label}: floating address",
@@ -383,7 +392,7 @@ class _Part:
 _LINES = "split('\\n').select($.trim()).where($ != '')"
 
 
-def _each(test: str, message: str) -> Json:
+def _each(test: str, message: str) -> JsonObject:
     """A validator of each line."""
     return {"expr": _Expression(f"$.{_LINES}.all({test})"), "message": message}
 
@@ -403,9 +412,9 @@ def _yaql(value: object) -> str:
     return f"'{text}'"
 
 
-def _columns(items: Json) -> dict[str, Json]:
+def _columns(items: JsonObject) -> dict[str, JsonObject]:
     """The keys of a map that a row can hold: all are scalars; none: it cannot be a row."""
-    keys = cast("dict[str, Json]", items.get("properties") or {})
+    keys = cast("dict[str, JsonObject]", items.get("properties") or {})
     scalars = ("string", "integer", "boolean", "number", "")
     return keys if all(_kind(one)[0] in scalars for one in keys.values()) else {}
 
@@ -419,17 +428,17 @@ def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
     return (given if isinstance(given, str) else ""), given is None
 
 
-def _texts(prefix: str, name: str, schema: Json) -> Json:
+def _texts(prefix: str, name: str, schema: JsonObject) -> JsonObject:
     label = str(schema.get("title") or _title(name))
-    field: Json = {"name": prefix + _identifier(name), "label": label}
+    field: JsonObject = {"name": prefix + _identifier(name), "label": label}
     for key in ("description", "helpText"):
         if schema.get(key):
             field[key] = str(schema[key])
     return field
 
 
-def _bounds(schema: Json) -> Json:
-    found: Json = {}
+def _bounds(schema: JsonObject) -> JsonObject:
+    found: JsonObject = {}
     for name, key, step in (("minimum", "minValue", 1), ("maximum", "maxValue", -1)):
         bound = schema.get(name)
         if isinstance(bound, (int, float)):
@@ -467,7 +476,7 @@ def _written(value: object) -> str:
     if isinstance(value, _Expression):
         return value if value == "2.4" else f"!yaql {json.dumps(str(value))}"
     if isinstance(value, dict):
-        pairs = cast("Json", value).items()
+        pairs = cast("JsonObject", value).items()
         return "{" + ", ".join(f"{json.dumps(key)}: {_written(one)}" for key, one in pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_written(one) for one in cast("list[object]", value)) + "]"

@@ -6,17 +6,16 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from vetro.documents import DocumentError, DocumentLimits, read_json
+from vetro.json_texts import JsonObject
 from vetro.packages.forms.definition import Definition
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import FieldSource
 from vetro.packages.forms.offers import Offers
 
-Json = dict[str, Any]
-
 
 def build_document(
-    definition: Definition, pages: Mapping[str, Json], offers: Offers, type_: str
-) -> Json:
+    definition: Definition, pages: Mapping[str, JsonObject], offers: Offers, type_: str
+) -> JsonObject:
     """All exported values at the top level, and ``type``: the service's full name.
 
     Errors: ``FormError``.
@@ -24,7 +23,7 @@ def build_document(
     scope = Scope(
         {name: dict(values) for name, values in pages.items()}, {}, Ingredients(), Budget()
     )
-    made: Json = {"type": type_}
+    made: JsonObject = {"type": type_}
     for page in definition.pages:
         values = pages.get(page.name, {})
         for one in page.fields:
@@ -59,7 +58,7 @@ def _exported(
     return value
 
 
-def _image(value: object, offers: Offers) -> Json:
+def _image(value: object, offers: Offers) -> JsonObject:
     """``name``, ``title`` and ``type``: of the platform's image, or those that the value itself has."""
     found = next((one for one in offers.choices("images") or [] if one.value == value), None)
     own: object = value
@@ -82,7 +81,7 @@ def _image(value: object, offers: Offers) -> Json:
     }
 
 
-def _unit(definition: Definition, number: int, scope: Scope) -> Json:
+def _unit(definition: Definition, number: int, scope: Scope) -> JsonObject:
     """Unit ``number``, from 1: its own template, or the last one; ``#`` in texts is the number.
 
     A password that has a ``#`` stays as it is.
@@ -98,14 +97,14 @@ def _unit(definition: Definition, number: int, scope: Scope) -> Json:
         for one in page.fields
         if one.type == "password"
     }
-    return cast("Json", _numbered(made, str(number), passwords))
+    return cast("JsonObject", _numbered(made, str(number), passwords))
 
 
 def _numbered(value: object, number: str, passwords: Collection[object]) -> Any:
     if isinstance(value, str):
         return value if value in passwords else value.replace("#", number)
     if isinstance(value, dict):
-        pairs = cast("Json", value).items()
+        pairs = cast("JsonObject", value).items()
         return {key: _numbered(one, number, passwords) for key, one in pairs}
     if isinstance(value, list):
         return [_numbered(one, number, passwords) for one in cast("list[object]", value)]

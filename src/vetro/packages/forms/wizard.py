@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
+from vetro.json_texts import JsonObject
 from vetro.packages.forms.definition import (
     MANAGEMENT,
     NAME,
@@ -34,14 +35,12 @@ from vetro.packages.forms.state import State
 from vetro.packages.forms.version1 import build_document
 from vetro.packages.forms.vocabulary import RESOURCES
 
-Json = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Checked:
     """The values of a page that could be read, and the errors by field (of the page: ``page``)."""
 
-    values: Json
+    values: JsonObject
     errors: dict[str, list[str]]
     fields: dict[str, Field]
 
@@ -122,7 +121,7 @@ class Form:
         settled = [one.settle(scope) for one in self.fields]
         return {name for one in settled if one.kind == "object" for name in one.classes}
 
-    def summary(self) -> list[Json]:
+    def summary(self) -> list[JsonObject]:
         """The fields without choices: ``page, name, type, label, description, initial, required``."""
         scope = Scope({}, {}, Ingredients(), Budget())
         return [
@@ -140,7 +139,7 @@ class Form:
             for field in (one.settle(scope),)
         ]
 
-    def needs(self, language: str = "") -> Json:
+    def needs(self, language: str = "") -> JsonObject:
         """What a catalog says before the form is opened (dashboard-and-cli.md A3).
 
         ``sizes``: for each field that is a size of machines, its label and its limits; ``license``: the
@@ -165,22 +164,22 @@ class Form:
         if call is None or call.class_name:
             return call
         header = self.definition.application.get("?")
-        type_ = cast("Json", header).get("type") if isinstance(header, dict) else None
+        type_ = cast("JsonObject", header).get("type") if isinstance(header, dict) else None
         own = type_.partition("/")[0] if isinstance(type_, str) else self.package_name
         return ParametersCall(own, call.method)
 
     def begin(self, found: object = None) -> State:
         """The state of a new wizard; ``found``: what ``parameters_call`` returned."""
         scope = Scope({}, {}, Ingredients(), Budget())
-        values: Json = {}
+        values: JsonObject = {}
         for name, body in self.definition.parameters.items():
             values[name] = scope.value(body)
             scope.variables[name] = values[name]
         if isinstance(found, dict):
-            values.update({str(key): value for key, value in cast("Json", found).items()})
+            values.update({str(key): value for key, value in cast("JsonObject", found).items()})
         return State(parameters=values)
 
-    def _scope(self, data: Json, state: State) -> Scope:
+    def _scope(self, data: JsonObject, state: State) -> Scope:
         if state.parameters is None:
             state.parameters = self.begin().parameters
         return Scope(data, dict(state.parameters or {}), Ingredients(), Budget())
@@ -189,10 +188,10 @@ class Form:
 
     def describe(
         self, state: State | None = None, offers: Offers = NO_OFFERS, language: str = ""
-    ) -> Json:
+    ) -> JsonObject:
         """The form as JSON, with the values and choices of now (docs/forms.md)."""
         state = state or self.begin()
-        data: Json = {}
+        data: JsonObject = {}
         scope = self._scope(data, state)
         pages = [
             self._described(page, number, state, offers, scope, language)
@@ -216,10 +215,10 @@ class Form:
 
     def describe_page(
         self, name: str, state: State, offers: Offers = NO_OFFERS, language: str = ""
-    ) -> Json:
+    ) -> JsonObject:
         """One page as it is in ``describe``. Errors: ``NoSuchPage``."""
         wanted = self.page(name)
-        data: Json = {}
+        data: JsonObject = {}
         scope = self._scope(data, state)
         for number, page in enumerate(self.pages, 1):
             if page is wanted:
@@ -227,7 +226,7 @@ class Form:
             data[page.name] = self._tentative(page, state, offers, scope)
         raise AssertionError(name)
 
-    def _tentative(self, page: Page, state: State, offers: Offers, scope: Scope) -> Json:
+    def _tentative(self, page: Page, state: State, offers: Offers, scope: Scope) -> JsonObject:
         """The values of a page: those submitted, or those it would be submitted with."""
         if page.name in state.pages:
             return dict(state.pages[page.name])
@@ -235,14 +234,14 @@ class Form:
 
     def _described(
         self, page: Page, number: int, state: State, offers: Offers, scope: Scope, language: str
-    ) -> Json:
+    ) -> JsonObject:
         entered = state.entered.get(page.name)
         data = scope.data
         if entered is None and page.name in state.pages:
             entered = state.pages[page.name]
         checked = self._check(page, entered, offers, scope, defaults=True)
         data[page.name] = dict(state.pages.get(page.name, checked.values))
-        fields: list[Json] = []
+        fields: list[JsonObject] = []
         for one in page.fields:
             field = checked.fields[one.name]
             start = field.preselected(offers)
@@ -273,7 +272,7 @@ class Form:
         hidden one has its ``initial``.
         """
         wanted = self.page(page)
-        data: Json = {}
+        data: JsonObject = {}
         scope = self._scope(data, state)
         if defaults:
             raw = _with_secrets(wanted, raw, state)
@@ -294,7 +293,7 @@ class Form:
         offers: Offers = NO_OFFERS,
         *,
         defaults: bool = True,
-    ) -> Json:
+    ) -> JsonObject:
         """Store the values of a page in ``state``. Errors: ``NoSuchPage``, ``PageInvalid``.
 
         What was entered stays in ``state`` also when it is refused.
@@ -321,7 +320,7 @@ class Form:
         only: str | None = None,
     ) -> Checked:
         given = raw or {}
-        values: Json = {}
+        values: JsonObject = {}
         errors: dict[str, list[str]] = {}
         fields: dict[str, Field] = {}
         scope.data[page.name] = values  # earlier fields of the same page are seen (B3)
@@ -375,7 +374,7 @@ class Form:
 
     def _holds(self, test: Any, scope: Scope) -> bool:
         """A page's condition; values of pages that are not filled yet are null (B1)."""
-        later: Json = {one.name: {} for one in self.pages if one.name not in scope.data}
+        later: JsonObject = {one.name: {} for one in self.pages if one.name not in scope.data}
         data = {**later, **scope.data} if later else scope.data
         return bool(or_null(test, scope, data))
 
@@ -388,7 +387,7 @@ class Form:
         *,
         name: str | None = None,
         encrypt: Callable[[str], str] | None = None,
-    ) -> Json:
+    ) -> JsonObject:
         """The application's object (of version 1: its flat document). Errors: ``FormError``.
 
         Every page must have been submitted. ``name``: where the form does not ask for one.
@@ -418,7 +417,7 @@ class Form:
 
         Errors: ``FormError``; ``PageInvalid`` for the first page that is refused.
         """
-        given: dict[str, Json] = {}
+        given: dict[str, JsonObject] = {}
         for path, value in values.items():
             one = self.field(path)
             given.setdefault(one.page, {})[one.name] = value
@@ -435,14 +434,14 @@ class Form:
 def _with_secrets(page: Page, raw: Mapping[str, object], state: State) -> Mapping[str, object]:
     """Passwords are never shown again: those that were entered before stay unless they are given."""
     known = state.entered.get(page.name) or state.pages.get(page.name) or {}
-    kept: Json = {}
+    kept: JsonObject = {}
     for one in page.fields:
         if one.type == "password" and one.name not in raw and known.get(one.name):
             kept |= {k: known[k] for k in (one.name, clone_of(one.name)) if k in known}
     return {**kept, **raw} if kept else raw
 
 
-def _management(state: State) -> Json:
+def _management(state: State) -> JsonObject:
     return {MANAGEMENT: state.pages[MANAGEMENT]} if MANAGEMENT in state.pages else {}
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-Json = Any
+from vetro.json_texts import Json
 
 
 @dataclass(frozen=True)

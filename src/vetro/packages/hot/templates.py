@@ -14,6 +14,7 @@ from vetro.documents import (
     MappingNode,
     read_yaml_and_node,
 )
+from vetro.json_texts import Json
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
 from vetro.packages.hot.parameters import Constraint, Parameter, violated
 
@@ -25,8 +26,6 @@ CLASS_FILE = "generated.yaml"
 """The name that messages give to the text of the generated class."""
 TYPES = ("string", "number", "comma_delimited_list", "json", "boolean")
 LIMITS = DocumentLimits(bytes=512 * 1024, depth=100, aliases=1000, nodes=100_000)
-
-Json = Any
 
 
 @dataclass(frozen=True)
