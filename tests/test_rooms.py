@@ -21,7 +21,8 @@ LANGUAGE = {"vetro.muranopl": "vetro.yaql"}
 """MuranoPL compiles YAQL into its own code: it builds on the phases of YAQL, not on its face alone."""
 
 EVERYWHERE = {
-    "vetro.lazy_names", "vetro.digits", "vetro.ipv6_door", "vetro.json_texts", "vetro.random_ids",
+    "vetro.lazy_names", "vetro.digits", "vetro.ipv6_door", "vetro.json_texts",
+    "vetro.json_values", "vetro.random_ids",
 }  # fmt: skip
 """Modules that every room may import."""
 

@@ -12,12 +12,6 @@ import msgspec
 
 T = TypeVar("T")
 
-Json = Any
-"""Any JSON value: ``None``, a boolean, a number, a text, a list or an object with text keys. Whoever needs
-a certain shape tests for it, or decodes to a struct."""
-JsonObject = dict[str, Any]
-"""A JSON object: values of any kind by name."""
-
 
 class NotJson(ValueError):
     """A text is not JSON, or not of the expected type."""

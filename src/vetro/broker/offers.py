@@ -6,7 +6,7 @@ import uuid
 from collections import Counter
 from typing import cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 LONGEST_DESCRIPTION = 256
 

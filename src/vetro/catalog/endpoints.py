@@ -38,7 +38,8 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import EMPTY, AnyRequest, respond, routes
 from vetro.http.parameters import STRING, query
-from vetro.json_texts import Json, NotJson, decode_json
+from vetro.json_texts import NotJson, decode_json
+from vetro.json_values import Json
 from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
 MEBIBYTE = 2**20

@@ -20,7 +20,7 @@ from vetro.catalog.adding import UploadMetadata
 from vetro.catalog.store import Catalog
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.http.client import SyncClient, TransportError
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.packages import (
     BundleEntry,
     DataError,

@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select, update
 
 from vetro.engine.errors import EngineError
 from vetro.engine.tables import answers, checkpoints, journal
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.storage import Database, Transaction
 
 

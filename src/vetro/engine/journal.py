@@ -22,7 +22,7 @@ from sqlalchemy import delete, insert, select, update
 
 from vetro import tracing
 from vetro.engine.tables import answers, checkpoints, journal
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import current_thread, wait
 from vetro.storage import Database
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from vetro.engine.errors import AgentException
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import Session
 
 CORE_LIBRARY = "io.murano"

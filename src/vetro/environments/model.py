@@ -14,7 +14,7 @@ import msgspec
 
 from vetro.digits import is_number
 from vetro.http import BadRequest, NotFound
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.packages import argument_problems
 from vetro.random_ids import random_hex
 from vetro.secrecy import is_secret

@@ -12,7 +12,7 @@ from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
 from vetro.environments.wizard_models import carried_over
 from vetro.http import BadRequest, Principal
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms import Form, FormError, Offers, State
 from vetro.storage import StoredRow
 

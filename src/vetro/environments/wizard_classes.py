@@ -8,7 +8,7 @@ import structlog
 
 from vetro.environments.static_calls import CallStore
 from vetro.http import BadRequest, Fault, Principal
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms import generated_form, owned_classes
 
 MOST_OWNED = 10

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 from vetro.http import BadRequest, Fault, NotFound
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms import Form, FormError, NoSuchPage, Offers, State, load_form
 
 

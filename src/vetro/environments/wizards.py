@@ -24,7 +24,7 @@ from vetro.environments.wizard_classes import form_of_class
 from vetro.environments.wizard_forms import described_form, form_of, refused, wrong_form
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms import Form, FormError, Offers, PageInvalid, State
 from vetro.storage import StoredRow, Transaction
 

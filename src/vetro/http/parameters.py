@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 @dataclass(frozen=True)

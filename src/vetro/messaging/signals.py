@@ -20,7 +20,7 @@ from typing import cast
 from sqlalchemy import delete, func, insert, select, update
 
 from vetro.documents import DocumentError, read_json
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, token_hash
 from vetro.messaging.errors import MalformedSignal, TooManySignals

@@ -11,7 +11,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from vetro.http.client import HttpClient, Response, TransportError
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.openstack.credentials import Credential
 from vetro.openstack.errors import LoginRefused, NotInCatalog, RequestRefused, ServiceAway
 

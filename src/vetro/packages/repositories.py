@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from vetro.documents import DocumentError, DocumentLimits, read_json, read_yaml
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import Version, version_spec
 from vetro.packages.errors import DataError, PackageError
 from vetro.packages.manifest import FULL_NAME

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 _KINDS = {
     "integer": "a whole number",

@@ -26,7 +26,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.repository import changes
 from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
 from vetro.repository.paths import (

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 ProgressCallback = Callable[[str], None]
 """Called with a one-line text saying what the operation waits for now. Must not block."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 MASK = "*** SANITIZED ***"
 SHORTEST = 4

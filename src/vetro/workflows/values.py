@@ -6,7 +6,7 @@ import json
 from collections.abc import Hashable, Iterator
 from typing import cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.workflows.errors import EvaluationError
 
 CONTAINERS = (dict, list)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 
 
 class Environment(TypedDict):

@@ -8,7 +8,7 @@ from typing import TextIO, cast
 import click
 
 from vetro.cli.terminal.output import fail, remarks_to_stderr
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 
 NAMED = 3
 RANKED = 10

@@ -7,7 +7,7 @@ from typing import cast
 
 from vetro.cli.terminal.documents import NotADocument, read_yaml
 from vetro.cli.terminal.output import fail
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 FOLDERS = {
     "workflows": "workflows",

@@ -12,7 +12,7 @@ import click
 from vetro.cli.terminal.documents import read_yaml
 from vetro.cli.terminal.output import emit_json, fail, json_option, remarks_to_stderr, wants_json
 from vetro.cli.workflows.definitions import document, files_of, manifest_of, shipped_folder
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 @click.group("workflow")

@@ -19,7 +19,7 @@ from vetro.compute.allocation.fleet import Fleet
 from vetro.compute.allocation.reservations import Ticket, open_tickets
 from vetro.compute.allocation.steps import Outcome
 from vetro.compute.allocation.validation import check_request
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 
 SETTINGS = ("weight_sign", "os_policy", "affinity_mix", "cpu_uncapped_policy")
 

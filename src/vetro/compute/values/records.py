@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.storage import StoredRow
 
 Record = dict[str, Any]

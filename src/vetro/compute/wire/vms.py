@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 Number = int | float
 

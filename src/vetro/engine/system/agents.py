@@ -19,7 +19,7 @@ from vetro.engine.plans import (
 from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
 from vetro.engine.system.resources import Resources
 from vetro.engine.withdrawal import withdraw
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import MessageTransport, Progress, Unfinished
 from vetro.muranopl import CallContext, MuranoObject
 

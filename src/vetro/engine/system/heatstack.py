@@ -15,7 +15,7 @@ from vetro.engine.system.rules import AskedRules, without_rules
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_parts import without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native
 from vetro.stacks import PlacementFailure, Stack, StackBusy
 

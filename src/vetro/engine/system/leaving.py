@@ -17,7 +17,7 @@ from vetro.engine.system.template_parts import (
     without_orphans,
 )
 from vetro.engine.system.template_spelling import section
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject
 
 

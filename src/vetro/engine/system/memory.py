@@ -26,7 +26,7 @@ from vetro.engine.services import (
     WorkflowService,
 )
 from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
 from vetro.stacks import (
     DEFAULT_FLAVORS,

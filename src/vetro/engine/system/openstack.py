@@ -7,7 +7,7 @@ from typing import cast
 
 from vetro.engine.errors import MistralError, NoWorkflowService
 from vetro.engine.services import EngineServices, WorkflowService, services_of
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import CallContext
 
 POLL_SECONDS = 2.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vetro.engine.services import EngineServices, services_of
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject
 
 DEFAULT_DOMAIN = "Default"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vetro.engine.system.leaving import region_of
 from vetro.engine.system.template_spelling import section
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject, calling_objects
 
 NOBODY = ""

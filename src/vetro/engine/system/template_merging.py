@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 def merge(old: Json, new: Json, path: str = "") -> Json:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import cast
 
 from vetro.engine.system.template_spelling import respell, section
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 def without(

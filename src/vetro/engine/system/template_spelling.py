@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 SECTIONS = {
     "Resources": "resources",

@@ -7,7 +7,7 @@ import json
 from vetro.engine.errors import AgentException
 from vetro.engine.plans import bounded, decode_result, read_result
 from vetro.engine.signing import PlanSigner
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import MessageTransport
 from vetro.stacks import ResourceFailure
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, RegionDoor, library_path
 from vetro.engine.settings import EngineSettings
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import MessageTransport
 from vetro.workflows import Broker, queue_of, result_queue_of, services_of, units_of
 

@@ -20,7 +20,7 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.withdrawal import withdraw
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
     KnowsBalancers,

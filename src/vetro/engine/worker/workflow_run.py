@@ -22,7 +22,7 @@ from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.workflow_guests import broker_of, door_of, first_boot_files, release
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.repository import Repository, RepositorySection
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database

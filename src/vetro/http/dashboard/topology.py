@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 
 _SECRET = re.compile(r"password|secret|token|private.?key", re.IGNORECASE)
 _SERVER = re.compile(r"Instance|Server|Machine")

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 class EffectsPort(Protocol):

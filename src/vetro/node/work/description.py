@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.node.work.endpoints import ENDPOINTS, NodeEndpoint
 
 _STAMP = {"type": "string", "description": "ISO 8601, UTC."}

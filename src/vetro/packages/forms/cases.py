@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY
 from vetro.packages.forms.errors import FormError, PageInvalid
 from vetro.packages.forms.fields import FieldSource, clone_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import Field, clone_of
 from vetro.packages.forms.offers import Offers

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 
 _SECRET = re.compile(r"passw|secret|token|credential|private_?key", re.IGNORECASE)
 INSTANCES = re.compile(r"io\.murano\.resources\.\w*Instance\Z")

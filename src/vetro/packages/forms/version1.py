@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from vetro.documents import DocumentError, DocumentLimits, read_json
-from vetro.json_texts import JsonObject
+from vetro.json_values import JsonObject
 from vetro.packages.forms.definition import Definition
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import FieldSource

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-from vetro.json_texts import Json
+from vetro.json_values import Json
 
 
 @dataclass(frozen=True)

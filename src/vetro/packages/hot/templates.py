@@ -14,7 +14,7 @@ from vetro.documents import (
     MappingNode,
     read_yaml_and_node,
 )
-from vetro.json_texts import Json
+from vetro.json_values import Json
 from vetro.packages.errors import PackageFormatError, PackageLimitError, PackageLoadError
 from vetro.packages.hot.parameters import Constraint, Parameter, violated
 
