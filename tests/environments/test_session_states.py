@@ -4,10 +4,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
-from sqlalchemy import delete, insert
+import pytest
+from sqlalchemy import create_engine, delete, insert
 
-from vetro.environments import states
-from vetro.environments.tables import sessions
+from vetro.environments import states, store
+from vetro.environments.tables import metadata, sessions
+from vetro.storage import Prepared
 
 Api = Any  # the fixture of conftest.py
 
@@ -19,7 +21,7 @@ async def test_an_environment_is_busy_just_when_its_status_says_so(api: Api) -> 
     """Whatever three sessions of two versions it has: ``activity`` is its status while a task changes it,
     and ``active_sessions`` are those of its sessions that a task works on."""
     environment = await api.environment()
-    store = api.rooms.tasks.store
+    found_by = api.rooms.tasks.store
     for found in product(STATES, repeat=3):
         async with api.database.transaction() as tx:
             await tx.execute(delete(sessions))
@@ -37,10 +39,25 @@ async def test_an_environment_is_busy_just_when_its_status_says_so(api: Api) -> 
                 for place, state in enumerate(found)
             ]
             await tx.execute(insert(sessions), rows)
-            status = await store.status(tx, environment)
+            status = await found_by.status(tx, environment)
             busy = status if status in states.ACTIVE else None
-            assert await store.activity(tx, environment) == busy, found
-            active = await store.active_sessions(tx, environment)
-            working = {row.id for row in await store.session_states(tx, environment)
+            assert await found_by.activity(tx, environment) == busy, found
+            active = await found_by.active_sessions(tx, environment)
+            working = {row.id for row in await found_by.session_states(tx, environment)
                        if row.state in states.ACTIVE}  # fmt: skip
             assert {row.id for row in active} == working, found
+
+
+@pytest.mark.parametrize("statement", [store._ACTIVE, store._LAST_BEGUN])
+def test_open_sessions_are_not_read_when_one_is_opened_or_changed(statement: Prepared) -> None:
+    """Whether a task works on an environment is found by the states in the index: however many users have
+    a session open, their rows are not read."""
+    engine = create_engine("sqlite://")
+    metadata.create_all(engine)
+    query: Any = statement.statement
+    text = query.params(wanted="x").compile(engine, compile_kwargs={"literal_binds": True})
+    with engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")
+        found = " ".join(str(row.detail) for row in plan)
+    engine.dispose()
+    assert "environments_sessions_environment (environment_id=? AND state=?)" in found

@@ -24,6 +24,7 @@ DEPLOYMENT = (
 
 ACTIVE = (DEPLOYING, DELETING)
 FINAL = (DEPLOYED, DEPLOY_FAILURE, DELETE_FAILURE)
+BEGUN = ACTIVE + FINAL
 
 #: How a deployment ended, where its state says less; the metrics' word `failed` is the history's, too.
 ENDINGS = {

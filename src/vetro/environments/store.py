@@ -122,7 +122,7 @@ _ACTIVE = Prepared(
 )
 _LAST_BEGUN = Prepared(
     select(sessions.c.state)
-    .where(sessions.c.environment_id == _WANTED, sessions.c.state != states.OPENED)
+    .where(sessions.c.environment_id == _WANTED, sessions.c.state.in_(states.BEGUN))
     .order_by(sessions.c.version.desc(), sessions.c.updated.desc())
     .limit(1)
 )

@@ -70,7 +70,7 @@ sessions = Table(
     Column("base", SealedJson),
     Column("created", UtcDateTime, nullable=False),
     Column("updated", UtcDateTime, nullable=False),
-    Index("environments_sessions_environment", "environment_id"),
+    Index("environments_sessions_environment", "environment_id", "state"),
 )
 
 # History: a deployment outlives its environment (no foreign key) until it is pruned.
