@@ -28,9 +28,10 @@ from vetro.yaql import (
     standard_library,
     to_plain,
 )
+from vetro.yaql.comparing import weight
 from vetro.yaql.inline_caches import method_site
 from vetro.yaql.sequences import Linked, depth_of, linked
-from vetro.yaql.values import FINAL_TYPES, weight
+from vetro.yaql.values import FINAL_TYPES
 
 plain = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),

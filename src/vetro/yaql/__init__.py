@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 from . import ast
+from .comparing import equal, hashable
 from .dynamic import call_by_name
 from .errors import (
     AmbiguousFunctionException,
@@ -93,9 +94,7 @@ from .values import (
     Memorized,
     collect,
     declare_final,
-    equal,
     finalize,
-    hashable,
     kind_of,
     preview,
 )

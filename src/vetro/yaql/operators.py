@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from vetro.yaql.values import Value
 
+from .comparing import equal, hashable
 from .errors import (
     ArgumentValueException,
     LimitException,
@@ -42,17 +43,7 @@ from .kinds import (
 from .library import Library
 from .regex import compile_pattern, essence, is_found, safe_length
 from .sequences import linked
-from .values import (
-    MAPPING_TYPES,
-    FrozenDict,
-    describe,
-    equal,
-    finalize,
-    hashable,
-    kind_of,
-    missing_key,
-    preview,
-)
+from .values import MAPPING_TYPES, FrozenDict, describe, finalize, kind_of, missing_key, preview
 
 Operator = Callable[[Evaluation, Value, Value], Value]
 _OTHER_NAMES = {"=": "*equal", "!=": "*not_equal"}

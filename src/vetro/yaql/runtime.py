@@ -8,6 +8,7 @@ from typing import Any, NoReturn, cast
 from vetro.yaql.values import Value
 
 from . import operators
+from .comparing import hashable
 from .errors import (
     MappingTranslationException,
     NoFunctionRegisteredException,
@@ -19,7 +20,7 @@ from .errors import (
 from .evaluation import Evaluation
 from .inline_caches import by_shape
 from .kinds import CONTEXT, HOST, ITERABLE, LAZY, MAPPING
-from .values import Context, FrozenDict, Memorized, collect, hashable, kind_of, missing_key, preview
+from .values import Context, FrozenDict, Memorized, collect, kind_of, missing_key, preview
 
 
 def property_site(name: str, position: int | None = None) -> Callable[[Evaluation, Value], Value]:

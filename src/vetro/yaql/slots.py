@@ -16,6 +16,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from . import operators, runtime
+from .comparing import hashable
 from .inline_caches import existing_function, function_site, method_site, operator_site
 from .library import Library
 from .text import joined
@@ -30,7 +31,6 @@ from .values import (
     FrozenDict,
     Memorized,
     finalize,
-    hashable,
 )
 
 PRELUDE: dict[str, object] = {

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 
 from vetro.yaql.values import Value
 
+from .comparing import afford
 from .errors import FormatException, NoSuchKey
 from .evaluation import Evaluation
 from .kinds import (
@@ -28,7 +29,7 @@ from .kinds import (
     STRING,
     TIMESPAN,
 )
-from .values import LIST_TYPES, afford, collect, kind_of
+from .values import LIST_TYPES, collect, kind_of
 
 _MAX_DEPTH = 50
 _MAX_WIDTH = 10_000

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.muranopl.values.containers import Value, freeze, thaw
 from vetro.muranopl.values.errors import MuranoError
-from vetro.yaql.values import afford
+from vetro.yaql.comparing import afford
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session

@@ -27,7 +27,8 @@ from vetro.muranopl.values.errors import (
     ObjectDestroyedError,
     UninitializedPropertyAccessError,
 )
-from vetro.yaql.values import Budget, afford, host_previews
+from vetro.yaql.comparing import afford
+from vetro.yaql.values import Budget, host_previews
 
 if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session

@@ -21,7 +21,8 @@ from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import assigned_names, describe, flatten, loop_names
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import Position
-from vetro.yaql.values import SCALAR_TYPES, hashable
+from vetro.yaql.comparing import hashable
+from vetro.yaql.values import SCALAR_TYPES
 
 from .structures import structure_source
 

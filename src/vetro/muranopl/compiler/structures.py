@@ -8,7 +8,8 @@ from vetro.muranopl.syntax.constants import constant_value, is_constant
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.syntax.yamltree import Sequence as SequenceNode
 from vetro.muranopl.values.containers import Map
-from vetro.yaql.values import SCALAR_TYPES, hashable
+from vetro.yaql.comparing import hashable
+from vetro.yaql.values import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from .methodcode import ExpressionWriter

@@ -27,7 +27,7 @@ from vetro.muranopl.values.errors import (
     ObjectModelError,
 )
 from vetro.muranopl.values.limits import Limits
-from vetro.yaql.values import afford
+from vetro.yaql.comparing import afford
 
 from .calls import HostCalls
 from .hooks import Hook, Hooks

@@ -16,7 +16,7 @@ from vetro.muranopl.values.errors import (
     NoMethodFound,
     NoObjectFoundError,
 )
-from vetro.yaql.values import afford
+from vetro.yaql.comparing import afford
 
 from .requests import TaskReply
 

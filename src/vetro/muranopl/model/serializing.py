@@ -16,7 +16,7 @@ from vetro.muranopl.contracts.tree import ForwardReference
 from vetro.muranopl.inplace.properties import settle_properties
 from vetro.muranopl.values.containers import Map, Value, is_iterator, thaw
 from vetro.muranopl.values.errors import LimitExceeded, MuranoError
-from vetro.yaql.values import Weights, weight
+from vetro.yaql.comparing import Weights, weight
 
 if TYPE_CHECKING:
     from vetro.muranopl.classes.types import Property

@@ -10,7 +10,7 @@ from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.contracts.chains import not_compatible
 from vetro.muranopl.contracts.tree import Setting, Violation
 from vetro.muranopl.values.containers import Map, Value, freeze, thaw
-from vetro.yaql.values import afford
+from vetro.yaql.comparing import afford
 
 from .loading import Transaction
 from .serializing import Serializer

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, cast
 from vetro.muranopl.values.containers import Map, Value, freeze, preview
 from vetro.muranopl.values.errors import MuranoError
 from vetro.muranopl.values.json_patch import apply_patch
+from vetro.yaql.comparing import afford
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.signatures import Dictionary, Items, Lambda, Text
 from vetro.yaql.text import to_text
-from vetro.yaql.values import (
-    afford,
-    finalize,
-)
+from vetro.yaql.values import finalize
 
 from .control_flow import parallel_map
 

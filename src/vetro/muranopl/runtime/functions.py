@@ -17,11 +17,12 @@ from vetro.muranopl.model.serializing import FORMS, Serializer
 from vetro.muranopl.syntax.versions import version_spec
 from vetro.muranopl.values.containers import Map, Value, freeze, preview
 from vetro.muranopl.values.errors import AmbiguousClassName, MuranoError, NoClassFound
+from vetro.yaql.comparing import afford
 from vetro.yaql.dynamic import call_by_name
 from vetro.yaql.errors import NoMatchingFunctionException
 from vetro.yaql.kinds import LAZY, LIST, MAPPING, NULL, SET, STRING
 from vetro.yaql.library import Library
-from vetro.yaql.values import FINAL_TYPES, afford, finalize, kind_of
+from vetro.yaql.values import FINAL_TYPES, finalize, kind_of
 
 from . import engine_functions, inline_caches
 from .control_flow import parallel_map

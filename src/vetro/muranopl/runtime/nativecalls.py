@@ -12,8 +12,9 @@ from vetro.muranopl.classes.objects import CastView, MuranoObject, unwrap
 from vetro.muranopl.syntax.names import argument_name
 from vetro.muranopl.threads.scheduler import wait
 from vetro.muranopl.values.containers import Map, Value, freeze, is_iterator, materialise, thaw
+from vetro.yaql.comparing import afford
 from vetro.yaql.errors import NoMatchingFunctionException, NoMatchingMethodException
-from vetro.yaql.values import Budget, afford
+from vetro.yaql.values import Budget
 
 from .budgets import enter_call
 from .traces import calling_type

@@ -16,7 +16,7 @@ from vetro.muranopl.syntax.names import argument_name
 from vetro.muranopl.values.containers import Map, Value, preview
 from vetro.muranopl.values.errors import LimitExceeded, MuranoError, RunAborted, describe_causes_by
 from vetro.yaql import errors as yaql_errors
-from vetro.yaql.values import afford
+from vetro.yaql.comparing import afford
 
 from . import traces
 

@@ -117,3 +117,10 @@ class ExternalWaits:
     def _wake(self) -> None:
         if self._wakeup is not None:
             self._wakeup.set()
+
+
+def close(awaitable: Awaitable[object]) -> None:
+    """Close an awaitable that nobody will await, so that Python does not warn of it."""
+    close_coroutine = getattr(awaitable, "close", None)
+    if close_coroutine is not None:
+        close_coroutine()

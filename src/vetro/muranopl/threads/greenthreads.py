@@ -25,7 +25,7 @@ import greenlet
 
 from vetro.muranopl.values.errors import DeadlockDetected, LimitExceeded, RunAborted
 
-from .external import ExternalWaits
+from .external import ExternalWaits, close
 
 T = TypeVar("T")
 ThreadKey = tuple[int, ...]
@@ -319,7 +319,23 @@ class GreenThreads:
         """
         self._enter()
         try:
-            self._run_until_idle(root)
+            while not root.done:
+                if self._ready:
+                    self._switch_into(self._ready.popleft())
+                elif self._turns:
+                    self._ready.append(heapq.heappop(self._turns)[2])
+                elif self.external.pending:
+                    break
+                elif self._timers:
+                    # A running event loop must get its turn: then the scheduler wakes the sleeper.
+                    if self.external.in_loop or not self.wake_timer():
+                        break
+                elif self._sleepers:
+                    self._wake_sleepers()
+                elif self.abort is not None and self._abort_blocked():
+                    continue
+                else:
+                    self._report_deadlock()
         finally:
             self._leave()
         return root.done
@@ -431,25 +447,6 @@ class GreenThreads:
         if self._switched is not None:
             self._switched(left, None)
 
-    def _run_until_idle(self, root: GreenThread) -> None:
-        while not root.done:
-            if self._ready:
-                self._switch_into(self._ready.popleft())
-            elif self._turns:
-                self._ready.append(heapq.heappop(self._turns)[2])
-            elif self.external.pending:
-                return
-            elif self._timers:
-                # A running event loop must get its turn: then the scheduler wakes the sleeper.
-                if self.external.in_loop or not self.wake_timer():
-                    return
-            elif self._sleepers:
-                self._wake_sleepers()
-            elif self.abort is not None and self._abort_blocked():
-                continue
-            else:
-                self._report_deadlock()
-
     def _wake_sleepers(self) -> None:
         when = self._sleepers[0][0]
         while self._sleepers and self._sleepers[0][0] == when:
@@ -492,10 +489,3 @@ def outcome(thread: GreenThread) -> Any:
     if thread.error is not None:
         raise thread.error
     return thread.finished
-
-
-def close(awaitable: Awaitable[object]) -> None:
-    """Close an awaitable that nobody will await, so that Python does not warn of it."""
-    close_coroutine = getattr(awaitable, "close", None)
-    if close_coroutine is not None:
-        close_coroutine()

@@ -14,12 +14,12 @@ from typing import TypeVar, cast
 
 from vetro.muranopl.values.errors import Cancelled
 
+from .external import close
 from .greenthreads import (
     GreenThread,
     GreenThreads,
     Switched,
     ThreadKey,
-    close,
     outcome,
     running_here,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.values.containers import Value
-from vetro.yaql.values import afford, weight
+from vetro.yaql.comparing import afford, weight
 
 from .containers import preview, thaw
 from .errors import MuranoError

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from vetro.yaql.comparing import hashable
 from vetro.yaql.errors import DepthLimitExceeded
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.kinds import LIST, MAPPING, NULL
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.runtime import legacy_mapping
 from vetro.yaql.signatures import Dictionary, Integer, Items, Lambda, Lambda2
-from vetro.yaql.values import FrozenDict, Value, collect, hashable, kind_of, preview
+from vetro.yaql.values import FrozenDict, Value, collect, kind_of, preview
 
 registry = Registry()
 

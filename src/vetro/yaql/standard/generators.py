@@ -3,12 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from vetro.yaql.comparing import hashable
 from vetro.yaql.errors import CollectionTooLargeException
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.kinds import ITERABLE
 from vetro.yaql.registry import CURRENT, LEGACY, Registry
 from vetro.yaql.signatures import Boolean, Integer, Lambda, Number
-from vetro.yaql.values import Value, collect, hashable, kind_of
+from vetro.yaql.values import Value, collect, kind_of
 
 registry = Registry()
 

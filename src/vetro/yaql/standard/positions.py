@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from vetro.yaql.comparing import hashable
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.registry import Registry
 from vetro.yaql.sequences import linked
 from vetro.yaql.signatures import Integer, Items, Lambda
-from vetro.yaql.values import Value, collect, hashable
+from vetro.yaql.values import Value, collect
 
 from .queries import pay
 

@@ -11,6 +11,7 @@ from itertools import chain, dropwhile, islice, takewhile, zip_longest
 from typing import cast
 
 from vetro.yaql import operators
+from vetro.yaql.comparing import hashable
 from vetro.yaql.errors import (
     AmbiguousMethodException,
     EmptySequence,
@@ -31,7 +32,6 @@ from vetro.yaql.values import (
     Memorized,
     Value,
     collect,
-    hashable,
     kind_of,
 )
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import cast
 
+from vetro.yaql.comparing import hashable
 from vetro.yaql.evaluation import Evaluation
 from vetro.yaql.kinds import LAZY, SET
 from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Items, SetOfValues
-from vetro.yaql.values import Value, collect, hashable, kind_of
+from vetro.yaql.values import Value, collect, kind_of
 
 registry = Registry()
 
