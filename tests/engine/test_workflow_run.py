@@ -19,7 +19,6 @@ from vetro.compute.wire import NewRouter
 from vetro.engine.settings import EngineSection, NetworkSection
 from vetro.engine.system.memory import MemoryTransport
 from vetro.engine.worker import workflow_port
-from vetro.engine.worker.workflow_port import first_free_range
 from vetro.messaging import (
     BrokerSettings,
     BrokerUnreachable,
@@ -347,20 +346,3 @@ async def test_a_stack_that_fails_is_reported(place: Place) -> None:
     assert all("no room" in (one[3] or "") for one in errors)
     assert place.plans == []
     assert not result.is_exception
-
-
-@pytest.mark.parametrize(
-    ("environments", "hosts", "used", "expected"),
-    [
-        (20, 250, [], "10.0.0.0/24"),
-        (20, 250, ["10.0.0.0/24", "10.0.1.128/25"], "10.0.2.0/24"),
-        (20, 250, ["10.0.0.0/19"], None),
-        (20, 250, ["fd00::/64"], "10.0.0.0/24"),
-        (1, 2, [], "10.0.0.0/31"),
-    ],
-)
-def test_the_first_free_range(
-    environments: int, hosts: int, used: list[str], expected: str | None
-) -> None:
-    """The first block that meets no range in use (§11)."""
-    assert first_free_range("10.0.0.0", environments, hosts, used) == expected

@@ -195,3 +195,20 @@ def test_no_range_is_left() -> None:
     """When everything is taken there is none."""
     assert choose_cidr("n", ["10.0.0.0/16"]) is None
     assert choose_cidr("n", ["10.0.0.0/8"]) is None
+
+
+@pytest.mark.parametrize(
+    ("environments", "hosts", "used", "expected"),
+    [
+        (20, 250, [], "10.0.0.0/24"),
+        (20, 250, ["10.0.0.0/24", "10.0.1.128/25"], "10.0.2.0/24"),
+        (20, 250, ["10.0.0.0/19"], None),
+        (20, 250, ["fd00::/64"], "10.0.0.0/24"),
+        (1, 2, [], "10.0.0.0/31"),
+    ],
+)
+def test_the_first_free_range_of_a_template(
+    environments: int, hosts: int, used: list[str], expected: str | None
+) -> None:
+    """The first block that meets no range in use (xml-workflows.md §11)."""
+    assert choose_cidr(None, used, max_environments=environments, max_hosts=hosts) == expected

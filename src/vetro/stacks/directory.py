@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import math
 import random
 import time
 import uuid
@@ -217,7 +216,7 @@ class ComputeNetworkDirectory:
 
 
 def choose_cidr(
-    net_id: str,
+    net_id: str | None,
     taken: Sequence[str],
     *,
     template: str = "10.0.0.0",
@@ -227,19 +226,24 @@ def choose_cidr(
     """A free IPv4 range for a network (core-library.md §4.8, `getAvailableCidr`).
 
     The search begins at a place given by a stable digest of `net_id`, so that a network gets the
-    same range again where possible, and goes on past ranges that overlap one of `taken`. None
-    when all are taken.
+    same range again where possible, and goes on past ranges that overlap one of `taken`. Without
+    `net_id` it begins at the first range of the template (xml-workflows.md §11). None when all are taken.
+
+    `max_environments` and `max_hosts` settle the sizes: 20 and 250 cut a /19 into /24.
     """
-    host_bits = math.ceil(math.log2(max_hosts))
-    environment_bits = math.ceil(math.log2(max_environments))
-    space = ipaddress.ip_network(f"{template}/{32 - host_bits - environment_bits}", strict=False)
+    host_bits = max(1, (max_hosts - 1).bit_length())
+    environment_bits = (max_environments - 1).bit_length()
+    space = ipaddress.ip_network(
+        f"{template}/{max(0, 32 - host_bits - environment_bits)}", strict=False
+    )
     used = [
         (int(one.network_address), int(one.broadcast_address))
         for one in (ipaddress.ip_network(text, strict=False) for text in taken)
         if one.version == 4
     ]
     count = 1 << environment_bits
-    start = int.from_bytes(hashlib.sha256(net_id.encode()).digest()[:8], "big") % count
+    digest = b"" if net_id is None else hashlib.sha256(net_id.encode()).digest()
+    start = int.from_bytes(digest[:8], "big") % count
     for step in range(count):
         index = (start + step) % count
         first = int(space.network_address) + (index << host_bits)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ipaddress
 import json
 import random
 from collections.abc import Awaitable, Callable, Coroutine
@@ -30,6 +29,7 @@ from vetro.stacks import (
     StackError,
     StackFailure,
     StackStatus,
+    choose_cidr,
 )
 from vetro.workflows import (
     AgentAnswer,
@@ -197,11 +197,12 @@ class WorkflowPort:
         used = await self._services.directory.router_cidrs(
             self._services.project_id, str(request.arguments.get("routerId") or "")
         )
-        found = first_free_range(
-            settings.env_ip_template,
-            settings.max_environments,
-            settings.max_hosts,
+        found = choose_cidr(
+            None,
             [*used, *chosen],
+            template=settings.env_ip_template,
+            max_environments=settings.max_environments,
+            max_hosts=settings.max_hosts,
         )
         if found is not None:
             chosen.append(found)
@@ -485,20 +486,3 @@ def _read(body: bytes | None, seconds: float) -> AgentAnswer:
 def _reason(stack: Stack) -> str:
     failure: StackFailure | None = stack.failure
     return stack.reason if failure is None or failure.text in stack.reason else failure.text
-
-
-def first_free_range(template: str, environments: int, hosts: int, used: list[str]) -> str | None:
-    """The first block of the template's range that meets none in use; ``None`` if all do (§11).
-
-    ``environments`` and ``hosts`` settle the sizes: 20 and 250 cut a /19 into /24.
-    """
-    host_bits = max(1, (hosts - 1).bit_length())
-    block = 32 - host_bits
-    whole = ipaddress.ip_network(
-        f"{template}/{max(0, block - (environments - 1).bit_length())}", strict=False
-    )
-    taken = [ipaddress.ip_network(one, strict=False) for one in used if ":" not in one]
-    for candidate in whole.subnets(new_prefix=block):
-        if not any(candidate.overlaps(one) for one in taken):  # pyright: ignore[reportArgumentType]
-            return str(candidate)
-    return None
