@@ -18,10 +18,10 @@ from vetro.cli.client.connection import read_openrc
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of
-from vetro.server.node import run_node
+from vetro.server.node import run_node, sweep_builds
 from vetro.server.settings import load_settings
 from vetro.server.starting import explained_errors, full_disk
-from vetro.server.up import run_up, sweep_builds
+from vetro.server.up import run_up
 from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable
 
 

@@ -71,3 +71,8 @@ def _start_error(host: str, port: int, error: OSError | OverflowError) -> StartE
 def port_of(listener: socket.socket) -> int:
     """The port of a listening socket."""
     return int(listener.getsockname()[1])
+
+
+def reachable(host: str) -> str:
+    """An address of this machine at which what listens on ``host`` can be reached."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only

@@ -9,14 +9,18 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
 from vetro import tracing
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
-from vetro.node import NodeAgent, NodeError, NodeSettings
+from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.run_log import RunLog
 from vetro.server.settings import Settings, TlsSection
+
+log = structlog.get_logger(__name__)
 
 
 def choose_driver(wanted: str) -> tuple[str, str]:
@@ -39,6 +43,17 @@ def guest_archive(directory: Path) -> Path:
     # Shipped files can be read and executed by all; files kept here, only by this user.
     target.chmod(0o600)
     return target
+
+
+async def sweep_builds(data_dir: Path) -> None:
+    """Remove the remains of killed image builds; a running build is not touched."""
+    try:
+        left = await asyncio.to_thread(remove_leftovers, data_dir / "image-cache")
+    except OSError as error:
+        log.warning("build_leftovers_not_removed", error=str(error))
+        return
+    if left:
+        log.info("build_leftovers_removed", directories=[str(one) for one in left])
 
 
 def mutual_tls(section: TlsSection) -> MutualTls | None:

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,12 +28,13 @@ from vetro.server.engine import check_network, engine_settings, refuse_file_data
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.installation import open_database, refuse_missing
-from vetro.server.listeners import listen, machine_has_ipv6, port_of
+from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable
 from vetro.server.node import (
     choose_driver,
     connection_limits,
     guest_archive,
     mutual_tls,
+    sweep_builds,
 )
 from vetro.server.notifying import Notifying
 from vetro.server.openstack import (
@@ -52,7 +53,15 @@ from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.environments import TaskStore
-    from vetro.http import Admission, Assembly, ConnectionLimits, Customs, Readings, ServicePart
+    from vetro.http import (
+        Admission,
+        Assembly,
+        ConnectionLimits,
+        Customs,
+        Face,
+        Readings,
+        ServicePart,
+    )
     from vetro.identity import ProjectRemoval
     from vetro.storage import Database
 
@@ -108,7 +117,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
             mailbox_url = f"http://{gateway}:{port}"
         elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
             mailbox_url = f"http://{settings.server.host}:{port}"
-        compute_url = f"http://{_reachable(settings.server.host)}:{port}/compute"
+        compute_url = f"http://{reachable(settings.server.host)}:{port}/compute"
         engine = engine_settings(settings, compute_url, mailbox_url)
         pool = EnginePool(engine) if engines else None
         if pool is not None:
@@ -126,11 +135,6 @@ def _run(settings: Settings, *, engines: bool) -> int:
             if pool is not None:
                 pool.close()
     return 0
-
-
-def _reachable(host: str) -> str:
-    """An address of this machine to which a connection can be made."""
-    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only
 
 
 class _Up:
@@ -304,7 +308,7 @@ class _Up:
     @asynccontextmanager
     async def _rooms(
         self, port: int
-    ) -> AsyncGenerator[tuple[list[Any], Any, Any, ProjectRemoval], None]:
+    ) -> AsyncGenerator[tuple[list[Face], Face, Database, ProjectRemoval], None]:
         from vetro import environments, guest, identity, messaging, repository, stacks
         from vetro.blobs import BLOB_SUFFIXES
         from vetro.http import Customs, discard_abandoned_uploads
@@ -314,7 +318,7 @@ class _Up:
 
         settings = self.settings
         async with open_database(settings) as database:
-            host = _reachable(settings.server.host)
+            host = reachable(settings.server.host)
             url = f"http://{host}:{port}"
             service = compute_service(settings, database)
             for purpose in BLOB_SUFFIXES:
@@ -428,7 +432,7 @@ class _Up:
                 directory / "node",
                 replace(
                     self.settings.node,
-                    compute_url=f"http://{_reachable(self.settings.server.host)}:{port}/compute",
+                    compute_url=f"http://{reachable(self.settings.server.host)}:{port}/compute",
                     key=data_directory.secret(self.settings.shared_dir / "node-key"),
                     driver=self.driver,
                 ),
@@ -470,19 +474,6 @@ class _Up:
             if full:
                 missing["disk"] = full
         return missing
-
-
-async def sweep_builds(data_dir: Path) -> None:
-    """Remove the remains of killed image builds; a running build is not touched."""
-    from vetro.node import remove_leftovers
-
-    try:
-        left = await asyncio.to_thread(remove_leftovers, data_dir / "image-cache")
-    except OSError as error:
-        log.warning("build_leftovers_not_removed", error=str(error))
-        return
-    if left:
-        log.info("build_leftovers_removed", directories=[str(one) for one in left])
 
 
 class _Door:
