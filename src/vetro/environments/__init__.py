@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     )
     from vetro.environments.lifecycle import Ending, listening_for_endings
     from vetro.environments.network_template import NetworkTemplateError, read_network_template
+    from vetro.environments.preparing import EnvironmentSettings, NetworkDriver
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
-    from vetro.environments.store import EnvironmentSettings, NetworkDriver
     from vetro.environments.stores import Environments
     from vetro.environments.tables import MIGRATIONS
     from vetro.environments.task_values import (
@@ -39,7 +39,14 @@ if TYPE_CHECKING:
     )
     from vetro.environments.tasks import TaskStore
     from vetro.environments.unanswered import UnansweredTasks
-    from vetro.environments.upgrades import make_moves
+    from vetro.environments.upgrades import (
+        ComparedApplication,
+        Comparison,
+        MovePlan,
+        MoveView,
+        PropertyChange,
+        make_moves,
+    )
     from vetro.environments.uses import EnvironmentUses, pinned_packages
     from vetro.environments.wizard_offers import Platform
 
@@ -55,9 +62,9 @@ __getattr__ = import_when_used(
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
         "vetro.environments.lifecycle": "Ending listening_for_endings",
         "vetro.environments.network_template": "NetworkTemplateError read_network_template",
+        "vetro.environments.preparing": "EnvironmentSettings NetworkDriver",
         "vetro.environments.pruning": "HistoryPruning",
         "vetro.environments.static_calls": "CallAnswer CallStore EngineCall",
-        "vetro.environments.store": "EnvironmentSettings NetworkDriver",
         "vetro.environments.stores": "Environments",
         "vetro.environments.tables": "MIGRATIONS",
         "vetro.environments.task_values": (
@@ -65,7 +72,9 @@ __getattr__ = import_when_used(
         ),
         "vetro.environments.tasks": "TaskStore",
         "vetro.environments.unanswered": "UnansweredTasks",
-        "vetro.environments.upgrades": "make_moves",
+        "vetro.environments.upgrades": (
+            "ComparedApplication Comparison MovePlan MoveView PropertyChange make_moves"
+        ),
         "vetro.environments.uses": "EnvironmentUses pinned_packages",
         "vetro.environments.wizard_offers": "Platform",
     },
@@ -78,6 +87,8 @@ __all__ = [
     "CallStore",
     "CloudQuota",
     "CloudQuotas",
+    "ComparedApplication",
+    "Comparison",
     "Delegations",
     "Ending",
     "EngineCall",
@@ -91,9 +102,12 @@ __all__ = [
     "HistoryPruning",
     "HistorySection",
     "LeakedObject",
+    "MovePlan",
+    "MoveView",
     "NetworkDriver",
     "NetworkTemplateError",
     "Platform",
+    "PropertyChange",
     "StatsSection",
     "TaskResult",
     "TaskStore",

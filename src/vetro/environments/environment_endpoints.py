@@ -68,7 +68,7 @@ async def create(call: Call) -> Json:
 async def show(call: Call) -> Json:
     """An environment with its applications."""
     found = await call.service.store.show(call.principal, call.environment, call.session)
-    return await model_response(as_asked(call.request, ENVIRONMENT_EXTRAS, found))
+    return await model_response(as_asked(call.request, ENVIRONMENT_EXTRAS, dict(found)))
 
 
 async def rename(call: Call) -> Json:

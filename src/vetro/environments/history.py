@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from sqlalchemy import and_, func, select
 
@@ -17,7 +16,15 @@ from vetro.environments import states
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import statuses, tasks, traces
+from vetro.environments.views import (
+    DeploymentView,
+    LastReport,
+    ListedDeployment,
+    ReportView,
+    TraceRound,
+)
 from vetro.http import BadRequest, Forbidden, NotFound, Principal
+from vetro.json_values import Json
 from vetro.storage import Database, StoredRow, Transaction
 
 #: Characters of a deployment's last report in a list.
@@ -31,9 +38,7 @@ class TaskHistory:
         self.database = database
         self.store = store
 
-    async def action_result(
-        self, principal: Principal, environment_id: str, task_id: str
-    ) -> dict[str, Any]:
+    async def action_result(self, principal: Principal, environment_id: str, task_id: str) -> Json:
         """The result of an action's task; ``{}`` while it runs. Errors: 403, 404."""
         async with self.database.read() as tx:
             await self._may_see(tx, principal, environment_id)
@@ -67,7 +72,7 @@ class TaskHistory:
 
     async def deployments(
         self, principal: Principal, environment_id: str | None, listing: Listing = ALL
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    ) -> tuple[list[ListedDeployment], str | None]:
         """Deployments of one environment, or of the caller's project; newest first.
 
         Deployments of removed environments are included until they are pruned. The name of a
@@ -90,7 +95,7 @@ class TaskHistory:
                 tx, query, order, listing, partial(self._listed, tx), computed="state"
             )
 
-    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[dict[str, object]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[ListedDeployment]:
         ids = [row.id for row in rows]
         counts, last = await self.levels(tx, ids), await self._last_reports(tx, ids)
         return [
@@ -98,7 +103,7 @@ class TaskHistory:
             for row in rows
         ]
 
-    async def _last_reports(self, tx: Transaction, ids: list[str]) -> dict[str, dict[str, str]]:
+    async def _last_reports(self, tx: Transaction, ids: list[str]) -> dict[str, LastReport]:
         """The newest report of each task that has any; the beginning of its text."""
         newest = (
             select(statuses.c.task_id, func.max(statuses.c.sequence).label("sequence"))
@@ -132,7 +137,7 @@ class TaskHistory:
             counts.setdefault(row.task_id, {})[row.level] = row.number
         return counts
 
-    def view(self, row: StoredRow, levels: dict[str, int]) -> dict[str, Any]:
+    def view(self, row: StoredRow, levels: dict[str, int]) -> DeploymentView:
         """A deployment as the API shows it."""
         state = states.deployment_state(
             finished=row.finished is not None,
@@ -158,7 +163,7 @@ class TaskHistory:
             "description": row.description,
         }
 
-    def report_view(self, row: StoredRow) -> dict[str, Any]:
+    def report_view(self, row: StoredRow) -> ReportView:
         """A report as the API shows it."""
         return {
             "id": row.id,
@@ -172,7 +177,7 @@ class TaskHistory:
             "updated": api_time(row.created),
         }
 
-    async def trace(self, tx: Transaction, task_id: str) -> list[dict[str, Any]]:
+    async def trace(self, tx: Transaction, task_id: str) -> list[TraceRound]:
         """What the rules of XML workflows did in a task, round by round; of other tasks nothing."""
         query = select(traces).where(traces.c.task_id == task_id).order_by(traces.c.round)
         return [{"round": row.round, "events": row.events} for row in await tx.execute(query)]
@@ -188,7 +193,7 @@ class TaskHistory:
 
     async def progress(
         self, principal: Principal, environment_id: str, task_id: str, after: int
-    ) -> tuple[list[StoredRow], dict[str, Any]]:
+    ) -> tuple[list[StoredRow], DeploymentView]:
         """New reports and the deployment, in one consistent view."""
         async with self.database.read() as tx:
             row = await self.task(tx, principal, environment_id, task_id)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 from sqlalchemy import func, select
 
 from vetro.environments.tables import environments, sessions
+from vetro.environments.task_values import TaskAction
 from vetro.http import counter, histogram, show_counts, stored_gauge
 from vetro.storage import LeaseQueue, Transaction
 
@@ -87,7 +88,7 @@ class TaskIdentity:
     environment_name: str
     project: str
     user: str
-    action: dict[str, Any] | None
+    action: TaskAction | None
     created: datetime | None = None
     """When its environment was created, unless that is gone."""
 
@@ -99,7 +100,7 @@ class TaskIdentity:
         return "deployment" if self.action["method"] == "deploy" else "action"
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, str]:
         """The fields of a line."""
         said = {
             "deployment": self.deployment,

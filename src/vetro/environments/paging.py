@@ -8,11 +8,11 @@ computed from other rows; a page that filters by them reads on until it is full.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from sqlalchemy import ColumnElement, Select
+from sqlalchemy import Column, ColumnElement, Select
 
 from vetro.http import BadRequest, NotFound, paginate
 from vetro.http.endpoint import AnyRequest
@@ -23,7 +23,8 @@ MOST = 1000
 FILTERED_ROWS = 500
 """Rows that are read at once while a computed value filters them."""
 
-View = dict[str, Any]
+View = TypeVar("View", bound=Mapping[str, object])
+"""What is shown of a row: with its ``id``."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ def listing_of(request: AnyRequest, statuses: Collection[str] = ()) -> Listing:
 class Order:
     """The columns that order a list, the last of them its id; newest first if ``descending``."""
 
-    columns: tuple[Any, ...]
+    columns: tuple[Column[object], ...]
     descending: bool = False
 
     def after(self, row: StoredRow) -> ColumnElement[bool]:
         """Whether a row follows ``row``."""
         return following([(one, getattr(row, one.name), self.descending) for one in self.columns])
 
-    def of(self, query: Select[object]) -> Select[Any]:
+    def of(self, query: Select[object]) -> Select[object]:
         """The query in this order."""
         columns = (one.desc() if self.descending else one for one in self.columns)
         return query.order_by(*columns)
@@ -113,13 +114,13 @@ async def page(
                     shown.append(view)
         if listing.limit is not None and len(shown) > listing.limit:
             cut = shown[: listing.limit]
-            return cut, cut[-1]["id"]
+            return cut, str(cut[-1]["id"])
         if wanted is None or len(rows) < wanted:
             return shown, None
         last = rows[-1]
 
 
-def answer(key: str, found: tuple[list[View], str | None]) -> View:
+def answer(key: str, found: tuple[Sequence[object], str | None]) -> dict[str, object]:
     """The list under ``key``, and ``next_marker`` if anything follows."""
     views, marker = found
     return {key: views, **({"next_marker": marker} if marker else {})}

@@ -9,16 +9,17 @@ secrets.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments.model import Json, header, object_id
+from vetro.environments.views import Change, Changed
 
 _MISSING: object = object()
 #: Parts of a header that only the service and the engine write.
 _WRITTEN = frozenset({"status", "updated", "_actions"})
 
 
-def changes(base: Json, objects: Json) -> list[dict[str, object]]:
+def changes(base: Json, objects: Json) -> list[Change]:
     """The changes between two root objects: one entry for each application, one for the rest.
 
     An entry has ``change`` (``added``, ``removed``, ``changed``), ``application`` (its name, or ``None``
@@ -26,21 +27,23 @@ def changes(base: Json, objects: Json) -> list[dict[str, object]]:
     """
     before, after = _root(base), _root(objects)
     old, new = _by_id(before.get("services")), _by_id(after.get("services"))
-    found: list[dict[str, object]] = []
+    found: list[Change] = []
     for id_, service in new.items():
         if id_ not in old:
             found.append({"change": "added", **_subject(service)})
         elif properties := list(_differences(old[id_], service)):
             found.append({"change": "changed", **_subject(service), "properties": properties})
-    found += [{"change": "removed", **_subject(old[id_])} for id_ in old if id_ not in new]
+    for id_, service in old.items():
+        if id_ not in new:
+            found.append({"change": "removed", **_subject(service)})
     rest = list(_differences(_without_services(before), _without_services(after)))
     if rest:
-        of_all = {"application": None, "id": object_id(after), "type": None}
+        of_all = Changed(application=None, id=object_id(after), type=None)
         found.append({"change": "changed", **of_all, "properties": rest})
     return found
 
 
-def described(found: Iterable[dict[str, Any]]) -> str:
+def described(found: Iterable[Change]) -> str:
     """Changes as text: ``added db (org.Db); changed web: port, size``."""
     words: list[str] = []
     for one in found:
@@ -48,8 +51,8 @@ def described(found: Iterable[dict[str, Any]]) -> str:
         text = f"{one['change']} {name}"
         if one["change"] == "added":
             text += f" ({str(one['type']).partition('/')[0]})"
-        elif one.get("properties"):
-            text += f": {', '.join(one['properties'])}"
+        elif properties := one.get("properties"):
+            text += f": {', '.join(properties)}"
         words.append(text)
     return "; ".join(words)
 
@@ -77,7 +80,7 @@ def _without_services(root: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in root.items() if key != "services"}
 
 
-def _subject(service: Json) -> dict[str, object]:
+def _subject(service: Json) -> Changed:
     block = header(service) or {}
     name = block.get("name") or _root(service).get("name")
     return {

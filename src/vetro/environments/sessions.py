@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from sqlalchemy import and_, bindparam, delete, insert, select, update
 
@@ -27,7 +27,9 @@ from vetro.environments.store import (
     project_channel,
 )
 from vetro.environments.tables import environments, sessions, tasks
+from vetro.environments.views import Change, OpenedSession, SessionChanges, SessionView
 from vetro.http import Conflict, Forbidden, Principal, Unauthorized
+from vetro.json_values import JsonObject
 from vetro.storage import Prepared, StoredRow, Transaction
 
 T = TypeVar("T")
@@ -57,7 +59,7 @@ class SessionStore:
         self.store = store
         self.database = store.database
 
-    def session_view(self, row: StoredRow) -> dict[str, Any]:
+    def session_view(self, row: StoredRow) -> SessionView:
         """A session as the API shows it."""
         return {
             "id": row.id,
@@ -91,8 +93,8 @@ class SessionStore:
         tx: Transaction,
         environment: StoredRow,
         user_id: str,
-        model: dict[str, Any] | None = None,
-    ) -> dict[str, Any]:
+        model: JsonObject | None = None,
+    ) -> SessionView:
         """Open a session on an environment that no task is changing. Errors: 403.
 
         ``model``: with these changes already; by default the environment's.
@@ -111,7 +113,7 @@ class SessionStore:
         }
         return self.session_view((await tx.execute(_NEW_SESSION, values)).one())
 
-    async def configure(self, principal: Principal, environment_id: str) -> dict[str, Any]:
+    async def configure(self, principal: Principal, environment_id: str) -> SessionView:
         """``POST …/configure``. Errors: 403, 404."""
         async with self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -155,7 +157,7 @@ class SessionStore:
 
     async def show_session(
         self, principal: Principal, environment_id: str, session_id: str
-    ) -> dict[str, object]:
+    ) -> SessionView:
         """A session of the caller. Errors: 404, 400, 403, 401, 403 when it was overtaken."""
         async with self.database.read() as tx:
             session, environment = await self._users_own(tx, principal, environment_id, session_id)
@@ -199,8 +201,8 @@ class SessionStore:
         principal: Principal,
         environment_id: str,
         session_id: str | None,
-        change: Callable[[dict[str, Any]], T],
-        condition: Callable[[dict[str, Any], str], None] | None = None,
+        change: Callable[[JsonObject], T],
+        condition: Callable[[JsonObject, str], None] | None = None,
     ) -> T:
         """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
@@ -215,8 +217,8 @@ class SessionStore:
         principal: Principal,
         environment_id: str,
         session_id: str | None,
-        change: Callable[[dict[str, Any]], T],
-        condition: Callable[[dict[str, Any], str], None] | None = None,
+        change: Callable[[JsonObject], T],
+        condition: Callable[[JsonObject, str], None] | None = None,
     ) -> T:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
@@ -227,8 +229,8 @@ class SessionStore:
                 tx, principal, environment_id, with_model=False
             )
             session = await self.writable(tx, environment, session_id)
-            model: dict[str, Any] = session.model
-            objects: dict[str, Any] = model.get("Objects") or {}
+            model: JsonObject = session.model
+            objects: JsonObject = model.get("Objects") or {}
             model["Objects"] = objects
             if condition is not None:
                 condition(model, await self.store.status(tx, environment.id))
@@ -239,7 +241,7 @@ class SessionStore:
                 complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
                 check_model(objects)
-            await self.store.refuse_large(objects)
+            await self.store.settings.refuse_large(objects)
             now = self.database.clock.now()
             await tx.execute(_CHANGED, {"wanted": session.id, "changed": model, "now": now})
             tx.notify(project_channel(environment.tenant_id), environment.id)
@@ -257,12 +259,12 @@ class SessionStore:
                 return True
             opened = and_(sessions.c.environment_id == row.id, sessions.c.state == states.OPENED)
             others = await tx.execute(select(sessions.c.model).where(opened))
-            models: list[dict[str, Any]] = [
+            models: list[JsonObject] = [
                 row.model,
                 session.model,
                 *(one.model for one in others),
             ]
-            objects: list[dict[str, Any]] = [one.get("Objects") or {} for one in models]
+            objects: list[JsonObject] = [one.get("Objects") or {} for one in models]
             if row.version != 0 or any(one.get("services") for one in objects):
                 return False
             model = initial_flat_model(row.id, row.name, row.tenant_id, row.user_id)
@@ -276,13 +278,13 @@ class SessionStore:
             await tx.execute(update(sessions).where(opened).values(model=model, updated=now))
             return True
 
-    def changes_of(self, environment: StoredRow, session: StoredRow) -> list[dict[str, object]]:
+    def changes_of(self, environment: StoredRow, session: StoredRow) -> list[Change]:
         """The undeployed changes of an opened session (``pending.changes``)."""
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
             return []
-        objects = session.model.get("Objects")
-        if isinstance(objects, dict) and cast("Any", objects).get("name") == environment.name:
+        objects: JsonObject | None = session.model.get("Objects")
+        if objects is not None and objects.get("name") == environment.name:
             # The new name is no change of the session's.
             base = named(base, environment.name)
         return pending.changes(base.get("Objects"), objects)
@@ -309,7 +311,7 @@ class SessionStore:
         text = f"Session <SessionId {session.id}> is invalid: it was overtaken"
         if task is not None:
             text += f" by deployment {task.id} ({(task.action or {}).get('method', 'delete')})"
-        held: list[dict[str, Any]] = []
+        held: list[Change] = []
         if session.state == states.OPENED:
             held = self.changes_of(await self.store.whole(tx, environment.id), session)
         if held:
@@ -329,7 +331,7 @@ class SessionStore:
         )
         return list(await tx.execute(query))
 
-    async def listing(self, principal: Principal, environment_id: str) -> list[dict[str, Any]]:
+    async def listing(self, principal: Principal, environment_id: str) -> list[OpenedSession]:
         """The opened sessions, newest first. Errors: 403, 404.
 
         Each with its ``changes`` and their ``summary`` in words, whether it is the caller's ``own``
@@ -362,7 +364,7 @@ class SessionStore:
         but: str | None = None,
     ) -> None:
         """Refuse what would invalidate sessions with changes. Errors: 409 that names them."""
-        held: list[dict[str, Any]] = []
+        held: list[SessionChanges] = []
         for row in await self._opened(tx, environment.id):
             if row.id == but or row.version != environment.version:
                 continue
@@ -408,7 +410,7 @@ class SessionStore:
 
     async def rebase(
         self, principal: Principal, environment_id: str, session_id: str
-    ) -> dict[str, object]:
+    ) -> SessionView:
         """Replace an overtaken session with one on the current model that has the same changes.
 
         A session that is valid is returned as it is. Errors: 404, 400, 403, 401; 409 when a change

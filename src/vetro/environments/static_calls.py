@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from sqlalchemy import delete, insert, select, update
 from structlog.contextvars import get_contextvars
@@ -19,6 +19,7 @@ from structlog.contextvars import get_contextvars
 from vetro.environments.lifecycle import call_ended
 from vetro.environments.model import new_id
 from vetro.environments.tables import calls
+from vetro.environments.upgrades import Comparison, MovePlan
 from vetro.http import (
     BadRequest,
     Fault,
@@ -27,6 +28,7 @@ from vetro.http import (
     Principal,
     ServiceUnavailable,
 )
+from vetro.json_values import Json, JsonObject
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, await_until
 
@@ -62,7 +64,7 @@ class EngineCall:
     package_name: str | None
     class_version: str
     seconds: float
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: JsonObject = field(default_factory=dict[str, Json])
     request_id: str = ""
 
     @property
@@ -77,7 +79,7 @@ class EngineCall:
 class CallAnswer:
     """A value, or why there is none: ``failure`` is the sort, ``type`` the error's name."""
 
-    value: Any = None
+    value: Json = None
     failure: Failure = ""
     message: str = ""
     type: str = ""
@@ -126,7 +128,7 @@ class CallStore:
         *,
         package_name: str | None,
         class_version: str,
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """The schemas of a class (key ``""``) and its model builders. Errors: 400, 404, 503, 504."""
         named = None if methods is None else list(methods)
         call = self._call(principal, "schema", class_name, named, package_name, class_version, {})
@@ -137,14 +139,11 @@ class CallStore:
         principal: Principal,
         project_id: str,
         model: Mapping[str, object],
-        plans: Sequence[Mapping[str, object]],
-    ) -> dict[str, object]:
+        plans: Sequence[MovePlan],
+    ) -> Comparison:
         """What moves would change in the objects of a model, and whether the model could be loaded.
 
-        ``model`` is in the engine's spelling, with the packages of ``project_id``. A plan is an
-        application: ``id``, ``moves`` (``id``, ``class``, ``package``, ``from``, ``to``) and
-        ``properties`` to set. The answer is ``{applications: {id: {changes, problems,
-        notes}}, problems}``, ``changes`` by the ids of objects. Errors: 503, 504.
+        ``model`` is in the engine's spelling, with the packages of ``project_id``. Errors: 503, 504.
         """
         given = {"model": dict(model), "plans": [dict(plan) for plan in plans]}
         call = self._call(principal, "upgrade", "", None, None, "", given)
@@ -174,7 +173,7 @@ class CallStore:
             request_id=str(get_contextvars().get("request_id", "")),
         )
 
-    async def _ask(self, call: EngineCall) -> Any:
+    async def _ask(self, call: EngineCall) -> Json:
         try:
             await self._submit(call)
             look = partial(self._answer_of, call.id)
@@ -202,7 +201,7 @@ class CallStore:
             payload.pop("id")
             await self.queue.enqueue(tx, call.id, payload, party=call.project_id)
 
-    async def _answer_of(self, call_id: str) -> dict[str, Any] | None:
+    async def _answer_of(self, call_id: str) -> JsonObject | None:
         async with self.database.read() as tx:
             row = await tx.execute(select(calls.c.answer).where(calls.c.id == call_id))
             return row.scalar_one_or_none()

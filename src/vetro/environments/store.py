@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TypedDict, cast
 
 from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
 
@@ -18,18 +17,18 @@ from vetro.environments.flat import (
     is_workflow,
     shown_services,
 )
-from vetro.environments.model import (
-    RENAMED,
-    check_model,
-    check_services,
-    default_networks,
-    encoded,
-    initial_model,
-    networks_of_template,
-    new_id,
-)
+from vetro.environments.model import RENAMED, new_id
 from vetro.environments.paging import ALL, Listing, Order, page
+from vetro.environments.preparing import (
+    EnvironmentSettings,
+    PreparedEnvironment,
+    checked_name,
+    checked_text,
+    named_body,
+    prepare,
+)
 from vetro.environments.tables import environments, quotas, sessions, tasks
+from vetro.environments.views import EnvironmentView, ListedEnvironment, ShownEnvironment
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -38,10 +37,10 @@ from vetro.http import (
     Extras,
     Forbidden,
     NotFound,
-    PayloadTooLarge,
     Principal,
 )
-from vetro.quotas import Quotas, QuotasSection
+from vetro.json_values import JsonObject
+from vetro.quotas import Quotas
 from vetro.storage import Database, Prepared, StoredRow, Transaction
 
 
@@ -55,18 +54,6 @@ class SessionRequired(BadRequest):
 
 class SessionElsewhere(BadRequest):
     """400: a session of another environment (404 without ``/v1``)."""
-
-
-COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "description", "status")
-SPECIAL = (
-    *COLUMN_FIELDS,
-    "model_kind",
-    "name",
-    "description_text",
-    "defaultNetworks",
-    "services",
-    "?",
-)
 
 
 #: The notification that an environment's model was replaced or removed.
@@ -127,36 +114,6 @@ _LAST_BEGUN = Prepared(
     .limit(1)
 )
 
-NetworkDriver = Callable[[Principal, str | None], Awaitable[str]]
-"""The driver for a new environment of a caller in a region."""
-
-
-@dataclass(frozen=True)
-class EnvironmentSettings:
-    """``network_driver`` chooses the default network's class, ``networks`` is in its place (§5.1).
-
-    ``network_driver_of``: chooses in place of the driver.
-
-    ``model_limit``: bytes of JSON that the objects of one environment may have.
-    """
-
-    network_driver: str = "neutron"
-    network_driver_of: NetworkDriver | None = None
-    networks: dict[str, Any] | None = None
-    model_limit: int = 16 * 2**20
-    quotas: QuotasSection = field(default_factory=QuotasSection)
-
-
-@dataclass(frozen=True)
-class PreparedEnvironment:
-    """A checked environment that is not stored yet. ``echo``: what the caller sent of it."""
-
-    id: str
-    name: str
-    description_text: str
-    model: dict[str, Any]
-    echo: dict[str, Any]
-
 
 def project_channel(project_id: str) -> str:
     """The channel of notifications about a project's environments: the payload is an environment's id.
@@ -166,22 +123,18 @@ def project_channel(project_id: str) -> str:
     return f"environments/of/{project_id}"
 
 
-def checked_name(name: object, what: str = "Environment") -> str:
-    """A name of 1 to 255 characters that is not blank. Errors: 400."""
-    if not isinstance(name, str):
-        raise BadRequest(f"{what} name must be given as text")
-    if not name.strip():
-        raise BadRequest(f"Please, specify a name of the {what.lower()}: it must not be blank")
-    if len(name) > 255:
-        raise BadRequest(f"{what} name should be 255 characters maximum")
-    return name
-
-
 async def _count(tx: Transaction, project_id: str, _names: Collection[str]) -> dict[str, int]:
     """The environments of a project: those that are being destroyed are counted until they are gone."""
     query = select(func.count()).select_from(environments)
     found = await tx.execute(query.where(environments.c.tenant_id == project_id))
     return {"environments": found.scalar_one()}
+
+
+class _Wanted(TypedDict, total=False):
+    """The columns of an environment that a caller changes, checked."""
+
+    name: str
+    description_text: str
 
 
 class EnvironmentStore:
@@ -266,7 +219,7 @@ class EnvironmentStore:
 
     # Environments
 
-    def view(self, row: StoredRow) -> dict[str, Any]:
+    def view(self, row: StoredRow) -> EnvironmentView:
         """The column fields of an environment."""
         return {
             "id": row.id,
@@ -279,69 +232,21 @@ class EnvironmentStore:
             "updated": api_time(row.updated),
         }
 
-    async def create_workflow(self, principal: Principal, body: object) -> dict[str, object]:
+    async def create_workflow(self, principal: Principal, body: object) -> EnvironmentView:
         """Create an environment for flat services (§7). Errors: 400, 403, 409."""
-        if not isinstance(body, dict) or "name" not in body:
-            raise BadRequest("Environment name is required")
-        name, id_ = checked_name(cast("dict[str, object]", body)["name"]), new_id()
+        name, id_ = checked_name(named_body(body)["name"]), new_id()
         model = initial_flat_model(id_, name, principal.project_id, principal.user_id)
         prepared = PreparedEnvironment(id_, name, "", model, {})
         async with self.database.transaction() as tx:
             row = await self.insert(tx, principal, prepared)
         return self.view(row)
 
-    async def create(self, principal: Principal, body: object) -> dict[str, Any]:
-        """Create an environment. Errors: 400, 403, 409, 413."""
-        prepared = await self.prepare(principal, body)
+    async def create(self, principal: Principal, body: object) -> JsonObject:
+        """Create an environment; what was sent, and its columns. Errors: 400, 403, 409, 413."""
+        prepared = await prepare(self.settings, principal, body)
         async with self.database.transaction() as tx:
             row = await self.insert(tx, principal, prepared)
         return {**prepared.echo, **self.view(row)}
-
-    async def prepare(self, principal: Principal, body: object) -> PreparedEnvironment:
-        """Check the body of a new environment and make its model. Errors: 400, 413."""
-        if not isinstance(body, dict):
-            raise BadRequest("An environment must be an object with a name")
-        given = cast("dict[str, object]", body)
-        if "name" not in given:
-            raise BadRequest("Environment name is required")
-        name = checked_name(given["name"])
-        text = given.get("description_text", "")
-        if not isinstance(text, str):
-            raise BadRequest("description_text must be text")
-        region = given.get("region")
-        if region is not None and not isinstance(region, str):
-            raise BadRequest("region must be text or null")
-        networks = given.get("defaultNetworks")
-        if networks is None:
-            template = self.settings.networks
-            if template is None:
-                networks = default_networks(name, await self._network_driver(principal, region))
-            else:
-                networks = networks_of_template(template, name)
-        elif not isinstance(networks, dict):
-            raise BadRequest("defaultNetworks must be an object")
-        check_services(networks, where="defaultNetworks")
-        extra = {key: value for key, value in given.items() if key not in SPECIAL}
-        id_ = new_id()
-        model = initial_model(
-            environment_id=id_,
-            name=name,
-            default_networks=networks,
-            properties=extra,
-            project_id=principal.project_id,
-            user_id=principal.user_id,
-        )
-        if given.get("services") is not None:
-            check_services(given["services"])
-            model["Objects"]["services"] = given["services"]
-        check_model(model["Objects"])
-        await self.refuse_large(model["Objects"])
-        echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
-        return PreparedEnvironment(id_, name, text, model, echo)
-
-    async def _network_driver(self, principal: Principal, region: str | None) -> str:
-        chosen = self.settings.network_driver_of
-        return self.settings.network_driver if chosen is None else await chosen(principal, region)
 
     async def insert(
         self, tx: Transaction, principal: Principal, prepared: PreparedEnvironment
@@ -369,15 +274,6 @@ class EnvironmentStore:
         tx.notify(project_channel(principal.project_id), prepared.id)
         return row
 
-    async def refuse_large(self, objects: object) -> None:
-        """Refuse objects beyond ``model_limit``. Errors: 413."""
-        size = len(await encoded(objects))
-        if size > self.settings.model_limit:
-            raise PayloadTooLarge(
-                f"The objects of this environment would have {size} bytes; engine.model_limit is"
-                f" {self.settings.model_limit}"
-            )
-
     async def _refuse_name(self, tx: Transaction, name: str, project_id: str) -> None:
         await tx.exclude(f"environments/{project_id}")
         known = await tx.execute(_NAMESAKE, {"wanted": name, "project": project_id})
@@ -391,7 +287,7 @@ class EnvironmentStore:
         all_tenants: bool = False,
         tenant: str | None = None,
         listing: Listing = ALL,
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    ) -> tuple[list[ListedEnvironment], str | None]:
         """Environments with their status, oldest first, and the marker of the next page.
 
         The caller has checked the policy. Errors: 404 for the marker.
@@ -405,7 +301,7 @@ class EnvironmentStore:
         async with self.database.read() as tx:
             return await page(tx, query, order, listing, partial(self._listed, tx))
 
-    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[dict[str, object]]:
+    async def _listed(self, tx: Transaction, rows: Sequence[StoredRow]) -> list[ListedEnvironment]:
         found = await tx.execute(
             select(sessions.c.environment_id, sessions.c.state)
             .where(sessions.c.environment_id.in_([row.id for row in rows]))
@@ -419,7 +315,9 @@ class EnvironmentStore:
             for row in rows
         ]
 
-    async def show(self, principal: Principal, id_: str, session_id: str | None) -> dict[str, Any]:
+    async def show(
+        self, principal: Principal, id_: str, session_id: str | None
+    ) -> ShownEnvironment:
         """An environment with status and services, those of a session's model when one is given."""
         async with self.database.read() as tx:
             row = await self.environment(tx, principal, id_)
@@ -427,7 +325,7 @@ class EnvironmentStore:
 
     async def shown(
         self, tx: Transaction, row: StoredRow, session_id: str | None
-    ) -> dict[str, Any]:
+    ) -> ShownEnvironment:
         """An environment as it is shown. Errors: 404, 400 for the session."""
         rows = await self.session_states(tx, row.id)
         model = await self.model_to_read(tx, row, session_id)
@@ -442,7 +340,7 @@ class EnvironmentStore:
 
     async def model_to_read(
         self, tx: Transaction, environment: StoredRow, session_id: str | None
-    ) -> dict[str, Any]:
+    ) -> JsonObject:
         """The model for reading: the session's while valid and not deployed. Errors: 404, 400."""
         if not session_id:
             return environment.model
@@ -459,7 +357,7 @@ class EnvironmentStore:
         body: object,
         condition: Condition = UNCONDITIONAL,
         session_id: str | None = None,
-    ) -> dict[str, object]:
+    ) -> EnvironmentView:
         """Give an environment another name. Errors: 400, 403, 404, 409, 412.
 
         ``session_id``: whose model the condition is about.
@@ -469,34 +367,35 @@ class EnvironmentStore:
             row = await self.environment(tx, principal, id_, with_model=bool(condition))
             if condition:
                 condition.check(await self.shown(tx, row, session_id), ENVIRONMENT_EXTRAS)
-            if not isinstance(body, dict) or "name" not in body:
-                raise BadRequest("Environment name is required")
-            given = cast("dict[str, object]", body)
-            return await self._changed(tx, principal, row, {"name": given["name"]})
+            wanted = _Wanted(name=checked_name(named_body(body)["name"]))
+            return await self._changed(tx, principal, row, wanted)
 
-    async def change(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
+    async def change(self, principal: Principal, id_: str, body: object) -> EnvironmentView:
         """Change the name, the description or both (§7). Errors: 400, 403, 404, 409."""
         given = cast("dict[str, object]", body) if isinstance(body, dict) else {}
-        wanted = {name: given[name] for name in ("name", "description_text") if name in given}
         async with self.database.transaction() as tx:
             await self.lock(tx, id_)
             row = await self.environment(tx, principal, id_, with_model=False)
+            wanted = _Wanted()
+            if "name" in given:
+                wanted["name"] = checked_name(given["name"])
+            if "description_text" in given:
+                wanted["description_text"] = checked_text(given)
             if not wanted:
                 raise BadRequest("The body must have name, description_text or both")
             return await self._changed(tx, principal, row, wanted)
 
     async def _changed(
-        self, tx: Transaction, principal: Principal, row: StoredRow, wanted: dict[str, Any]
-    ) -> dict[str, object]:
-        """The environment after columns of it are changed. Errors: 400, 409."""
-        if "name" in wanted and checked_name(wanted["name"]) != row.name:
-            await self._refuse_name(tx, wanted["name"], row.tenant_id)
-        if not isinstance(wanted.get("description_text", ""), str):
-            raise BadRequest("description_text must be text")
-        values = {**wanted, "updated": self.database.clock.now()}
-        if wanted.get("name", row.name) != row.name and row.model_kind == "muranopl":
-            whole = await self.whole(tx, row.id)
-            values["model"] = {**whole.model, RENAMED: True}
+        self, tx: Transaction, principal: Principal, row: StoredRow, wanted: _Wanted
+    ) -> EnvironmentView:
+        """The environment after columns of it are changed. Errors: 409."""
+        values: dict[str, object] = {**wanted, "updated": self.database.clock.now()}
+        name = wanted.get("name", row.name)
+        if name != row.name:
+            await self._refuse_name(tx, name, row.tenant_id)
+            if row.model_kind == MURANOPL:
+                whole = await self.whole(tx, row.id)
+                values["model"] = {**whole.model, RENAMED: True}
         await tx.execute(update(environments).where(environments.c.id == row.id).values(**values))
         tx.notify(project_channel(row.tenant_id), row.id)
         return self.view(await self.environment(tx, principal, row.id, with_model=False))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vetro.environments.form_secrets import FormSecrets
+from vetro.environments.preparing import EnvironmentSettings
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
-from vetro.environments.store import EnvironmentSettings, EnvironmentStore
+from vetro.environments.store import EnvironmentStore
 from vetro.environments.task_values import Delegations
 from vetro.environments.tasks import TaskStore
 from vetro.storage import Database, Transaction

@@ -16,7 +16,13 @@ from vetro.environments.sessions import SessionStore
 from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore, project_channel
 from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.environments.task_reports import TaskReports
-from vetro.environments.task_values import MOST_LOGGED, TaskResult, shortened, task_channel
+from vetro.environments.task_values import (
+    MOST_LOGGED,
+    StoredResult,
+    TaskResult,
+    shortened,
+    task_channel,
+)
 from vetro.storage import Database, StoredRow, Transaction
 
 
@@ -107,7 +113,7 @@ class TaskEndings:
         return ending
 
     async def close(
-        self, tx: Transaction, task_id: str, result: dict[str, object], outcome: Outcome
+        self, tx: Transaction, task_id: str, result: StoredResult, outcome: Outcome
     ) -> None:
         """Store the result and the end of a task, which is not before its beginning."""
         now = self.database.clock.now()

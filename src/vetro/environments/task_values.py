@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 from vetro.http import Principal
+from vetro.json_values import Json, JsonObject
 
 MOST_REPORTS = 10_000
 """Reports of one task that a program may add."""
@@ -45,6 +46,21 @@ class Delegations(Protocol):
         ...
 
 
+class TaskAction(TypedDict):
+    """What a task calls: a method of an object of the model, with arguments by name."""
+
+    object_id: str
+    method: str
+    args: JsonObject
+
+
+class StoredResult(TypedDict):
+    """An action's result as it is stored (§5.6)."""
+
+    result: Json
+    isException: bool
+
+
 @dataclass(frozen=True)
 class EngineTask:
     """An engine's task. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
@@ -54,8 +70,8 @@ class EngineTask:
     session_id: str
     project_id: str
     user_id: str
-    action: dict[str, Any] | None
-    model: dict[str, Any]
+    action: TaskAction | None
+    model: JsonObject
     environment_name: str = ""
     model_kind: str = "muranopl"
     """`muranopl`, or `workflow`: flat services, which XML workflows deploy."""
@@ -88,13 +104,13 @@ class LeakedObject:
 class TaskResult:
     """What an engine returns: the model after the run and the action's result."""
 
-    model: dict[str, Any]
-    result: Any = None
+    model: JsonObject
+    result: Json = None
     is_exception: bool = False
-    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    extra: JsonObject = field(default_factory=dict[str, Json])
     leaked: tuple[LeakedObject, ...] = ()
 
     @property
-    def action(self) -> dict[str, Any]:
+    def action(self) -> StoredResult:
         """The stored result (§5.6)."""
         return {"result": self.result, "isException": self.is_exception}

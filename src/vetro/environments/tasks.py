@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import bindparam, func, insert, select, update
 from structlog.contextvars import get_contextvars
@@ -38,10 +38,13 @@ from vetro.environments.task_reports import TaskReports
 from vetro.environments.task_values import (
     Delegations,
     EngineTask,
+    StoredResult,
+    TaskAction,
     TaskResult,
     cancel_channel,
     task_channel,
 )
+from vetro.environments.views import DeploymentView
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -50,6 +53,7 @@ from vetro.http import (
     Forbidden,
     Principal,
 )
+from vetro.json_values import JsonObject
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, Prepared, StoredRow, Transaction, await_until
 
@@ -115,11 +119,7 @@ class TaskStore:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
-            action: dict[str, object] = {
-                "object_id": environment_id,
-                "method": "deploy",
-                "args": {},
-            }
+            action = TaskAction(object_id=environment_id, method="deploy", args={})
             return await self._submit(tx, principal, environment, session, action, delegated)
 
     @asynccontextmanager
@@ -142,11 +142,12 @@ class TaskStore:
         principal: Principal,
         environment: StoredRow,
         session: StoredRow,
-        action: dict[str, Any],
+        action: TaskAction | None,
         delegated: _Delegated,
     ) -> str | None:
-        model: dict[str, Any] = session.model
+        model: JsonObject = session.model
         deletes = model.get("Objects") is None
+        called = None if deletes else action
         if deletes and model.get("ObjectsCopy") is None:
             await self.store.remove(tx, environment.id)
             return None
@@ -168,7 +169,7 @@ class TaskStore:
             objects["version"] = environment.version
         elif objects is not None:
             objects["?"]["id"] = environment.id
-        description: dict[str, Any] = {"services": []} if deletes else sanitise(objects)
+        description: JsonObject = {"services": []} if deletes else sanitise(objects)
         description.setdefault("services", [])
         count = await tx.execute(
             select(func.max(tasks.c.sequence)).where(tasks.c.environment_id == environment.id)
@@ -183,7 +184,7 @@ class TaskStore:
                 user_name=principal.user_name,
                 session_id=session.id,
                 sequence=(count.scalar() or 0) + 1,
-                action=None if deletes else action,
+                action=called,
                 description=description,
                 started=now,
                 created=now,
@@ -198,7 +199,7 @@ class TaskStore:
             # An operator may deploy for others: the environment's project owns the resources.
             "project_id": environment.tenant_id,
             "user_id": principal.user_id,
-            "action": None if deletes else action,
+            "action": called,
             "model_kind": environment.model_kind,
             "model": {**model, "Objects": objects if flat else to_engine(objects)},
         }
@@ -209,7 +210,7 @@ class TaskStore:
             payload["delegation"] = delegated.value
             delegated.taken = True
         await self.queue.enqueue(tx, task_id, payload, party=environment.tenant_id)
-        method = "delete" if deletes else action["method"]
+        method = "delete" if called is None else called["method"]
         # What users of the first generation have always read first (§8).
         old = environment.model_kind == WORKFLOW and method == "deploy"
         text = "Deployment scheduled" if old else f"Action {method} is scheduled"
@@ -264,7 +265,7 @@ class TaskStore:
         model = {**session.model, "Objects": None}
         await tx.execute(update(sessions).where(sessions.c.id == session.id).values(model=model))
         session = await self.store.session(tx, environment.id, session.id)
-        return await self._submit(tx, principal, environment, session, {}, delegated)
+        return await self._submit(tx, principal, environment, session, None, delegated)
 
     async def _abandon(
         self, tx: Transaction, principal: Principal, environment: StoredRow
@@ -279,7 +280,7 @@ class TaskStore:
             await self.reports.store(tx, row.id, environment_id, "error", text)
             if row.id in withdrawn:
                 result = {"message": text, "details": None}
-                failed: dict[str, object] = {"result": result, "isException": True}
+                failed = StoredResult(result=result, isException=True)
                 await self.endings.close(tx, row.id, failed, "abandoned")
         await self.store.remove(tx, environment_id)
         return [
@@ -326,7 +327,7 @@ class TaskStore:
 
     async def cancel(
         self, principal: Principal, environment_id: str, task_id: str, reason: str = ""
-    ) -> dict[str, Any]:
+    ) -> DeploymentView:
         """Cancel a deployment; the deployment as it is now.
 
         A waiting one ends at once. For a running one the engine is notified: it stops between two
@@ -371,7 +372,7 @@ class TaskStore:
         """Wait until cancellation of a task is requested; returns the reason. Without a request it never
         returns."""
 
-        async def look() -> Any:
+        async def look() -> str | None:
             async with self.database.read() as tx:
                 found = await tx.execute(select(tasks.c.cancellation).where(tasks.c.id == task_id))
                 return found.scalar_one_or_none()
@@ -431,7 +432,7 @@ class TaskStore:
 
         ``outcome``: how the history calls it. Errors: ``LeaseLost``.
         """
-        payload = cast("dict[str, Any]", lease.payload)
+        payload = cast("JsonObject", lease.payload)
         # The reason may quote values that the program was given.
         known = await asyncio.to_thread(secrets_in, [payload["model"], payload["action"]])
         cover = Cover(known)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import and_, delete, insert, or_, select, update
 
@@ -23,9 +23,10 @@ from vetro.environments.model import (
     put_path,
 )
 from vetro.environments.paging import ALL, Listing, Order, page
+from vetro.environments.preparing import checked_name, checked_text, named_body, prepare
 from vetro.environments.sessions import SessionStore
-from vetro.environments.store import checked_name
 from vetro.environments.tables import templates
+from vetro.environments.views import ShownTemplate, TemplateView
 from vetro.http import (
     UNCONDITIONAL,
     BadRequest,
@@ -35,28 +36,16 @@ from vetro.http import (
     NotFound,
     Principal,
 )
+from vetro.json_values import Json
 from vetro.storage import StoredRow, Transaction
 
 WITHOUT_SERVICES = [column for column in templates.c if column.name != "services"]
-
-
-def _body(body: object, what: str = "An environment template") -> dict[str, Any]:
-    if not isinstance(body, dict) or "name" not in body:
-        raise BadRequest(f"{what} must be an object with a name")
-    return cast("dict[str, object]", body)
 
 
 def _flag(given: dict[str, object]) -> bool:
     value = given.get("is_public", False)
     if not isinstance(value, bool):
         raise BadRequest("is_public must be true or false")
-    return value
-
-
-def _text(given: dict[str, object]) -> str:
-    value = given.get("description_text", "")
-    if not isinstance(value, str):
-        raise BadRequest("description_text must be text")
     return value
 
 
@@ -76,7 +65,7 @@ class TemplateStore:
         self.store = sessions.store
         self.database = sessions.database
 
-    def view(self, row: StoredRow) -> dict[str, Any]:
+    def view(self, row: StoredRow) -> TemplateView:
         """The column fields of a template."""
         return {
             "id": row.id,
@@ -137,7 +126,7 @@ class TemplateStore:
 
     async def listing(
         self, principal: Principal, is_public: str | None, listing: Listing = ALL
-    ) -> tuple[list[dict[str, Any]], str | None]:
+    ) -> tuple[list[TemplateView], str | None]:
         """Own and public templates, oldest first; ``is_public``: only public (``true``), or only
         own private ones (any other text). With the marker of the next page. Errors: 404."""
         own = templates.c.tenant_id == principal.project_id
@@ -153,25 +142,30 @@ class TemplateStore:
             query = query.where(templates.c.name == listing.name)
         order = Order((templates.c.created, templates.c.id))
 
-        async def views(rows: Sequence[StoredRow]) -> list[dict[str, object]]:
+        async def views(rows: Sequence[StoredRow]) -> list[TemplateView]:
             return [self.view(row) for row in rows]
 
         async with self.database.read() as tx:
             return await page(tx, query, order, listing, views)
 
-    async def create(self, principal: Principal, body: object) -> dict[str, Any]:
+    async def create(self, principal: Principal, body: object) -> TemplateView | ShownTemplate:
         """Create a template. Errors: 400, 409, 413."""
-        given = _body(body)
-        name, text, is_public = checked_name(given["name"], "Template"), _text(given), _flag(given)
+        given = named_body(body, "Template")
+        name, text, is_public = (
+            checked_name(given["name"], "Template"),
+            checked_text(given),
+            _flag(given),
+        )
         services = checked_components(given.get("services"))
-        await self.store.refuse_large(services)
+        await self.store.settings.refuse_large(services)
         async with self.database.transaction() as tx:
             row = await self._insert(
                 tx, principal, name=name, text=text, is_public=is_public, services=services
             )
-        return {**self.view(row), **({"services": services} if "services" in given else {})}
+        view = self.view(row)
+        return {**view, "services": services} if "services" in given else view
 
-    async def show(self, principal: Principal, id_: str) -> dict[str, Any]:
+    async def show(self, principal: Principal, id_: str) -> ShownTemplate:
         """A template with its components. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_, own=False)
@@ -179,7 +173,7 @@ class TemplateStore:
 
     async def update(
         self, principal: Principal, id_: str, body: object, condition: Condition = UNCONDITIONAL
-    ) -> dict[str, Any]:
+    ) -> TemplateView:
         """Change the name, the description and whether it is public.
 
         Errors: 400, 403, 404, 409, 412.
@@ -187,14 +181,15 @@ class TemplateStore:
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, own=True, lock=True)
             condition.check({**self.view(row), "services": row.services})
-            given = _body(body)
-            values: dict[str, Any] = {"name": checked_name(given["name"], "Template")}
+            given = named_body(body, "Template")
+            name = checked_name(given["name"], "Template")
+            values: dict[str, object] = {"name": name}
             if "description_text" in given:
-                values["description_text"] = _text(given)
+                values["description_text"] = checked_text(given)
             if "is_public" in given:
                 values["is_public"] = _flag(given)
-            if values["name"] != row.name:
-                await self._refuse_name(tx, values["name"], row.tenant_id)
+            if name != row.name:
+                await self._refuse_name(tx, name, row.tenant_id)
             await self._store(tx, row, **values)
             return self.view(await self._row(tx, principal, id_, own=True))
 
@@ -212,13 +207,13 @@ class TemplateStore:
             condition.check({**self.view(row), "services": row.services})
             await tx.execute(delete(templates).where(templates.c.id == id_))
 
-    async def clone(self, principal: Principal, id_: str, body: object) -> dict[str, Any]:
+    async def clone(self, principal: Principal, id_: str, body: object) -> ShownTemplate:
         """Copy a public template into the caller's project. Errors: 400, 403, 404, 409."""
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, own=False)
             if not row.is_public:
                 raise Forbidden(f"Environment template {id_} is not public: it cannot be cloned")
-            given = _body(body)
+            given = named_body(body, "Template")
             made = await self._insert(
                 tx,
                 principal,
@@ -238,15 +233,17 @@ class TemplateStore:
         """
         async with self.database.read() as tx:
             template = await self._row(tx, principal, id_, own=False)
-        given = _body(body, "The environment")
+        given = named_body(body)
         # The template's components replace any that were sent.
-        prepared = await self.store.prepare(
-            principal, {key: value for key, value in given.items() if key != "services"}
+        prepared = await prepare(
+            self.store.settings,
+            principal,
+            {key: value for key, value in given.items() if key != "services"},
         )
         model = copy.deepcopy(prepared.model)
         model["Objects"]["services"] = template.services
         check_model(model["Objects"])
-        await self.store.refuse_large(model["Objects"])
+        await self.store.settings.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
             row = await self.store.insert(tx, principal, prepared)
             session = await self.sessions.open_session(tx, row, principal.user_id, model)
@@ -254,7 +251,7 @@ class TemplateStore:
 
     # Components
 
-    async def components(self, principal: Principal, id_: str, parts: list[str]) -> Any:
+    async def components(self, principal: Principal, id_: str, parts: list[str]) -> Json:
         """The components, or what is at a path below them. Errors: 403, 404."""
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_, own=False)
@@ -264,10 +261,10 @@ class TemplateStore:
         self,
         principal: Principal,
         id_: str,
-        change: Callable[[list[object]], object],
+        change: Callable[[list[object]], Json],
         condition: Condition,
         parts: list[str],
-    ) -> tuple[dict[str, object], object]:
+    ) -> tuple[ShownTemplate, Json]:
         """Change the components; all or nothing. The template's object and ``change``'s result.
 
         ``parts``: the path that the condition is about.
@@ -279,23 +276,23 @@ class TemplateStore:
                 condition.check(get_path(services, parts))
             result = change(services)
             check_model({"services": services})
-            await self.store.refuse_large(services)
+            await self.store.settings.refuse_large(services)
             await self._store(tx, row, services=services)
             stored = await self._row(tx, principal, id_, own=True)
             return {**self.view(stored), "services": services}, result
 
     async def add(
         self, principal: Principal, id_: str, body: object, condition: Condition = UNCONDITIONAL
-    ) -> Any:
+    ) -> Json:
         """Add a component or a list of them; what was added. Errors: 400, 403, 404, 412, 413."""
 
-        def append(services: list[object]) -> Any:
+        def append(services: list[object]) -> Json:
             if not body or not isinstance(body, dict | list):
                 raise BadRequest("The body must be an application object, or a list of them")
             added = cast("list[object]", body if isinstance(body, list) else [body])
             check_services(added)
             services.extend(added)
-            return cast("Any", body)
+            return cast("Json", body)
 
         return (await self._change(principal, id_, append, condition, []))[1]
 
@@ -306,7 +303,7 @@ class TemplateStore:
         parts: list[str],
         body: object,
         condition: Condition = UNCONDITIONAL,
-    ) -> Any:
+    ) -> Json:
         """Replace what is at a path; its new value. Errors: 400, 403, 404, 412, 413."""
 
         def put(services: list[object]) -> object:
@@ -328,7 +325,7 @@ class TemplateStore:
         id_: str,
         parts: list[str],
         condition: Condition = UNCONDITIONAL,
-    ) -> dict[str, Any]:
+    ) -> ShownTemplate:
         """Remove what is at a path; the template with its remaining components.
 
         Errors: 403, 404, 412.

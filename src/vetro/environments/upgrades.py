@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypedDict, cast
 
 from vetro.catalog import StoredPackage
 from vetro.environments.model import Json, header, object_id, walk
+from vetro.json_values import JsonObject
 from vetro.packages import Version, version_spec
 
 Pins = Mapping[str, Iterable[str]]
@@ -27,6 +28,66 @@ class ObjectClass:
     version: str | None
 
 
+SharedObject = TypedDict(
+    "SharedObject", {"id": str, "class": str, "used_by": list[dict[str, str | None]]}
+)
+"""An object that moves, and the applications outside the plan that refer to it: ``id``, ``name``."""
+ApplicationRow = TypedDict(
+    "ApplicationRow",
+    {
+        "id": str,
+        "name": str | None,
+        "class": str,
+        "package": str | None,
+        "version": str | None,
+        "newest": str | None,
+        "newer": list[str],
+    },
+)
+"""An application, its version and the newer ones."""
+MoveView = TypedDict(
+    "MoveView", {"id": str, "class": str, "package": str, "from": str | None, "to": str}
+)
+"""A move for the API and for the engine."""
+
+
+class MovePlan(TypedDict):
+    """What an engine is asked about an application: its moves, and the properties to set."""
+
+    id: str
+    moves: list[MoveView]
+    properties: JsonObject
+
+
+PropertyChange = TypedDict(
+    "PropertyChange",
+    {
+        "property": str,
+        "change": str,
+        "aspects": list[str],
+        "from": dict[str, object] | None,
+        "to": dict[str, object] | None,
+    },
+)
+"""How a property differs between two versions of a class: ``change`` is ``added``, ``removed`` or
+``changed``, then with the ``aspects``; ``from`` and ``to`` are its declarations."""
+
+
+class ComparedApplication(TypedDict):
+    """What an engine found: ``changes`` by the ids of the moved objects."""
+
+    changes: dict[str, list[PropertyChange]]
+    problems: list[str]
+    notes: list[str]
+
+
+class Comparison(TypedDict):
+    """An engine's answer about a model and its moves: applications by their ids."""
+
+    applications: dict[str, ComparedApplication]
+    problems: list[str]
+
+
 @dataclass(frozen=True)
 class Move:
     """The move of one object to another version of its package."""
@@ -36,6 +97,17 @@ class Move:
     package: str
     old: str | None
     new: str
+
+    @property
+    def view(self) -> MoveView:
+        """It, for the API and for the engine."""
+        return {
+            "id": self.id,
+            "class": self.class_name,
+            "package": self.package,
+            "from": self.old,
+            "to": self.new,
+        }
 
 
 @dataclass
@@ -49,7 +121,7 @@ class ApplicationMove:
     old: str | None
     new: str | None
     moves: list[Move] = field(default_factory=list[Move])
-    shared: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+    shared: list[SharedObject] = field(default_factory=list[SharedObject])
     problems: list[str] = field(default_factory=list[str])
 
     @property
@@ -150,9 +222,9 @@ def _exact(text: str | None) -> str | None:
         return None
 
 
-def application_rows(objects: Json, shelf: Shelf) -> list[dict[str, object]]:
+def application_rows(objects: Json, shelf: Shelf) -> list[ApplicationRow]:
     """The applications of a root object: their versions, and the newer ones available."""
-    rows: list[dict[str, object]] = []
+    rows: list[ApplicationRow] = []
     for service in services_of(objects):
         block = header(service) or {}
         found = shelf.class_of(block)
@@ -281,13 +353,12 @@ def _texts(value: Json) -> Iterator[str]:
 
 def make_moves(
     objects: Json,
-    moves: Iterable[Mapping[str, Json]],
+    moves: Iterable[MoveView],
     properties: Mapping[str, Mapping[str, Json]],
 ) -> list[str]:
     """Write new values of properties and moves into a root object; the ids that are missing.
 
-    A move is ``{id, class, package, to}``; the keys of ``properties`` are ids of objects. An object
-    that a new value omits does not move.
+    The keys of ``properties`` are ids of objects. An object that a new value omits does not move.
     """
     nodes = _nodes(objects)
     missing = [str(id_) for id_ in properties if id_ not in nodes]
@@ -296,7 +367,7 @@ def make_moves(
             nodes[id_].update(values)
     left = _nodes(objects)
     for move in moves:
-        id_ = str(move["id"])
+        id_ = move["id"]
         if id_ not in nodes:
             missing.append(id_)
         elif id_ in left:

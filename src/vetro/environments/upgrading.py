@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, cast
+from typing import NamedTuple, TypedDict, cast
 
 from sqlalchemy import select
 
@@ -22,6 +21,13 @@ from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import environments
 from vetro.environments.upgrades import (
     ApplicationMove,
+    ApplicationRow,
+    ComparedApplication,
+    Comparison,
+    MovePlan,
+    MoveView,
+    PropertyChange,
+    SharedObject,
     Shelf,
     application_rows,
     make_moves,
@@ -33,11 +39,51 @@ from vetro.environments.upgrades import (
 )
 from vetro.environments.uses import BATCH, pinned_packages
 from vetro.http import BadRequest, Conflict, NotFound, Principal
+from vetro.json_values import JsonObject
 from vetro.packages import Version, VersionSpec
 from vetro.storage import StoredRow
 
 #: Models whose headers are cached: a list of environments reads each model only once.
 KEPT = 1000
+
+
+class Wanted(NamedTuple):
+    """A requested move: ``version`` spec, ``None`` for the newest, and ``properties`` to set."""
+
+    version: str | None = None
+    properties: JsonObject | None = None
+
+
+class MovedObject(MoveView):
+    """A move of a preview, with the changes that the new class makes to the object."""
+
+    changes: list[PropertyChange]
+
+
+ApplicationView = TypedDict(
+    "ApplicationView",
+    {
+        "id": str,
+        "name": str | None,
+        "class": str,
+        "package": str | None,
+        "from": str | None,
+        "to": str | None,
+        "direction": str,
+        "objects": list[MovedObject],
+        "shared": list[SharedObject],
+        "problems": list[str],
+        "notes": list[str],
+    },
+)
+"""An application of a preview."""
+
+
+class Preview(TypedDict):
+    """What an upgrade would change, and what would not work afterwards."""
+
+    applications: list[ApplicationView]
+    problems: list[str]
 
 
 class Upgrades:
@@ -55,13 +101,13 @@ class Upgrades:
 
     async def listing(
         self, principal: Principal, environment_id: str, session_id: str | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[ApplicationRow]:
         """The applications with their versions and the newer ones. Errors: 400, 403, 404."""
         row, model = await self._model(principal, environment_id, session_id)
         shelf = await self._shelf(row.tenant_id, model)
         return application_rows(model.get("Objects"), shelf)
 
-    async def of_project(self, principal: Principal) -> dict[str, list[dict[str, Any]]]:
+    async def of_project(self, principal: Principal) -> dict[str, list[ApplicationRow]]:
         """The applications, as deployed last, that have newer versions, by the ids of the project's
         environments; environments without any are left out."""
         mine = environments.c.tenant_id == principal.project_id
@@ -78,7 +124,7 @@ class Upgrades:
             for row in rows:
                 self._remember(row)
         usable = await self.catalog.usable(principal.project_id)
-        found: dict[str, list[dict[str, object]]] = {}
+        found: dict[str, list[ApplicationRow]] = {}
         for key in known:
             if key not in self._headers:
                 continue
@@ -110,7 +156,7 @@ class Upgrades:
 
     async def preview(
         self, principal: Principal, environment_id: str, session_id: str | None, body: object
-    ) -> dict[str, Any]:
+    ) -> Preview:
         """What an upgrade would change; nothing is stored. Errors: 400, 403, 404, 503, 504."""
         wanted = checked_body(body)
         row, model = await self._model(principal, environment_id, session_id)
@@ -118,7 +164,7 @@ class Upgrades:
 
     async def upgrade(
         self, principal: Principal, environment_id: str, session_id: str | None, body: object
-    ) -> dict[str, Any]:
+    ) -> Preview:
         """Change a session so that its next deploy moves applications; returns the preview.
 
         Errors: 400, 403, 404, 503, 504; 409 when something would not work afterwards
@@ -129,10 +175,10 @@ class Upgrades:
         found = await self._looked_at(principal, row, model, wanted)
         refuse(found)
         moves = [move for one in found["applications"] for move in one["objects"]]
-        properties = {id_: one["properties"] for id_, one in wanted.items() if one["properties"]}
+        properties = {id_: one.properties for id_, one in wanted.items() if one.properties}
         before = {move["id"]: move["from"] for move in moves}
 
-        def change(model: dict[str, Any]) -> None:
+        def change(model: JsonObject) -> None:
             objects = model["Objects"]
             shelf = Shelf((), pinned_packages(model))
             for service in services_of(objects):
@@ -189,7 +235,7 @@ class Upgrades:
             raise BadRequest(f"The catalog does not have {', '.join(missing)}")
         texts = {name: [str(one) for one in versions] for name, versions in wanted.items()}
 
-        def change(model: dict[str, Any]) -> None:
+        def change(model: JsonObject) -> None:
             model["SystemData"] = {**(model.get("SystemData") or {}), "Packages": texts}
 
         await self.sessions.change_model(principal, environment_id, session_id, change)
@@ -200,25 +246,25 @@ class Upgrades:
         principal: Principal,
         row: StoredRow,
         model: dict[str, object],
-        wanted: dict[str, dict[str, object]],
-    ) -> dict[str, Any]:
+        wanted: dict[str, Wanted],
+    ) -> Preview:
         shelf = await self._shelf(row.tenant_id, model)
         plans = await self._plans(row.tenant_id, model.get("Objects"), shelf, wanted)
-        asked: list[dict[str, object]] = [
+        asked: list[MovePlan] = [
             {
                 "id": plan.id,
-                "moves": [move_view(one) for one in map(asdict, plan.moves)],
-                "properties": wanted.get(plan.id, {}).get("properties") or {},
+                "moves": [one.view for one in plan.moves],
+                "properties": wanted.get(plan.id, Wanted()).properties or {},
             }
             for plan in plans
-            if not plan.problems and (plan.moves or wanted.get(plan.id, {}).get("properties"))
+            if not plan.problems and (plan.moves or wanted.get(plan.id, Wanted()).properties)
         ]
-        answer: dict[str, Any] = {"applications": {}, "problems": []}
+        answer = Comparison(applications={}, problems=[])
         if asked:
             given = {**model, "Objects": to_engine(model.get("Objects"))}
             answer = await self.calls.compare(principal, row.tenant_id, given, asked)
         return {
-            "applications": [view(plan, answer["applications"].get(plan.id, {})) for plan in plans],
+            "applications": [view(plan, answer["applications"].get(plan.id)) for plan in plans],
             "problems": answer["problems"],
         }
 
@@ -227,7 +273,7 @@ class Upgrades:
         project_id: str,
         objects: Json,
         shelf: Shelf,
-        wanted: dict[str, dict[str, Any]],
+        wanted: dict[str, Wanted],
     ) -> list[ApplicationMove]:
         services = {str(object_id(one)): one for one in services_of(objects)}
         for id_ in wanted:
@@ -235,7 +281,7 @@ class Upgrades:
                 raise NotFound(f"There is no application {id_} in this environment")
         plans: list[ApplicationMove] = []
         for id_ in wanted or services:
-            plan = plan_application(services[id_], wanted.get(id_, {}).get("version"), shelf)
+            plan = plan_application(services[id_], wanted.get(id_, Wanted()).version, shelf)
             if not wanted and plan.direction == "none":
                 continue  # every application that can move was requested
             if plan.direction != "none" and not plan.problems:
@@ -257,7 +303,7 @@ class Upgrades:
         session_id: str | None,
         *,
         write: bool = False,
-    ) -> tuple[StoredRow, dict[str, Any]]:
+    ) -> tuple[StoredRow, JsonObject]:
         if write:  # what may be written to is locked while it is looked at
             async with self.database.transaction() as tx:
                 row = await self.store.environment(tx, principal, environment_id)
@@ -284,7 +330,7 @@ def checked_versions(body: object) -> dict[str, list[Version]]:
     return found
 
 
-def checked_body(body: object) -> dict[str, dict[str, Any]]:
+def checked_body(body: object) -> dict[str, Wanted]:
     """The requested moves: by the ids of applications a ``version`` spec and ``properties`` to set,
     both optional; empty for every application that can move up. Errors: 400."""
     if body is None:
@@ -296,7 +342,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
         return {}
     if not isinstance(given, list):
         raise BadRequest("An upgrade must be an object, with or without a list of applications")
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, Wanted] = {}
     for item in cast("list[object]", given):
         one = cast("dict[str, object]", item) if isinstance(item, dict) else {}
         id_, version, values = one.get("id"), one.get("version"), one.get("properties")
@@ -318,7 +364,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
         if values is not None and "?" in values:
             raise BadRequest("'?' is not a property: give the version to move to in 'version'")
         check_services(values, where="properties")
-        found[id_] = {"version": version, "properties": values}
+        found[id_] = Wanted(version, cast("JsonObject | None", values))
     if not found:
         raise BadRequest(
             "The list of applications is empty; leave it out to upgrade all that can be upgraded"
@@ -326,7 +372,7 @@ def checked_body(body: object) -> dict[str, dict[str, Any]]:
     return found
 
 
-def refuse(found: dict[str, Any]) -> None:
+def refuse(found: Preview) -> None:
     """Refuse an upgrade that would not work. Errors: 409."""
     said = [
         f"{one['name'] or one['id']}: {problem}"
@@ -355,20 +401,9 @@ def refuse_changed(
             )
 
 
-def move_view(move: Mapping[str, object]) -> dict[str, Any]:
-    """A move for the API and for the engine."""
-    return {
-        "id": move["id"],
-        "class": move["class_name"],
-        "package": move["package"],
-        "from": move["old"],
-        "to": move["new"],
-    }
-
-
-def view(plan: ApplicationMove, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An application of a preview."""
-    changes = cast("dict[str, object]", answer.get("changes", {}))
+def view(plan: ApplicationMove, answer: ComparedApplication | None) -> ApplicationView:
+    """An application of a preview. ``answer``: the engine's, if it was asked."""
+    compared = answer or ComparedApplication(changes={}, problems=[], notes=[])
     return {
         "id": plan.id,
         "name": plan.name,
@@ -378,9 +413,9 @@ def view(plan: ApplicationMove, answer: Mapping[str, Any]) -> dict[str, Any]:
         "to": plan.new,
         "direction": plan.direction,
         "objects": [
-            {**move_view(asdict(move)), "changes": changes.get(move.id, [])} for move in plan.moves
+            {**move.view, "changes": compared["changes"].get(move.id, [])} for move in plan.moves
         ],
         "shared": plan.shared,
-        "problems": [*plan.problems, *answer.get("problems", [])],
-        "notes": list(answer.get("notes", [])),
+        "problems": [*plan.problems, *compared["problems"]],
+        "notes": compared["notes"],
     }

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments import bodies, deployment_endpoints, flat, model_endpoints, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
 from vetro.environments.model import Json, delete_path, get_path, put_path, segments
 from vetro.environments.store import ForeignProject, SessionElsewhere, SessionRequired
+from vetro.environments.views import ReportView, SessionView
 from vetro.http import BadRequest, Forbidden, NotFound, Unauthorized
-from vetro.http.endpoint import EMPTY, Answer
+from vetro.http.endpoint import EMPTY, Answer, Body
+from vetro.http.parameters import Param
 
 Run = Callable[[Call], Awaitable[Json]]
 E = "/environments/{environment_id}"
@@ -64,19 +66,19 @@ def _put(call: Call, value: Json) -> Answer:
     return Answer(call.service.api.v03_put_status, value)
 
 
-def zoned(row: dict[str, object]) -> dict[str, object]:
+def zoned(row: Mapping[str, object]) -> dict[str, object]:
     """A row whose times end in ``Z``, as those of this dialect do (§3)."""
     times = {name: f"{row[name]}Z" for name in TIMES if row.get(name)}
     return {**row, **times}
 
 
-def environment_view(row: dict[str, Any]) -> dict[str, object]:
+def environment_view(row: Mapping[str, object]) -> dict[str, object]:
     """An environment with the states of this dialect."""
-    status = row["status"]
+    status = str(row["status"])
     return {**zoned(row), "status": STATUSES.get(status, states.READY), "status_detail": status}
 
 
-def session_view(row: dict[str, Any]) -> dict[str, Any]:
+def session_view(row: SessionView) -> dict[str, object]:
     """A session with the states of this dialect."""
     state = row["state"]
     return {
@@ -368,7 +370,7 @@ async def drop(call: Call) -> Json:
 # Deployments
 
 
-def _of_deployment(view: dict[str, Any]) -> dict[str, object]:
+def _of_deployment(view: ReportView) -> dict[str, object]:
     """A report with ``deployment_id`` in place of ``task_id``."""
     return {("deployment_id" if key == "task_id" else key): one for key, one in zoned(view).items()}
 
@@ -388,7 +390,7 @@ async def reports(call: Call) -> Json:
 async def last_status(call: Call) -> Json:
     """The newest report of each service."""
     found = await deployment_endpoints.last_status(call)
-    newest: dict[str, Any] = found["lastStatuses"]
+    newest: dict[str, ReportView | None] = found["lastStatuses"]
     return {
         "lastStatuses": {
             id_: None if one is None else _of_deployment(one) for id_, one in newest.items()
@@ -396,12 +398,19 @@ async def last_status(call: Call) -> Json:
     }
 
 
-def _endpoint(name: str, verb: str, path: str, run: Run, *more: Any) -> Endpoint:
-    return Endpoint(f"v03_{name}", verb, path, _dialect(run), *more)
+def _endpoint(
+    name: str,
+    verb: str,
+    path: str,
+    run: Run,
+    params: tuple[Param, ...] = (),
+    takes: Body | None = None,
+) -> Endpoint:
+    return Endpoint(f"v03_{name}", verb, path, _dialect(run), params, takes)
 
 
-def _writing(name: str, verb: str, path: str, run: Run, *more: Any) -> Endpoint:
-    return Endpoint(f"v03_{name}", verb, path, _dialect(run, writes=True), bodies.SESSION, *more)
+def _writing(name: str, verb: str, path: str, run: Run, takes: Body | None = None) -> Endpoint:
+    return Endpoint(f"v03_{name}", verb, path, _dialect(run, writes=True), bodies.SESSION, takes)
 
 
 _SESSION, _ALL, _AT = E + "/sessions/{session_id}", E + "/services", E + "/services/{path:path}"

@@ -10,9 +10,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
-from vetro.environments import make_moves
+from vetro.environments import (
+    ComparedApplication,
+    Comparison,
+    MovePlan,
+    MoveView,
+    PropertyChange,
+    make_moves,
+)
+from vetro.json_values import JsonObject
 from vetro.muranopl import (
     DirectEffects,
     Json,
@@ -51,19 +59,19 @@ class RefusedEffects(DirectEffects):
         raise MuranoError(f"a preview must not have effects, but the program asks for one: {kind}")
 
 
-async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> dict[str, object]:
+async def compare(make_session: MakeSession, arguments: JsonObject) -> Comparison:
     """The answer of ``CallStore.compare``."""
-    model: dict[str, Any] = arguments["model"]
-    plans: list[dict[str, Any]] = arguments["plans"]
+    model: JsonObject = arguments["model"]
+    plans: list[MovePlan] = arguments["plans"]
     cover = Cover(secrets_in([model, plans]))
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, ComparedApplication] = {}
     for plan in plans:
-        changes: dict[str, list[dict[str, Any]]] = {}
+        changes: dict[str, list[PropertyChange]] = {}
         wrong: list[str] = []
         notes: list[str] = []
         nodes = _objects_of(_moved(model, [plan]))
         for move in plan["moves"]:
-            node = nodes.get(str(move["id"]))
+            node = nodes.get(move["id"])
             if node is None:
                 continue  # the object is not in the new value
             session = make_session(RefusedEffects())
@@ -97,7 +105,7 @@ async def compare(make_session: MakeSession, arguments: Mapping[str, Any]) -> di
     return {"applications": found, "problems": [cover(text) for text in general]}
 
 
-def _moved(model: Mapping[str, object], plans: list[dict[str, Any]]) -> dict[str, object]:
+def _moved(model: Mapping[str, object], plans: list[MovePlan]) -> dict[str, object]:
     """A copy of a model with the moves of some applications applied."""
     objects = copy.deepcopy(model.get("Objects"))
     properties = {plan["id"]: plan["properties"] for plan in plans if plan["properties"]}
@@ -142,12 +150,12 @@ async def _load(make_session: MakeSession, model: dict[str, object]) -> tuple[st
 
 
 def _compared(
-    session: Session, move: Mapping[str, object], node: Mapping[str, object]
-) -> tuple[list[dict[str, object]], list[str], list[str]]:
+    session: Session, move: MoveView, node: Mapping[str, object]
+) -> tuple[list[PropertyChange], list[str], list[str]]:
     """The differences between the class versions of an object, the problems with the object's
     values, and notes on what could not be compared."""
     try:
-        new = _type(session, move, str(move["to"]))
+        new = _type(session, move, move["to"])
         after = _properties(new)
         schema = session.runtime.schema(
             new.name,
@@ -166,7 +174,7 @@ def _compared(
     if move["from"] is None:
         return [], wrong, [f"the former version of {move['class']} is not known"]
     try:
-        before = _properties(_type(session, move, str(move["from"])))
+        before = _properties(_type(session, move, move["from"]))
     except MuranoError as error:
         return [], wrong, [f"not compared with {move['from']}: {error.message}"]
     # A name that neither version has is a mistake in the new values.
@@ -176,9 +184,9 @@ def _compared(
     return _differences(before, after), wrong, []
 
 
-def _type(session: Session, move: Mapping[str, object], version: str) -> MuranoType:
+def _type(session: Session, move: MoveView, version: str) -> MuranoType:
     return session.runtime.classes.type_from_model(
-        str(move["class"]), f"=={version}", str(move["package"]), None, session.info.project_id
+        move["class"], f"=={version}", move["package"], None, session.info.project_id
     )
 
 
@@ -201,22 +209,23 @@ def _properties(type_: MuranoType) -> dict[str, dict[str, object]]:
 
 def _differences(
     before: dict[str, dict[str, object]], after: dict[str, dict[str, object]]
-) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+) -> list[PropertyChange]:
+    rows: list[PropertyChange] = []
     for name in [*before, *(name for name in after if name not in before)]:
         old, new = before.get(name), after.get(name)
-        row: dict[str, object] = {"property": name, "aspects": [], "from": old, "to": new}
-        if old is None:
-            rows.append({**row, "change": "added"})
-        elif new is None:
-            rows.append({**row, "change": "removed"})
-        elif old != new:
+        if old == new:
+            continue
+        change, aspects = "added" if old is None else "removed", list[str]()
+        if old is not None and new is not None:
+            change = "changed"
             aspects = [
                 one
                 for one in ("contract", "default", "usage")
                 if (one in old, old.get(one)) != (one in new, new.get(one))
             ]
-            rows.append({**row, "change": "changed", "aspects": aspects})
+        rows.append(
+            {"property": name, "change": change, "aspects": aspects, "from": old, "to": new}
+        )
     return rows
 
 
