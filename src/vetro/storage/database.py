@@ -139,11 +139,6 @@ class Database:
         self.clock = clock
         self.is_sqlite = isinstance(server, SqliteFile)
         self._server = server
-        if not isinstance(server, SqliteFile):
-            # A reading unit sees one snapshot, as on SQLite, and cannot write by mistake.
-            self._reading = server.execution_options(
-                isolation_level="REPEATABLE READ", postgresql_readonly=True
-            )
         #: The database's URL for messages, without its password.
         self.name = make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
@@ -274,19 +269,22 @@ class Database:
     async def close(self) -> None:
         """Close every connection and socket, once the units of work in progress have ended.
 
-        Later units of work get ``DatabaseClosed``. Closing it again does nothing.
+        Later units of work get ``DatabaseClosed``. Closing it again does nothing. A cancellation while
+        units are waited for closes nothing yet: close it again.
         """
         self._closed = True
-        # A pool closes only its idle connections: those in use would return to a disposed pool and
-        # stay open.
-        while self._units:
-            self._no_units.clear()
-            try:
+        try:
+            # A pool closes only its idle connections: those in use would return to a disposed pool
+            # and stay open.
+            while self._units:
+                self._no_units.clear()
                 async with asyncio.timeout(CLOSE_PATIENCE_SECONDS):
                     await self._no_units.wait()
-            except TimeoutError:
-                log.error("database_closed_in_use", name=self.name, units=self._units)
-                break
+        except TimeoutError:
+            log.error("database_closed_in_use", name=self.name, units=self._units)
+        await carried_through(self._release())
+
+    async def _release(self) -> None:
         if self._listener is not None:
             await self._listener.stop()
         if self._datagrams is not None:
@@ -393,7 +391,8 @@ class Database:
                 finally:
                     self._server.end_reading(reader)
                 return
-            async with self._reading.connect() as connection:
+            async with self._server.connect() as connection:
+                await _see_one_moment(connection)
                 try:
                     yield Transaction(connection, read_only=True)
                 finally:
@@ -440,6 +439,23 @@ class Database:
         else:
             async with self.transaction() as tx:
                 tx.notify(channel, payload)
+
+
+async def _see_one_moment(connection: AsyncConnection) -> None:
+    """Let a unit of work on PostgreSQL see one snapshot, as on SQLite, and not write by mistake.
+
+    Not options of an engine: that sets them inside of ``connect``, and a task that is cancelled there
+    loses the connection, which nobody has then who could return it. The driver waits there whenever the
+    loop was busy for some milliseconds.
+    """
+    try:
+        await connection.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+    except BaseException:
+        # What was set of it, the pool would not set back for the next unit.
+        await carried_through(connection.invalidate())
+        raise
 
 
 def _keep_private(path: Path) -> None:
