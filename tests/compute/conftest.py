@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.compute import MIGRATIONS, ComputeSection, ComputeService, ComputeSettings, compute_face
 from vetro.compute.http.keys import NodeAware
@@ -239,6 +240,8 @@ async def world_on(
         **{"prefetch_images": "none", **{key: settings.pop(key) for key in own & {*settings}}}
     )
     service = ComputeService(database, ComputeSettings(directory, MASTER, section, **settings))
+    # However slow a machine is, what a node has reported is stored when its report is answered.
+    service.samples.patience_seconds = PATIENCE_SECONDS
     nodes = nodes or Nodes()
     await service.work.agents.close()
     service.work.agents = nodes  # type: ignore[assignment]

@@ -172,6 +172,7 @@ async def test_ten_seconds_without_the_database_lose_no_heartbeat(
 ) -> None:
     """Heartbeats and samples are accepted, other calls are 503, and no server becomes unknown."""
     near, far = worlds
+    far.service.samples.patience_seconds = 0.01
     key = {"token": "", "headers": far.key_of(NODE)}
     assert (await far.call("POST", f"/servers/{NODE}/events/heartbeat", {}, **key)).status == 204
     line.cut()

@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy
 from litestar import Request, post
 from tests.stacks.conftest import PROJECT
+from tests.waiting import PATIENCE_SECONDS
 
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
@@ -142,6 +143,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     database = await Database.open(f"sqlite:///{tmp_path}/test.db", clock=ManualClock())
     await migrate(database, [MIGRATIONS, COMPUTE_MIGRATIONS])
     service = ComputeService(database, ComputeSettings(image_dir=tmp_path, node_key="key"))
+    service.samples.patience_seconds = PATIENCE_SECONDS
     node = Node()
     async with AsyncExitStack() as stack:
         node_port = await stack.enter_async_context(_served(_node_face(node)))

@@ -1,5 +1,6 @@
 """POST /allocate over HTTP: the answer with its explanation, the answer without, and what is wrong."""
 
+import asyncio
 import uuid
 from typing import Any
 
@@ -36,8 +37,13 @@ def asked(**more: Any) -> dict[str, Any]:
 
 async def ready(world: Any, node: str = NODE) -> None:
     """Let a node have room for Linux VMs."""
-    gib = 2**30
     await world.server(node, **{"VM Brands": ["lx"]})
+    await tell(world, node)
+
+
+async def tell(world: Any, node: str = NODE) -> None:
+    """Let a node report that it has room."""
+    gib = 2**30
     sample = {
         "vms": {},
         "meminfo": {"total_bytes": 8 * gib, "availrmem_bytes": 8 * gib},
@@ -97,6 +103,30 @@ async def test_an_answer_without_explanation(world: Any, no: Any) -> None:
     await ready(world)
     found = await world.ok("POST", "/allocate", asked(explain=no, reserve=True))
     assert (found["server"]["uuid"], found["steps"], found["imgapiPeers"]) == (NODE, [], [])
+
+
+async def test_a_status_counts_once_it_is_written(world: Any) -> None:
+    """A status whose write takes long is answered before it: until then the server has no room."""
+    samples, database = world.service.samples, world.service.database
+    await world.server(NODE, **{"VM Brands": ["lx"]})
+    patience = samples.patience_seconds
+    async with database.transaction():  # nobody else writes meanwhile
+        samples.patience_seconds = 0.0
+        await tell(world)
+        assert len(samples) == 1
+        answer = await world.call("POST", "/allocate", asked())
+        assert answer.status == 409
+        assert "memory_available_bytes" in answer.text
+    samples.patience_seconds = patience
+    async with database.transaction():
+        telling = asyncio.create_task(tell(world))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not telling.done()
+    await telling
+    assert len(samples) == 0
+    found = await world.ok("POST", "/allocate", asked())
+    assert found["server"]["uuid"] == NODE
 
 
 async def test_a_reservation_of_an_odd_name_is_refused(world: Any) -> None:

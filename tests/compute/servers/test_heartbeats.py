@@ -316,7 +316,7 @@ async def test_a_database_that_is_away_loses_no_heartbeat(
     with monkeypatch.context() as patch:
         patch.setattr(Database, "transaction", away)
         patch.setattr(Database, "read", away)
-        patch.setattr("vetro.compute.servers.samples.PATIENCE_SECONDS", 0.01)
+        patch.setattr(world.service.samples, "patience_seconds", 0.01)
         patch.setattr("vetro.compute.servers.samples.PAUSE_SECONDS", 0.01)
         for _ in range(2):
             clock.advance(5)

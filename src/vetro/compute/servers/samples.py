@@ -35,6 +35,8 @@ class Samples:
     def __init__(self, database: Database, servers: ServerStore) -> None:
         self.database = database
         self.servers = servers
+        #: How long an answer waits for its write.
+        self.patience_seconds = PATIENCE_SECONDS
         self._waiting: dict[str, Waiting] = {}
         self._written: dict[str, asyncio.Future[None]] = {}
         self._wake = asyncio.Event()
@@ -43,7 +45,10 @@ class Samples:
         return len(self._waiting)
 
     async def take(self, uuid: str, sample: dict[str, object], *, only_vms: bool = False) -> None:
-        """Queue a sample; returns when it is written, or after a second if that takes longer."""
+        """Queue a sample; returns when it is written, or after ``patience_seconds`` if that takes longer.
+
+        Whoever reads the server's record at once may therefore not find the sample in it.
+        """
         before = self._waiting.get(uuid)
         if before is not None:
             sample, only_vms = joined(before, (sample, only_vms))
@@ -53,7 +58,7 @@ class Samples:
             written = self._written[uuid] = asyncio.get_running_loop().create_future()
         self._wake.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(self.patience_seconds):
                 await asyncio.shield(written)
 
     async def watch(self) -> None:
