@@ -107,7 +107,7 @@ class Vm(TypedDict, total=False):
     boot_timestamp: str
     exit_timestamp: str
     exit_status: int
-    id_base: int | None
+    id_base: int
     tags: dict[str, Any]
     customer_metadata: dict[str, Any]
     internal_metadata: dict[str, Any]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from vetro.node.vm_records import Vm
 
 UNIFIED = "unified"
 """The key of the version 2 hierarchy among the controllers of version 1."""
@@ -66,7 +66,7 @@ def remove_groups(pattern: str) -> None:
             group.rmdir()
 
 
-def cpu_settings(vm: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
+def cpu_settings(vm: Vm, version: str) -> list[tuple[str, str]]:
     """``(file, value)`` of a VM's ``cpu_cap`` (percent of a core) and ``cpu_shares``."""
     cap = vm.get("cpu_cap")
     quota = max(_LEAST_QUOTA, int(float(cap) * _PERIOD / 100)) if cap else 0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from vetro.node.errors import not_implemented
 from vetro.node.guest.root import GuestRoot
-from vetro.node.vm_records import Vm
+from vetro.node.vm_records import Vm, VolumeEntry
 
 Changed = Callable[[str], None]
 
@@ -228,19 +228,19 @@ class Hypervisor(ABC):
         """The format of volumes (``vetro.node.storage.volumes``) that VMs of a brand take."""
         raise not_implemented("A volume", self.name)
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def attach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Give a running VM the volume ``entry`` of its record; at its next start it has it anyway."""
         raise not_implemented("A volume", self.name)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def detach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Take the volume from a VM, running or not; what was written is on disk afterwards."""
         return
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Make a volume that a VM has larger (``size`` in GiB)."""
         raise not_implemented("A volume", self.name)
 
-    def still(self, vm: Vm, entry: Mapping[str, object]) -> AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: VolumeEntry) -> AbstractAsyncContextManager[None]:
         """Hold the VM's writing into the volume until the block ends."""
         return nullcontext()
 

@@ -12,7 +12,7 @@ from vetro.node.drivers.hypervisor import Changed, DiskUse, ExecResult, Hypervis
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
 from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
-from vetro.node.vm_records import Vm
+from vetro.node.vm_records import Vm, VolumeEntry
 
 
 class SimulatedHypervisor(Hypervisor):
@@ -64,15 +64,15 @@ class SimulatedHypervisor(Hypervisor):
         """As a real node of that brand; only records change."""
         return "ext4" if brand in CONTAINER_BRANDS else "qcow2"
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def attach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Only the record changes."""
         self._fail("attach_volume")
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def detach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Only the record changes."""
         self._fail("detach_volume")
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Only the record changes."""
         self._fail("grow_volume")
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.hypervisor import RunState
 from vetro.node.drivers.lxc import volumes
@@ -16,7 +15,7 @@ from vetro.node.errors import DriverError
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_records import Vm, volumes_of
+from vetro.node.vm_records import Vm, VolumeEntry, volumes_of
 
 
 class AttachedVolumes:
@@ -46,11 +45,11 @@ class AttachedVolumes:
         shown = [(self.place(vm, one), str(one["path"])) for one in volumes_of(vm)]
         return "".join(f"{line}\n" for line in volumes.mount_entries(shown))
 
-    def place(self, vm: Vm, entry: Mapping[str, object]) -> Path:
+    def place(self, vm: Vm, entry: VolumeEntry) -> Path:
         """Where the host mounts a volume of a container."""
         return self._roots.path(vm["uuid"]).parent / f"volume-{entry['uuid']}"
 
-    async def mount(self, vm: Vm, entry: Mapping[str, Any]) -> None:
+    async def mount(self, vm: Vm, entry: VolumeEntry) -> None:
         """Mount a volume on the host, with the owners of the container's id range."""
         base = id_base_of(vm, self._host)
         if base and base not in self._mappings:
@@ -64,7 +63,7 @@ class AttachedVolumes:
             mapping=self._mappings.get(base),
         )
 
-    async def attach(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def attach(self, vm: Vm, entry: VolumeEntry) -> None:
         """Mount it on the host and show it in the running container."""
         state = await self._state(vm["uuid"])
         if state.pid is None:
@@ -82,7 +81,7 @@ class AttachedVolumes:
             unmount(target)
             raise
 
-    async def detach(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def detach(self, vm: Vm, entry: VolumeEntry) -> None:
         """Take it from the running container, and from the host."""
         target = self.place(vm, entry)
         if not target.is_dir():
@@ -92,7 +91,7 @@ class AttachedVolumes:
         await volumes.hide(target, state.pid, str(entry["path"]), own_users=own)
         target.rmdir()
 
-    async def grow(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow the file system while it is mounted; where that is refused, between two mounts."""
         target, state = self.place(vm, entry), await self._state(vm["uuid"])
         mounted = os.path.ismount(target)
@@ -117,9 +116,7 @@ class AttachedVolumes:
         finally:
             await self.attach(vm, entry)
 
-    def still(
-        self, vm: Vm, entry: Mapping[str, object]
-    ) -> contextlib.AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: VolumeEntry) -> contextlib.AbstractAsyncContextManager[None]:
         """Freeze the file system."""
         target = self.place(vm, entry)
         if os.path.ismount(target) and not entry.get("read_only"):

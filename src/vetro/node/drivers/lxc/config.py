@@ -6,13 +6,13 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vetro.node.drivers.control_groups import cpu_settings
 from vetro.node.drivers.lxc.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.guest.instance_files import Init, address_of, init_command
 from vetro.node.network.names import bridge_name, host_interface_name
+from vetro.node.vm_records import Nic, Vm
 
 # Capabilities with which root in a container could still affect the machine despite its user
 # namespace.
@@ -79,9 +79,7 @@ class ContainerHost:
     allow_privileged: bool = False
 
 
-def render(
-    vm: Mapping[str, Any], host: ContainerHost, *, root: Path, directory: Path, init: Init
-) -> str:
+def render(vm: Vm, host: ContainerHost, *, root: Path, directory: Path, init: Init) -> str:
     """The text of ``config`` for one container: root at ``root``, own files in ``directory``."""
     hostname = str(vm["hostname"]).split(".")[0]
     lines = [
@@ -121,12 +119,12 @@ def render(
     return "".join(f"{line}\n" for line in lines)
 
 
-def id_base_of(vm: Mapping[str, Any], host: ContainerHost) -> int:
+def id_base_of(vm: Vm, host: ContainerHost) -> int:
     """The host's id of the container's root: 0 for a privileged container."""
-    return int(vm.get("id_base", host.id_base))
+    return vm.get("id_base", host.id_base)
 
 
-def id_map(vm: Mapping[str, object], host: ContainerHost) -> list[str]:
+def id_map(vm: Vm, host: ContainerHost) -> list[str]:
     """The lines of the container's user namespace; none for a privileged one."""
     base = id_base_of(vm, host)
     if base == 0:
@@ -134,7 +132,7 @@ def id_map(vm: Mapping[str, object], host: ContainerHost) -> list[str]:
     return [f"lxc.idmap = {kind} 0 {base} {host.id_count}" for kind in ("u", "g")]
 
 
-def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str, str, str]]:
+def limit_settings(vm: Vm, host: ContainerHost) -> list[tuple[str, str, str]]:
     """``(controller version, file, value)`` for every limit this machine can enforce."""
     settings: list[tuple[str, str, str]] = []
     memory = int(vm.get("max_physical_memory") or 0) * 1048576
@@ -152,23 +150,23 @@ def limit_settings(vm: Mapping[str, Any], host: ContainerHost) -> list[tuple[str
     version = host.limits.get("cpu")
     if version:
         settings += [(version, name, value) for name, value in cpu_settings(vm, version)]
-    if host.limits.get("io") == "v2" and vm.get("zfs_io_priority"):
-        weight = max(1, min(10000, int(vm["zfs_io_priority"])))
+    if host.limits.get("io") == "v2" and (priority := vm.get("zfs_io_priority")):
+        weight = max(1, min(10000, int(priority)))
         settings.append(("v2", "io.weight", f"default {weight}"))
     version = host.limits.get("pids")
-    if version and vm.get("max_lwps"):
-        settings.append((version, "pids.max", str(int(vm["max_lwps"]))))
+    if version and (most := vm.get("max_lwps")):
+        settings.append((version, "pids.max", str(int(most))))
     return settings
 
 
-def _limits(vm: Mapping[str, object], host: ContainerHost) -> list[str]:
+def _limits(vm: Vm, host: ContainerHost) -> list[str]:
     prefix = {"v1": "lxc.cgroup", "v2": "lxc.cgroup2"}
     return [
         f"{prefix[version]}.{name} = {value}" for version, name, value in limit_settings(vm, host)
     ]
 
 
-def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
+def _interface(index: int, nic: Nic, prefix: str) -> list[str]:
     network = nic.get("network_uuid")
     if not network:
         raise DriverError(
@@ -189,8 +187,8 @@ def _interface(index: int, nic: Mapping[str, Any], prefix: str) -> list[str]:
         # port.
         f"{key}.script.up = /bin/sh -c 'echo 1 > /sys/class/net/{peer}/brport/hairpin_mode'",
     ]
-    if nic.get("mtu"):
-        lines.append(f"{key}.mtu = {int(nic['mtu'])}")
+    if mtu := nic.get("mtu"):
+        lines.append(f"{key}.mtu = {int(mtu)}")
     address = address_of(nic)
     if address is not None:
         length = prefix_length(nic, address)

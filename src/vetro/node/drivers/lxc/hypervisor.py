@@ -51,7 +51,7 @@ from vetro.node.storage.mounts import mount_points, unmount
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
-from vetro.node.vm_records import Vm, unwritten, volumes_of
+from vetro.node.vm_records import Vm, VolumeEntry, unwritten, volumes_of
 
 log = structlog.get_logger(__name__)
 
@@ -200,7 +200,7 @@ class LxcHypervisor(Hypervisor):
     async def configure(self, vm: Vm) -> bool:
         """Apply names, limits, quota and interfaces, also to a running container."""
         uuid = vm["uuid"]
-        before = self._store.get(uuid) or {}
+        before = self._store.get(uuid) or unwritten(uuid)
         if vm.get("quota") != before.get("quota"):
             await self._pool.resize_root(self._store.path(uuid), int(vm.get("quota") or 0) * GIB)
 
@@ -282,21 +282,19 @@ class LxcHypervisor(Hypervisor):
         """A file system."""
         return "ext4"
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def attach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Mount it on the host and show it in the running container."""
         await self._volumes.attach(vm, entry)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def detach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Take it from the running container, and from the host."""
         await self._volumes.detach(vm, entry)
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, object], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow the file system while it is mounted; where that is refused, between two mounts."""
         await self._volumes.grow(vm, entry, size)
 
-    def still(
-        self, vm: Vm, entry: Mapping[str, object]
-    ) -> contextlib.AbstractAsyncContextManager[None]:
+    def still(self, vm: Vm, entry: VolumeEntry) -> contextlib.AbstractAsyncContextManager[None]:
         """Freeze the file system."""
         return self._volumes.still(vm, entry)
 

@@ -6,13 +6,13 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vetro.node.commands import run
 from vetro.node.drivers.lxc.config import guest_name, prefix_length
 from vetro.node.errors import CommandFailed, DriverError
 from vetro.node.guest.instance_files import address_of
 from vetro.node.network.names import bridge_name, host_interface_name
+from vetro.node.vm_records import Nic
 
 # A change of one of these requires a new interface.
 _IDENTITY = ("mac", "network_uuid", "interface")
@@ -33,8 +33,8 @@ class Changes:
 
 
 def changes(
-    before: Sequence[Mapping[str, Any]],
-    after: Sequence[Mapping[str, Any]],
+    before: Sequence[Nic],
+    after: Sequence[Nic],
     prefix: str,
     init: int,
 ) -> Changes:
@@ -47,22 +47,22 @@ def changes(
         if mac not in new or any(nic.get(key) != new[mac].get(key) for key in _IDENTITY):
             host.append(f"link delete {host_interface_name(prefix, mac)}")
     for mac, nic in new.items():
-        name = guest_name(nic)
+        name, mtu = guest_name(nic), nic.get("mtu")
         kept = mac in old and all(old[mac].get(key) == nic.get(key) for key in _IDENTITY)
         if not kept:
             peer = host_interface_name(prefix, mac)
-            bridge = bridge_name(prefix, str(nic["network_uuid"]))
-            mtu = f" mtu {int(nic['mtu'])}" if nic.get("mtu") else ""
+            bridge = bridge_name(prefix, str(nic.get("network_uuid")))
+            said = f" mtu {int(mtu)}" if mtu else ""
             host += [
-                f"link add {peer}{mtu} type veth peer name {name}{mtu} address {mac} netns {init}",
+                f"link add {peer}{said} type veth peer name {name}{said} address {mac} netns {init}",
                 f"link set {peer} master {bridge} up",
                 f"link set {peer} type bridge_slave hairpin on",
             ]
             guest += _configure(nic, name)
         elif _without_rules(old[mac]) != _without_rules(nic):
-            if nic.get("mtu") and nic.get("mtu") != old[mac].get("mtu"):
-                host.append(f"link set {host_interface_name(prefix, mac)} mtu {int(nic['mtu'])}")
-                guest.append(f"link set {name} mtu {int(nic['mtu'])}")
+            if mtu and mtu != old[mac].get("mtu"):
+                host.append(f"link set {host_interface_name(prefix, mac)} mtu {int(mtu)}")
+                guest.append(f"link set {name} mtu {int(mtu)}")
             guest.append(f"address flush dev {name}")
             guest += _configure(nic, name)
     return Changes(host, guest)
@@ -103,7 +103,7 @@ async def apply(wanted: Changes, init: int) -> None:
 def check_bridges(nics: Sequence[Mapping[str, object]], prefix: str, vm: str) -> None:
     """Errors: ``DriverError`` ``NetworkNotFound`` names a network without a bridge on this node."""
     for nic in nics:
-        bridge = bridge_name(prefix, str(nic["network_uuid"]))
+        bridge = bridge_name(prefix, str(nic.get("network_uuid")))
         if not Path("/sys/class/net", bridge).exists():
             raise DriverError(
                 f"Network {nic['network_uuid']} is not on this node: apply the networks"

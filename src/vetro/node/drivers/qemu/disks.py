@@ -188,7 +188,7 @@ async def drop_snapshot(directory: Path, disks: Sequence[Mapping[str, object]], 
             await _tool("snapshot", "-q", "-d", name, str(path))
 
 
-def usage(directory: Path, disks: Sequence[Mapping[str, Any]]) -> DiskUse:
+def usage(directory: Path, disks: Sequence[Disk]) -> DiskUse:
     """Bytes of the VM's files and of its disks."""
     files = [entry.stat() for entry in directory.rglob("*") if entry.is_file()]
     inside = [path.stat() for path in (file_of(directory, disk) for disk in disks) if path.exists()]

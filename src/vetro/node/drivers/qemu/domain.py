@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.etree import ElementTree as Xml  # only written here, never read
 
 from vetro.node.drivers.qemu.accel import EMULATOR
 from vetro.node.errors import DriverError, not_implemented
 from vetro.node.network.names import bridge_name, host_interface_name
+from vetro.node.vm_records import Nic, Vm, disks_of
 
 _MODELS = {"virtio": "virtio", "ide": "sata", "sata": "sata", "scsi": "scsi"}
 _PREFIXES = {"virtio": "vd", "sata": "sd", "scsi": "sd"}
@@ -63,13 +63,13 @@ class DomainPlan:
     volumes: Sequence[DomainVolume] = ()
 
 
-def check(vm: Mapping[str, Any]) -> None:
+def check(vm: Vm) -> None:
     """Refuse values that a domain does not support. Errors: ``DriverError`` ``InvalidPayload``."""
     for nic in vm["nics"]:
         if not nic.get("network_uuid"):
             raise _invalid(f"interface {nic['mac']} names no network (network_uuid)")
         _nic_model(vm, nic)
-    for disk in vm["disks"]:
+    for disk in disks_of(vm):
         disk_model(vm, disk)
     password = vm.get("vnc_password")
     if password and not _PASSWORD.fullmatch(str(password)):
@@ -81,15 +81,15 @@ def check(vm: Mapping[str, Any]) -> None:
         raise _invalid("vcpus must be between 1 and 255")
     if int(vm.get("ram") or 0) < 16:
         raise _invalid("ram must be at least 16 MiB")
-    if vm.get("bootrom") not in (None, "", "bios", "csm"):
-        raise not_implemented(f"bootrom '{vm['bootrom']}'", "qemu")
+    if (bootrom := vm.get("bootrom")) not in (None, "", "bios", "csm"):
+        raise not_implemented(f"bootrom '{bootrom}'", "qemu")
 
 
 def _invalid(message: str) -> DriverError:
     return DriverError(f"Invalid VM payload: {message}", code="EINVAL", rest_code="InvalidPayload")
 
 
-def disk_model(vm: Mapping[str, object], disk: Mapping[str, object]) -> str:
+def disk_model(vm: Vm, disk: Mapping[str, object]) -> str:
     """The bus of a disk. Errors: ``DriverError`` ``InvalidPayload``."""
     model = str(disk.get("model") or vm.get("disk_driver") or "virtio")
     if model not in _MODELS:
@@ -97,14 +97,14 @@ def disk_model(vm: Mapping[str, object], disk: Mapping[str, object]) -> str:
     return _MODELS[model]
 
 
-def _nic_model(vm: Mapping[str, object], nic: Mapping[str, object]) -> str:
+def _nic_model(vm: Vm, nic: Mapping[str, object]) -> str:
     model = str(nic.get("model") or vm.get("nic_driver") or "virtio")
     if model not in _NIC_MODELS:
         raise _invalid(f"nics[].model '{model}' is not one of {', '.join(_NIC_MODELS)}")
     return model
 
 
-def render(vm: Mapping[str, Any], plan: DomainPlan) -> str:
+def render(vm: Vm, plan: DomainPlan) -> str:
     """The domain's XML. Its name is the VM's uuid."""
     domain = Xml.Element("domain", type="kvm" if plan.accelerator == "kvm" else "qemu")
     _text(domain, "name", vm["uuid"])
@@ -220,16 +220,14 @@ def _letters(index: int) -> str:
     return name if index < 26 else _letters(index // 26 - 1) + name
 
 
-def _interface(
-    devices: Xml.Element, vm: Mapping[str, object], nic: Mapping[str, Any], prefix: str
-) -> None:
+def _interface(devices: Xml.Element, vm: Vm, nic: Nic, prefix: str) -> None:
     interface = Xml.SubElement(devices, "interface", type="bridge")
     Xml.SubElement(interface, "mac", address=str(nic["mac"]))
-    Xml.SubElement(interface, "source", bridge=bridge_name(prefix, str(nic["network_uuid"])))
+    Xml.SubElement(interface, "source", bridge=bridge_name(prefix, str(nic.get("network_uuid"))))
     Xml.SubElement(interface, "target", dev=host_interface_name(prefix, str(nic["mac"])))
     Xml.SubElement(interface, "model", type=_nic_model(vm, nic))
-    if nic.get("mtu"):
-        Xml.SubElement(interface, "mtu", size=str(int(nic["mtu"])))
+    if mtu := nic.get("mtu"):
+        Xml.SubElement(interface, "mtu", size=str(int(mtu)))
     # No boot ROM: nothing here boots from the network.
     Xml.SubElement(interface, "rom", enabled="no")
 
@@ -245,7 +243,7 @@ def _terminals(devices: Xml.Element, plan: DomainPlan) -> None:
     Xml.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
 
 
-def _screen(devices: Xml.Element, vm: Mapping[str, Any], plan: DomainPlan) -> None:
+def _screen(devices: Xml.Element, vm: Vm, plan: DomainPlan) -> None:
     port = int(vm.get("vnc_port") or 0)
     video = Xml.SubElement(devices, "video")
     if port < 0:
@@ -254,7 +252,7 @@ def _screen(devices: Xml.Element, vm: Mapping[str, Any], plan: DomainPlan) -> No
     Xml.SubElement(video, "model", type="vga", vram="16384", heads="1")
     Xml.SubElement(devices, "input", type="tablet", bus="usb")
     attributes = {"type": "vnc", "port": str(port or -1), "autoport": "no" if port else "yes"}
-    if vm.get("vnc_password"):
-        attributes["passwd"] = str(vm["vnc_password"])
+    if password := vm.get("vnc_password"):
+        attributes["passwd"] = str(password)
     graphics = Xml.SubElement(devices, "graphics", attributes)
     Xml.SubElement(graphics, "listen", type="address", address=plan.vnc_host)

@@ -55,7 +55,7 @@ from vetro.node.network.names import host_interface_name
 from vetro.node.processes import started_at
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import HVM_BRANDS, MachineStore, timestamp
-from vetro.node.vm_records import Vm, disks_of, unwritten
+from vetro.node.vm_records import Vm, VolumeEntry, disks_of, unwritten
 
 log = structlog.get_logger(__name__)
 
@@ -360,17 +360,17 @@ class QemuHypervisor(Hypervisor):
         """A disk."""
         return "qcow2"
 
-    async def attach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def attach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Plug the disk into the running VM."""
         if self.running(vm["uuid"]):
             await self._plugs.plug(vm, entry)
 
-    async def detach_volume(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def detach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
         """Pull the disk out of the running VM; what the guest has not flushed is lost."""
         if self.running(vm["uuid"]):
             await self._plugs.unplug(vm, entry)
 
-    async def grow_volume(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow_volume(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow the disk; a running guest is notified."""
         if self.running(vm["uuid"]):
             await self._plugs.grow(vm, entry, size)
@@ -378,7 +378,7 @@ class QemuHypervisor(Hypervisor):
             await self._volumes.grow(entry["uuid"], size)
 
     @contextlib.asynccontextmanager
-    async def still(self, vm: Vm, entry: Mapping[str, object]) -> AsyncGenerator[None, None]:
+    async def still(self, vm: Vm, entry: VolumeEntry) -> AsyncGenerator[None, None]:
         """Pause the VM: QEMU flushes what it has of the disk when it stops."""
         if not self.running(vm["uuid"]) or entry.get("read_only"):
             yield

@@ -410,7 +410,7 @@ class Sender:
             target.shut()
 
 
-def at_the_target(text: str, vm: Mapping[str, Any], greeting: Mapping[str, Any]) -> str:
+def at_the_target(text: str, vm: Vm, greeting: Mapping[str, Any]) -> str:
     """A domain's XML with the target's names for interfaces and screen."""
     domain = Xml.fromstring(text)  # noqa: S314  our own daemon wrote it
     prefix = str(greeting["prefix"])
@@ -421,7 +421,7 @@ def at_the_target(text: str, vm: Mapping[str, Any], greeting: Mapping[str, Any])
         if nic is None:
             raise DriverError(f"VM {vm['uuid']} has an interface that its record does not have")
         for name, attribute, value in (
-            ("source", "bridge", bridge_name(prefix, str(nic["network_uuid"]))),
+            ("source", "bridge", bridge_name(prefix, str(nic.get("network_uuid")))),
             ("target", "dev", host_interface_name(prefix, str(nic["mac"]))),
         ):
             element = interface.find(name)

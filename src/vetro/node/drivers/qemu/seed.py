@@ -25,6 +25,7 @@ from vetro.node.errors import CommandFailed, DriverError
 from vetro.node.guest import instance_files
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.vm_kernel import SEED_LABEL
+from vetro.node.vm_records import Nic, Vm
 
 
 class FileBundle(GuestRoot):
@@ -51,7 +52,7 @@ class FileBundle(GuestRoot):
 
 async def write_seed(
     target: Path,
-    vm: Mapping[str, object],
+    vm: Vm,
     *,
     guest_archive: Path | None,
     resolvers: Sequence[str] = (),
@@ -79,7 +80,7 @@ async def write_seed(
 
 
 def seed_files(
-    vm: Mapping[str, Any], guest_archive: Path | None, resolvers: Sequence[str] = ()
+    vm: Vm, guest_archive: Path | None, resolvers: Sequence[str] = ()
 ) -> dict[str, bytes]:
     """The files of the seed disk, by name."""
     metadata: Mapping[str, Any] = vm.get("customer_metadata", {})
@@ -112,13 +113,13 @@ def _json(value: object) -> bytes:
     return json.dumps(value, indent=1).encode() + b"\n"
 
 
-def authorized_keys(vm: Mapping[str, Any]) -> list[str]:
+def authorized_keys(vm: Vm) -> list[str]:
     """The lines of ``customer_metadata.root_authorized_keys``."""
     text = str(vm.get("customer_metadata", {}).get("root_authorized_keys") or "")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
+def _meta_data(vm: Vm, keys: Sequence[str]) -> dict[str, object]:
     hostname = str(vm["hostname"])
     domain = str(vm.get("dns_domain") or "local")
     return {
@@ -128,7 +129,7 @@ def _meta_data(vm: Mapping[str, object], keys: Sequence[str]) -> dict[str, objec
     }
 
 
-def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict[str, object]:
+def network_config(vm: Vm, resolvers: Sequence[str] = ()) -> dict[str, object]:
     """The interfaces in cloud-init's format, matched by MAC address and named eth0, eth1 …
 
     Uses version 1 of the format, which every distribution's cloud-init turns into its own files
@@ -140,16 +141,14 @@ def network_config(vm: Mapping[str, Any], resolvers: Sequence[str] = ()) -> dict
         entry: dict[str, Any] = {
             "type": "physical", "name": f"eth{number}", "mac_address": str(nic["mac"]).lower(),
         }  # fmt: skip
-        if nic.get("mtu"):
-            entry["mtu"] = int(nic["mtu"])
+        if mtu := nic.get("mtu"):
+            entry["mtu"] = int(mtu)
         entry["subnets"] = _subnets(vm, nic, resolvers)
         config.append(entry)
     return {"version": 1, "config": config}
 
 
-def _subnets(
-    vm: Mapping[str, Any], nic: Mapping[str, Any], resolvers: Sequence[str]
-) -> list[dict[str, object]]:
+def _subnets(vm: Vm, nic: Nic, resolvers: Sequence[str]) -> list[dict[str, object]]:
     addresses = nic_addresses(nic)
     if not addresses:
         # 'addrconf' is IPv6 autoconfiguration, anything else is DHCP.
@@ -175,7 +174,7 @@ def _subnets(
     return subnets
 
 
-def _routes(vm: Mapping[str, Any]) -> list[dict[str, object]]:
+def _routes(vm: Vm) -> list[dict[str, object]]:
     """The record's routes whose ends are addresses; others have names of another system."""
     found: list[dict[str, object]] = []
     given: Mapping[str, object] = vm.get("routes") or {}
@@ -194,7 +193,7 @@ def _routes(vm: Mapping[str, Any]) -> list[dict[str, object]]:
 
 
 def nic_addresses(
-    nic: Mapping[str, Any],
+    nic: Nic,
 ) -> list[ipaddress.IPv4Interface | ipaddress.IPv6Interface]:
     """The static addresses of an interface with their prefixes. Errors: ``DriverError``."""
     given = [str(ip) for ip in (nic.get("ips") or [nic.get("ip")]) if ip]
@@ -217,13 +216,14 @@ def nic_addresses(
 
 
 def primary_gateway(
-    nic: Mapping[str, object],
+    nic: Nic,
 ) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """The default route through an interface; only the primary one has it."""
-    if not nic.get("gateway") or not nic.get("primary"):
+    given = nic.get("gateway")
+    if not given or not nic.get("primary"):
         return None
     try:
-        return ipaddress.ip_address(str(nic["gateway"]))
+        return ipaddress.ip_address(str(given))
     except ValueError as error:
         raise DriverError(
             f"Interface {nic['mac']} has no usable gateway: {error}",
@@ -232,7 +232,7 @@ def primary_gateway(
         ) from error
 
 
-def start_script(vm: Mapping[str, Any]) -> str:
+def start_script(vm: Vm) -> str:
     """The script for Vetro's initial file system (busybox' shell; ``$ROOT``: the guest's root)."""
     lines = [
         "# Made by the compute node's agent for this start.",
@@ -249,8 +249,8 @@ def start_script(vm: Mapping[str, Any]) -> str:
         lines.append(f"device=$(device_of {shlex.quote(str(nic['mac']))})")
         addresses = nic_addresses(nic)
         commands: list[str] = []
-        if nic.get("mtu"):
-            commands.append(f'ip link set "$device" mtu {int(nic["mtu"])}')
+        if mtu := nic.get("mtu"):
+            commands.append(f'ip link set "$device" mtu {int(mtu)}')
         commands.append('ip link set "$device" up')
         commands += [f'ip address add {address} dev "$device"' for address in addresses]
         gateway = primary_gateway(nic)

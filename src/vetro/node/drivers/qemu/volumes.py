@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from vetro.node.drivers.qemu import domain
 from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_records import Vm, volumes_of
+from vetro.node.vm_records import Vm, VolumeEntry, volumes_of
 
 
 class VolumePlugs:
@@ -29,7 +28,7 @@ class VolumePlugs:
         for entry in volumes_of(vm):
             self._own(entry)
 
-    def _own(self, entry: Mapping[str, Any]) -> None:
+    def _own(self, entry: VolumeEntry) -> None:
         data = self._volumes.data(entry["uuid"])
         os.chown(data, QEMU_UID, QEMU_UID)
         data.chmod(0o600)
@@ -38,7 +37,7 @@ class VolumePlugs:
         """The volumes of the record: each stays at the unit that it has."""
         return [self._attachment(one) for one in volumes_of(vm)]
 
-    def _attachment(self, entry: Mapping[str, Any]) -> domain.DomainVolume:
+    def _attachment(self, entry: VolumeEntry) -> domain.DomainVolume:
         uuid = str(entry["uuid"])
         return domain.DomainVolume(
             uuid,
@@ -47,7 +46,7 @@ class VolumePlugs:
             bool(entry.get("read_only")),
         )
 
-    async def plug(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def plug(self, vm: Vm, entry: VolumeEntry) -> None:
         """Plug a volume in."""
         self._own(entry)
         connection = await self._connect()
@@ -55,11 +54,11 @@ class VolumePlugs:
             vm["uuid"], domain.volume_xml(self._attachment(entry)), str(entry["uuid"])
         )
 
-    async def unplug(self, vm: Vm, entry: Mapping[str, object]) -> None:
+    async def unplug(self, vm: Vm, entry: VolumeEntry) -> None:
         """Pull a volume out; what the guest has not flushed is lost."""
         await (await self._connect()).unplug(vm["uuid"], str(entry["uuid"]))
 
-    async def grow(self, vm: Vm, entry: Mapping[str, Any], size: int) -> None:
+    async def grow(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow a volume to ``size`` GiB and notify the guest."""
         path = self._daemon.seen(self._volumes.data(entry["uuid"]))
         connection = await self._connect()
