@@ -1,10 +1,12 @@
 """Workers: work is run once, several at a time, and survives the one that runs it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from tests.interrupting import interruptions
 from tests.waiting import eventually
 
 from vetro.storage import (
@@ -138,6 +140,42 @@ async def test_a_cancelled_worker_gives_its_work_back(database: Database) -> Non
         second = await held.get()
     assert second.fence > first.fence
     assert (second.key, second.attempt) == ("a", 2)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+async def test_a_worker_that_is_cancelled_anywhere_gives_its_work_back(
+    database: Database, again: bool
+) -> None:
+    """Also when its claim is just being written, or when it is cancelled while it gives work back."""
+    queue = LeaseQueue(database, "q")
+    cancelled: list[bool] = []
+    ran: list[Lease] = []
+
+    def work() -> Coroutine[Any, Any, None]:
+        async def run(lease: Lease) -> None:
+            ran.append(lease)
+            worker.drain()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await done(database, lease)
+
+        worker = Worker(queue, 1, run, owner="one", ttl_seconds=LONG)
+        return worker.work()
+
+    await put(database, "a")
+    async for ended in interruptions(work, again=again):
+        cancelled.append(ended.cancelled())
+        if not await keys(database):
+            ran.clear()
+        else:
+            lease = await queue.claim("two", LONG)
+            assert lease is not None, f"cancelled at wait {len(cancelled)}"
+            assert lease.attempt == 1 + len(ran), "work that was not begun was counted"
+            ran.clear()
+            await done(database, lease)
+        await put(database, "a")
+    assert database.is_sqlite or len(cancelled) > 5
+    assert not cancelled[-1]
 
 
 @pytest.mark.parametrize(

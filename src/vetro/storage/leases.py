@@ -9,7 +9,9 @@ that the result of the work and the end of the work are one commit, exactly once
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,8 +21,9 @@ from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from vetro.storage.database import Database, Transaction
-from vetro.storage.errors import AlreadyQueued, LeaseLost
+from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
 from vetro.storage.renewal import Renewal
+from vetro.storage.sqlite_driver import carried_through
 from vetro.storage.tables import fences, leased_work
 from vetro.storage.types import UtcDateTime
 from vetro.storage.waiting import LookAgain, await_until
@@ -146,37 +149,64 @@ class LeaseQueue:
             found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
             if found.first() is None:
                 return None
-        async with self.database.transaction() as tx:
-            # Read the clock after the wait for the write lock: the lease begins now.
-            now = self.database.steady_now()
-            row = (
-                await tx.execute(
-                    select(leased_work)
-                    .where(self._claimable(now, key, share))
-                    .order_by(self._held_of_party(now), leased_work.c.id)
-                    .limit(1)
-                    .with_for_update(skip_locked=True, of=leased_work)
-                )
-            ).first()
-            if row is None:
-                return None
-            fence = await self._next_fence(tx)
-            expires_at = now + timedelta(seconds=ttl_seconds)
+        lease: Lease | None = None
+        try:
+            async with self.database.transaction() as tx:
+                lease = await self._claim_in(tx, owner, ttl_seconds, key, share)
+        except asyncio.CancelledError:
+            # A commit that has begun is completed all the same: nobody would run the work until the
+            # lease ends.
+            if lease is not None:
+                with suppress(StorageError):
+                    await carried_through(self._unclaim(lease))
+            raise
+        return lease
+
+    async def _claim_in(
+        self,
+        tx: Transaction,
+        owner: str,
+        ttl_seconds: float,
+        key: str | None,
+        share: tuple[str, int] | None,
+    ) -> Lease | None:
+        # Read the clock after the wait for the write lock: the lease begins now.
+        now = self.database.steady_now()
+        row = (
             await tx.execute(
-                update(leased_work)
-                .where(leased_work.c.id == row.id)
-                .values(owner=owner, expires_at=expires_at, fence=fence, attempt=row.attempt + 1)
+                select(leased_work)
+                .where(self._claimable(now, key, share))
+                .order_by(self._held_of_party(now), leased_work.c.id)
+                .limit(1)
+                .with_for_update(skip_locked=True, of=leased_work)
             )
-            return Lease(
-                row.key,
-                row.payload,
-                fence,
-                row.attempt + 1,
-                owner,
-                expires_at,
-                ttl_seconds,
-                max(0.0, (now - row.available_at).total_seconds()),
-            )
+        ).first()
+        if row is None:
+            return None
+        fence = await self._next_fence(tx)
+        expires_at = now + timedelta(seconds=ttl_seconds)
+        await tx.execute(
+            update(leased_work)
+            .where(leased_work.c.id == row.id)
+            .values(owner=owner, expires_at=expires_at, fence=fence, attempt=row.attempt + 1)
+        )
+        return Lease(
+            row.key,
+            row.payload,
+            fence,
+            row.attempt + 1,
+            owner,
+            expires_at,
+            ttl_seconds,
+            max(0.0, (now - row.available_at).total_seconds()),
+        )
+
+    async def _unclaim(self, lease: Lease) -> None:
+        """Undo a claim whose work was not begun: it was no attempt."""
+        async with self.database.transaction() as tx:
+            values = {"owner": None, "expires_at": None, "attempt": lease.attempt - 1}
+            await tx.execute(update(leased_work).where(self._held(lease)).values(**values))
+            tx.notify(self.channel, lease.key)
 
     async def _next_fence(self, tx: Transaction) -> int:
         raised = await tx.execute(

@@ -13,6 +13,7 @@ import structlog
 
 from vetro.storage.errors import LeaseLost, StorageError
 from vetro.storage.leases import Lease, LeaseQueue
+from vetro.storage.sqlite_driver import carried_through
 
 log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
@@ -130,7 +131,7 @@ class Worker:
             log.warning("work_taken_over", **about)
         except asyncio.CancelledError:
             with suppress(StorageError):
-                await self.queue.release(lease)
+                await carried_through(self.queue.release(lease))
             raise
         except StorageError as error:
             log.error("work_left", **about, error=str(error))
