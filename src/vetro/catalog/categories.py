@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from sqlalchemy import delete, func, insert, select
 
@@ -21,19 +21,29 @@ COUNTED = select(
 )
 
 
+class CategoryView(TypedDict):
+    """A category as the API shows it."""
+
+    id: str
+    name: str
+    created: str
+    updated: str
+    package_count: int
+
+
 class CategoryStore:
     """The categories of all projects."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def listing(self) -> list[dict[str, Any]]:
+    async def listing(self) -> list[CategoryView]:
         """All categories with their number of packages."""
         async with self.database.read() as tx:
             found = await tx.execute(COUNTED.order_by(categories.c.name))
             return [self._category(row) for row in found]
 
-    def _category(self, row: StoredRow) -> dict[str, object]:
+    def _category(self, row: StoredRow) -> CategoryView:
         return {
             "id": row.id,
             "name": row.name,
@@ -42,30 +52,29 @@ class CategoryStore:
             "package_count": row.package_count,
         }
 
-    async def add(self, name: object) -> dict[str, Any]:
+    async def add(self, name: object) -> CategoryView:
         """Create a category. The caller has checked the policy. Errors: 400, 409."""
         if not isinstance(name, str) or not name.strip():
             raise BadRequest("A category needs a name")
         if len(name) > 80:
             # The wording that existing clients and their tests expect.
             raise BadRequest("Category name should be 80 characters maximum")
-        now = self.database.clock.now()
+        id_, now = new_id(), self.database.clock.now()
         async with self.database.transaction() as tx:
             await tx.exclude("catalog/categories")
             taken = await tx.execute(select(categories).where(categories.c.name == name))
             if taken.first() is not None:
                 raise Conflict(f"Category '{name}' already exists")
-            values = {"id": new_id(), "name": name, "created": now, "updated": now}
-            await tx.execute(insert(categories).values(**values))
+            await tx.execute(insert(categories).values(id=id_, name=name, created=now, updated=now))
         return {
-            "id": values["id"],
+            "id": id_,
             "name": name,
             "created": api_time(now),
             "updated": api_time(now),
             "package_count": 0,
         }
 
-    async def get(self, id_: str) -> dict[str, Any]:
+    async def get(self, id_: str) -> CategoryView:
         """A category. Errors: 404."""
         async with self.database.read() as tx:
             row = (await tx.execute(COUNTED.where(categories.c.id == id_))).first()

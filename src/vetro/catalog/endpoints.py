@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -297,7 +297,7 @@ async def remove_category(call: Call) -> Json:
 SORT_KEYS = ("name", "created", "updated", "package_count", "id")
 
 
-def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, object]:
+def _page(found: Sequence[Mapping[str, Any]], given: dict[str, str]) -> dict[str, object]:
     unknown = set(given) - {"sort_keys", "sort_dir", "limit", "marker"}
     if unknown:
         raise BadRequest(f"Unknown parameter: {min(unknown)}")
@@ -308,6 +308,7 @@ def _page(rows: list[dict[str, Any]], given: dict[str, str]) -> dict[str, object
     direction = given.get("sort_dir", "asc")
     if direction not in ("asc", "desc"):
         raise BadRequest("sort_dir must be asc or desc")
+    rows = list(found)
     for key in reversed([*keys, "id"]):
         rows.sort(key=lambda row, key=key: row[key], reverse=direction == "desc")
     start = 0

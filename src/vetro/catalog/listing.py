@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, and_, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, and_, bindparam, func, or_, select
 
 from vetro.catalog.indexing import candidates, weight
 from vetro.catalog.search import ORDER_COLUMNS, PackageQuery
@@ -77,12 +77,17 @@ async def package_views(
     return [package_object(row, names[row.id], signers) for row in rows]
 
 
+_Key = tuple[ColumnElement[str] | ColumnElement[int], bool]
+"""What a list is ordered by, and whether it descends."""
+
+
 async def search_packages(
     database: Database, principal: Principal, query: PackageQuery, signers: Signers
 ) -> tuple[list[dict[str, object]], str | None]:
     """A page of packages and the marker of the next; see `Catalog.search`."""
     columns = [packages.c[ORDER_COLUMNS[name]] for name in query.order_by]
-    keys: list[tuple[Any, bool]] = [(one, query.descending) for one in (*columns, packages.c.id)]
+    ordered = (*columns, packages.c.id)
+    keys: list[_Key] = [(one, query.descending) for one in ordered]
     words = [word.lower() for word in query.search]
     if words:
         keys.insert(0, (weight(words), False))
@@ -105,9 +110,9 @@ async def search_packages(
     )
 
 
-def _visible(principal: Principal, query: PackageQuery) -> Any:
+def _visible(principal: Principal, query: PackageQuery) -> ColumnElement[bool]:
     mine = packages.c.owner_id == principal.project_id
-    conditions: list[Any] = [packages.c.deleted.is_(None)]
+    conditions: list[ColumnElement[bool]] = [packages.c.deleted.is_(None)]
     if query.catalog or not principal.is_admin:
         conditions.append(or_(mine, packages.c.is_public))
     if query.owned:
@@ -147,8 +152,11 @@ def _visible(principal: Principal, query: PackageQuery) -> Any:
 
 
 async def _after(
-    tx: Transaction, principal: Principal, marker: str, keys: list[tuple[Any, bool]]
-) -> Any:
+    tx: Transaction,
+    principal: Principal,
+    marker: str,
+    keys: list[_Key],
+) -> ColumnElement[bool]:
     """The condition for what comes after a package in an order. Errors: 404."""
     labels = [key.label(f"key_{place}") for place, (key, _) in enumerate(keys)]
     query = select(packages.c.owner_id, packages.c.is_public, *labels).join(

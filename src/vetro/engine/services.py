@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from vetro.engine.plans import Stamps
+from vetro.json_values import JsonObject
 from vetro.messaging import MessageTransport
 from vetro.muranopl import CallContext
 
 if TYPE_CHECKING:
     from vetro.engine.settings import EngineSettings
     from vetro.engine.signing import PlanSigner
+    from vetro.environments import Tracked
     from vetro.messaging import BrokerSettings
     from vetro.stacks import NetworkDirectory, Stacks
 
@@ -42,7 +44,7 @@ class Reports(Protocol):
         environment, service or unit."""
         ...
 
-    async def track(self, values: dict[str, Any]) -> None:
+    async def track(self, values: Tracked) -> None:
         """Record that an application or instance exists."""
         ...
 
@@ -54,11 +56,11 @@ class Reports(Protocol):
 class People(Protocol):
     """The part of the identity service that programs may read. Maps have Keystone's keys."""
 
-    async def user(self, id_: str) -> dict[str, Any]:
+    async def user(self, id_: str) -> JsonObject:
         """A user; a deleted one has its id as name."""
         ...
 
-    async def project(self, id_: str) -> dict[str, Any]:
+    async def project(self, id_: str) -> JsonObject:
         """A project; a deleted one has its id as name."""
         ...
 
@@ -66,11 +68,11 @@ class People(Protocol):
 class Nameless:
     """``People`` without an identity service: ids are names."""
 
-    async def user(self, id_: str) -> dict[str, Any]:
+    async def user(self, id_: str) -> JsonObject:
         """A user known by id only."""
         return {"id": id_, "name": id_}
 
-    async def project(self, id_: str) -> dict[str, Any]:
+    async def project(self, id_: str) -> JsonObject:
         """A project known by id only."""
         return {"id": id_, "name": id_}
 
@@ -108,7 +110,7 @@ class MetadataDefinitions(Protocol):
         """The namespaces of a resource type."""
         ...
 
-    async def objects(self, namespace: str, region: str | None) -> list[dict[str, Any]]:
+    async def objects(self, namespace: str, region: str | None) -> list[JsonObject]:
         """The objects of a namespace."""
         ...
 

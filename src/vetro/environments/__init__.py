@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vetro.environments.face import allowed_rules, catalog_policy, environments_face
     from vetro.environments.form_secrets import FormSecrets
     from vetro.environments.history_settings import HistorySection
+    from vetro.environments.instance_records import Tracked
     from vetro.environments.leaving import (
         destroy_of_project,
         forget_of_project,
@@ -59,6 +60,7 @@ __getattr__ = import_when_used(
         "vetro.environments.face": "allowed_rules catalog_policy environments_face",
         "vetro.environments.form_secrets": "FormSecrets",
         "vetro.environments.history_settings": "HistorySection",
+        "vetro.environments.instance_records": "Tracked",
         "vetro.environments.leaving": ("destroy_of_project forget_of_project names_of_project"),
         "vetro.environments.lifecycle": "Ending listening_for_endings",
         "vetro.environments.network_template": "NetworkTemplateError read_network_template",
@@ -111,6 +113,7 @@ __all__ = [
     "StatsSection",
     "TaskResult",
     "TaskStore",
+    "Tracked",
     "UnansweredTasks",
     "allowed_rules",
     "catalog_policy",

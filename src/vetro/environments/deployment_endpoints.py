@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import cast
+
+from litestar.response import Stream
 
 from vetro.digits import is_number
 from vetro.environments import bodies, states
@@ -81,7 +83,7 @@ async def cancel(call: Call) -> Json:
     )
 
 
-async def events(call: Call) -> Any:
+async def events(call: Call) -> Stream:
     """A deployment's reports and states as they come, as server-sent events.
 
     Events: ``report``, ``state``, ``waiting`` and, last, ``end``. ``Last-Event-ID`` continues a broken

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from typing import Any
+
+from litestar.response import Stream
 
 from vetro.digits import is_number
 from vetro.environments import bodies, states
@@ -27,7 +28,7 @@ async def listing(call: Call) -> Json:
     return answer("environments", found)
 
 
-async def follow(call: Call) -> Any:
+async def follow(call: Call) -> Stream:
     """Which environments of the project change, as server-sent events.
 
     ``changed`` has the ``id`` of one that was made, renamed or removed, whose session changes, or whose

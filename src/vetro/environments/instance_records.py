@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from sqlalchemy import insert, select, update
 
 from vetro.environments.tables import environments, instances
 from vetro.storage import Database
+
+
+class Tracked(TypedDict):
+    """An application or instance that exists; ``instance_type``: 100 an application, 200 an instance."""
+
+    instance_id: str
+    instance_type: int
+    type_name: str | None
+    type_title: NotRequired[str | None]
+    unit_count: NotRequired[int | None]
 
 
 class InstanceRecords:
@@ -16,7 +26,7 @@ class InstanceRecords:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def track(self, environment_id: str, values: dict[str, Any]) -> None:
+    async def track(self, environment_id: str, values: Tracked) -> None:
         """Record that an application or instance exists (statistics, §5.7)."""
         async with self.database.transaction() as tx:
             found = await tx.execute(

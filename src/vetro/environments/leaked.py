@@ -8,7 +8,7 @@ looked after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from sqlalchemy import bindparam, delete, insert, select
 
@@ -27,6 +27,17 @@ _IDS = Prepared(
     .where(leaked_objects.c.environment_id == bindparam("wanted"))
     .order_by(leaked_objects.c.created, leaked_objects.c.object_id)
 )
+
+
+class LeakedView(TypedDict):
+    """A leaked object as the API shows it; ``deployment_id``: whose ``.destroy`` failed."""
+
+    id: str
+    type: str
+    name: str | None
+    error: str
+    deployment_id: str
+    created: str
 
 
 class LeakedObjects:
@@ -83,7 +94,7 @@ class LeakedObjects:
             ]
             await tx.execute(insert(leaked_objects).values(rows))
 
-    async def listing(self, principal: Principal, environment_id: str) -> list[dict[str, Any]]:
+    async def listing(self, principal: Principal, environment_id: str) -> list[LeakedView]:
         """Those of an environment, oldest first. Errors: 403, 404."""
         query = (
             select(leaked_objects)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 from vetro.digits import is_number
 from vetro.http import BadRequest, NotFound
-from vetro.json_values import Json
+from vetro.json_values import Json, JsonObject
 from vetro.packages import argument_problems
 from vetro.random_ids import random_hex
 from vetro.secrecy import is_secret
@@ -154,15 +154,15 @@ def ids_below(value: Json) -> set[str]:
     return {str(object_id(node)) for node in walk(value)}
 
 
-def with_status(services: object, status: str) -> Any:
+def with_status(services: Json, status: str) -> Json:
     """Services with the computed ``?.status``; the stored ones are not changed."""
     if not isinstance(services, list):
         return services
-    result: list[Any] = []
-    for service in cast("list[Any]", services):
-        if isinstance(service, dict) and isinstance(service.get("?"), dict):  # pyright: ignore[reportUnknownMemberType]
-            node = cast("dict[str, Any]", service)
-            result.append({**node, "?": {**node["?"], "status": status}})
+    result: list[Json] = []
+    for service in cast("list[Json]", services):
+        block = header(service)
+        if block is not None:
+            result.append({**service, "?": {**block, "status": status}})
         else:
             result.append(service)
     return result
@@ -273,7 +273,7 @@ RENAMED = "renamed"
 """Beside a stored model's objects: its environment has another name since, for the next session."""
 
 
-def named(model: dict[str, object], name: str) -> dict[str, Any]:
+def named(model: JsonObject, name: str) -> JsonObject:
     """The model for a new session: after a renaming it has the environment's name.
 
     So has the network that was named after the environment, while nothing is deployed: afterwards the
@@ -385,7 +385,7 @@ def check_arguments(action: dict[str, object], given: dict[str, Json]) -> None:
     wanted = action.get("arguments")
     if not isinstance(wanted, dict):
         return
-    found = argument_problems(given, cast("dict[str, Any]", wanted))
+    found = argument_problems(given, cast("JsonObject", wanted))
     if found:
         call = f"{action['name']}({', '.join(cast('dict[str, object]', wanted))})"
         raise BadRequest(f"{call}: {'; '.join(found)}", type_="WrongArguments")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from vetro.catalog import api_time
 from vetro.environments import bodies
@@ -31,16 +31,17 @@ from vetro.environments.modelpatch import patch_model
 from vetro.environments.states import PENDING
 from vetro.http import IF_MATCH, BadRequest, NotFound
 from vetro.http.endpoint import EMPTY
+from vetro.json_values import JsonObject
 
 MODEL_PATCH = "application/env-model-json-patch"
 
 
-async def _objects(call: Call) -> tuple[Any, str]:
+async def _objects(call: Call) -> tuple[JsonObject, str]:
     async with call.service.database.read() as tx:
         row = await call.service.store.environment(tx, call.principal, call.environment)
         model = await call.service.store.model_to_read(tx, row, call.session)
         status = await call.service.store.status(tx, call.environment)
-    objects: Any = model.get("Objects") or {}
+    objects: JsonObject = model.get("Objects") or {}
     if is_workflow(model):
         objects = {**objects, "services": shown_services(model, status)}
     return objects, status
@@ -53,8 +54,8 @@ async def _change(
     condition = call.condition
     parts = segments(call.path.get("path", ""))
 
-    def check(model: dict[str, Any], status: str) -> None:
-        objects: Any = model["Objects"]
+    def check(model: JsonObject, status: str) -> None:
+        objects: JsonObject = model["Objects"]
         services = shown_services(model, status)
         if of_model:
             shown = {**objects, "services": services} if is_workflow(model) else objects
@@ -92,7 +93,7 @@ async def append(call: Call) -> Json:
     parts = segments(call.path.get("path", ""))
     defined = frozenset[str]() if parts else await _defined(call, body)
 
-    def add(objects: dict[str, object]) -> Any:
+    def add(objects: JsonObject) -> Json:
         if not body or not isinstance(body, (dict, list)):
             raise BadRequest("The body must be an application object, or a list of them")
         added = cast("list[object]", body if isinstance(body, list) else [body])
@@ -171,10 +172,10 @@ async def read_model(call: Call) -> Json:
 async def change_model(call: Call) -> Json:
     """Patch the object model."""
     body = await call.json(MODEL_PATCH, limit_bytes=MODEL_LIMIT)
-    operations = cast("list[Any]", body if isinstance(body, list) else [])
+    operations = cast("list[Json]", body if isinstance(body, list) else [])
     defined = await _defined(call, [one.get("value") for one in operations if is_flat(one)])
 
-    def apply(objects: dict[str, object]) -> Any:
+    def apply(objects: JsonObject) -> JsonObject:
         changed = copy.deepcopy(objects)
         patch_model(changed, cast("object", body))
         check_services(changed)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from vetro.json_values import Json
 from vetro.packages import DataError, read_yaml
 
 
@@ -15,7 +16,7 @@ class NetworkTemplateError(ValueError):
 def read_network_template(file: Path) -> dict[str, object]:
     """What the file holds, with ``environment`` and ``flat``. Errors: ``NetworkTemplateError``."""
     try:
-        value: Any = read_yaml(file.read_bytes(), file.name)
+        value: Json = read_yaml(file.read_bytes(), file.name)
     except (OSError, DataError) as error:
         raise NetworkTemplateError(f"{file}: {error}") from error
     try:

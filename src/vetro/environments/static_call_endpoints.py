@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments import bodies
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http import BadRequest
+from vetro.json_values import JsonObject
 from vetro.packages import VersionSpec
 
 _NAME = re.compile(r"[\w.]{1,255}\Z")
@@ -21,7 +22,7 @@ async def static_action(call: Call) -> Json:
     body = await call.json(limit_bytes=MODEL_LIMIT)
     if not isinstance(body, dict):
         raise BadRequest("A static action must be an object with className and methodName")
-    given = cast("dict[str, Any]", body)
+    given = cast("JsonObject", body)
     parameters = given.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
         raise BadRequest("parameters must be an object: argument names and their values")

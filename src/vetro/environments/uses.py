@@ -27,6 +27,7 @@ from sqlalchemy import cast as as_type
 
 from vetro.catalog import PackageUser, StoredPackage
 from vetro.environments.tables import environments, sessions
+from vetro.json_values import JsonObject
 from vetro.packages import Version, version_spec
 from vetro.storage import Database, Prepared, Transaction
 
@@ -95,10 +96,10 @@ def joined(several: Sequence[Needs]) -> Needs:
     return whole
 
 
-def pinned_packages(model: Mapping[str, Any]) -> dict[str, set[str]]:
+def pinned_packages(model: Mapping[str, object]) -> dict[str, set[str]]:
     """The packages and versions of a model's last run (§8, ``SystemData``)."""
     system = model.get("SystemData")
-    table = cast("Mapping[str, Any]", system).get("Packages") if isinstance(system, dict) else None
+    table = cast("JsonObject", system).get("Packages") if isinstance(system, dict) else None
     pins: dict[str, set[str]] = {}
     for name, versions in cast("Mapping[str, object]", table or {}).items():
         listed = [versions] if isinstance(versions, str) else cast("list[object]", versions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments import flat
 from vetro.environments.form_secrets import Encrypted, FormSecrets
@@ -72,7 +72,7 @@ class Builder:
             raise BadRequest(flat.NO_FLAT)
 
         def change(objects: JsonObject) -> JsonObject:
-            services = cast("list[Any]", objects.setdefault("services", []))
+            services = cast("list[JsonObject]", objects.setdefault("services", []))
             if is_service:
                 return _add_service(services, model, row)
             if row.component_id is None:
@@ -85,7 +85,7 @@ class Builder:
         return await self.sessions.change_objects(principal, environment_id, session_id, change)
 
 
-def _add_service(services: list[Any], model: JsonObject, row: StoredRow) -> JsonObject:
+def _add_service(services: list[JsonObject], model: JsonObject, row: StoredRow) -> JsonObject:
     """Add a flat service, or put it in the place of the one whose form was opened again."""
     flat.name_domain(services, model)
     if row.component_id is None:

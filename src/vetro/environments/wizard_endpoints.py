@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments import bodies
 from vetro.environments.endpoint import Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http import BadRequest
 from vetro.http.endpoint import EMPTY
+from vetro.json_values import JsonObject
 
 VALUES_LIMIT = 2**20
 """Bytes of the values of one page."""
 
 
-async def _object(call: Call, *known: str) -> dict[str, Any]:
+async def _object(call: Call, *known: str) -> JsonObject:
     body = await call.json(limit_bytes=VALUES_LIMIT)
     if not isinstance(body, dict):
         raise BadRequest(f"The body must be an object with {', '.join(known)}")
@@ -34,7 +35,7 @@ def _text(given: dict[str, object], name: str, *, most: int = 255) -> str | None
     return value
 
 
-def _values(given: dict[str, object]) -> dict[str, Any]:
+def _values(given: JsonObject) -> JsonObject:
     values = given.get("values")
     if not isinstance(values, dict):
         raise BadRequest("values must be an object: names of fields and what was entered")

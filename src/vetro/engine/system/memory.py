@@ -39,6 +39,7 @@ from vetro.stacks import (
 
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
+    from vetro.environments import Tracked
 
 Guest = Callable[[str, dict[str, Json]], Json]
 """Maps a queue and a plan to the guest's result; ``None``: the guest never answers."""
@@ -183,7 +184,7 @@ class MemoryReports:
         default_factory=list[tuple[str | None, str, str, str | None]]
     )
     """The reports with their details."""
-    tracked: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
+    tracked: dict[str, Tracked] = field(default_factory=dict[str, "Tracked"])
     untracked: list[str] = field(default_factory=list[str])
 
     async def report(
@@ -199,7 +200,7 @@ class MemoryReports:
         self.reports.append((entity_id, level, text))
         self.full.append((entity_id, level, text, details))
 
-    async def track(self, values: dict[str, Any]) -> None:
+    async def track(self, values: Tracked) -> None:
         """Keep what is tracked."""
         self.tracked[values["instance_id"]] = values
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vetro.engine.services import services_of
 from vetro.muranopl import CallContext, MuranoObject, native
+
+if TYPE_CHECKING:
+    from vetro.environments import Tracked
 
 APPLICATION, CLOUD_INSTANCE = 100, 200
 
@@ -43,9 +46,22 @@ class InstanceNotifier:
     def __init__(self, environment: Any) -> None:
         self.environment = environment
 
-    def _track(self, ctx: CallContext, instance: MuranoObject, values: dict[str, Any]) -> None:
+    def _track(
+        self,
+        ctx: CallContext,
+        instance: MuranoObject,
+        kind: int,
+        title: str | None,
+        unit_count: int | None,
+    ) -> None:
         services = services_of(ctx)
-        body = {"instance_id": instance.id, "type_name": instance.type.name, **values}
+        body: Tracked = {
+            "instance_id": instance.id,
+            "type_name": instance.type.name,
+            "instance_type": kind,
+            "type_title": title,
+            "unit_count": unit_count,
+        }
 
         async def send() -> None:
             await services.reports.track(body)
@@ -68,8 +84,7 @@ class InstanceNotifier:
         unit_count: int | None = None,
     ) -> None:
         """An application runs."""
-        values = {"instance_type": APPLICATION, "type_title": title, "unit_count": unit_count}
-        self._track(ctx, instance, values)
+        self._track(ctx, instance, APPLICATION, title, unit_count)
 
     def untrack_application(self, ctx: CallContext, instance: MuranoObject) -> None:
         """An application is gone."""
@@ -77,8 +92,7 @@ class InstanceNotifier:
 
     def track_cloud_instance(self, ctx: CallContext, instance: MuranoObject) -> None:
         """An instance runs."""
-        values = {"instance_type": CLOUD_INSTANCE, "type_title": None, "unit_count": 1}
-        self._track(ctx, instance, values)
+        self._track(ctx, instance, CLOUD_INSTANCE, None, 1)
 
     def untrack_cloud_instance(self, ctx: CallContext, instance: MuranoObject) -> None:
         """An instance is gone."""

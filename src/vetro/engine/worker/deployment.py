@@ -8,7 +8,7 @@ import json
 import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import structlog
 
@@ -25,9 +25,11 @@ from vetro.environments import (
     Environments,
     LeakedObject,
     TaskResult,
+    Tracked,
     pinned_packages,
     shortened,
 )
+from vetro.json_values import Json, JsonObject
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import is_enabled, open_package
 from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
@@ -106,7 +108,7 @@ class TaskReports:
             self.task.id, entity_id, level, self.cover(text), details, entity=entity
         )
 
-    async def track(self, values: dict[str, Any]) -> None:
+    async def track(self, values: Tracked) -> None:
         """Record that an instance exists; failing statistics must never fail a deployment."""
         try:
             await self.rooms.tasks.instances.track(self.task.environment_id, values)
@@ -273,22 +275,22 @@ def is_flat(model: dict[str, object]) -> bool:
     return isinstance(objects, dict) and "?" not in objects
 
 
-def describe_actions(session: Session, model: Any) -> None:
+def describe_actions(session: Session, model: JsonObject) -> None:
     """Write the arguments of each action into the model, by which the API checks calls."""
     pending = [model.get("Objects")]
     while pending:
-        value: Any = pending.pop()
+        value: Json = pending.pop()
         if isinstance(value, list):
-            pending.extend(cast("list[Any]", value))
+            pending.extend(cast("list[Json]", value))
         elif isinstance(value, dict):
-            node = cast("dict[str, Any]", value)
+            node = cast("JsonObject", value)
             header = node.get("?")
             actions = header.get("_actions") if isinstance(header, dict) else None  # pyright: ignore
             if actions:
                 item = session.find(str(node["?"].get("id")))
                 if item is not None:
                     known = session.runtime.action_arguments(item.type)
-                    for details in cast("dict[str, Any]", actions).values():
+                    for details in cast("JsonObject", actions).values():
                         if details.get("name") in known:
                             details["arguments"] = {**known[details["name"]]}
             pending.extend(node.values())
@@ -325,14 +327,14 @@ def too_large(value: object, limit_bytes: int) -> str:
     return f"{size} bytes" if size > limit_bytes else ""
 
 
-def limit_model(model: dict[str, Any], limit_bytes: int) -> None:
+def limit_model(model: JsonObject, limit_bytes: int) -> None:
     """Refuse objects that are too large to be stored. Errors: ``OverLimit`` naming the largest."""
-    objects: dict[str, Any] = model.get("Objects") or {}
+    objects: JsonObject = model.get("Objects") or {}
     said = too_large(objects, limit_bytes)
     if said:
         largest = ""
         services: object = objects.get("applications") or []
-        for one in cast("list[dict[str, Any]]", services):
+        for one in cast("list[JsonObject]", services):
             if exceeds(one, limit_bytes // 2):
                 header = one.get("?", {})
                 largest = f"; most of it is {header.get('name') or header.get('id')}"

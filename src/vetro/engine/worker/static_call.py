@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from vetro.engine.settings import EngineSettings
@@ -11,7 +9,8 @@ from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.deployment import too_large
 from vetro.engine.worker.form_secrets import reading
 from vetro.engine.worker.upgrade_check import compare
-from vetro.environments import CallAnswer, EngineCall, FormSecrets, pinned_packages
+from vetro.environments import CallAnswer, EngineCall, FormSecrets, Tracked, pinned_packages
+from vetro.json_values import Json
 from vetro.muranopl import (
     DirectEffects,
     LimitExceeded,
@@ -69,7 +68,7 @@ class LoggedReports:
         """Write a line to the log."""
         log.info("static_action_report", entity=entity_id, level=level, text=text)
 
-    async def track(self, values: dict[str, Any]) -> None:
+    async def track(self, values: Tracked) -> None:
         """Do nothing: statistics belong to environments."""
 
     async def untrack(self, instance_id: str) -> None:
@@ -141,7 +140,7 @@ async def _act(session: Session, call: EngineCall) -> object:
 async def _describe(session: Session, call: EngineCall) -> object:
     runtime = session.runtime
 
-    def build() -> Any:
+    def build() -> Json:
         # Resolve it as in a model: the project's own package first, in the version that is meant.
         type_ = runtime.classes.type_from_model(
             call.class_name, call.class_version, call.package_name, None, call.project_id
