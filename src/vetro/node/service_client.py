@@ -153,12 +153,15 @@ class ServiceClient:
                 f"The service did not accept backup {uuid}: {response.status} {response.text[:500]}"
             )
 
-    async def next_task(self, wait_seconds: float) -> PulledTask | None:
-        """The next task for this node; ``None`` when there is none. Errors: ``TransportError``."""
+    async def next_task(self, wait_seconds: float, *, again: bool) -> PulledTask | None:
+        """The next task for this node; ``None`` when there is none. Errors: ``TransportError``.
+
+        ``again``: tasks that were given out and have not ended are given out again.
+        """
         response = await self._http.request(
             "GET",
             f"{self._server}/agent/next-task",
-            params={"timeout": f"{wait_seconds:g}"},
+            params={"timeout": f"{wait_seconds:g}", **({"restarted": "true"} if again else {})},
             timeout_seconds=wait_seconds + 15,
         )
         if response.status == 204:

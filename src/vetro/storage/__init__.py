@@ -37,6 +37,7 @@ from vetro.storage.prepared import Prepared
 from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
+from vetro.storage.sqlite_driver import carried_through
 from vetro.storage.statements import insert_if_new
 from vetro.storage.types import Json, UtcDateTime
 from vetro.storage.waiting import LookAgain, await_until, watch
@@ -77,6 +78,7 @@ __all__ = [
     "UtcDateTime",
     "Worker",
     "await_until",
+    "carried_through",
     "copy_database",
     "decode_json",
     "encode_json",

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select, update
 from tests.compute.conftest import IMAGE, NODE, OTHER, PAYLOAD, PROJECT, VM, MakeWorld, World
+from tests.interrupting import interruptions
 from tests.tracing.collector import collecting
 from tests.waiting import eventually
 
 from vetro import tracing
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
+from vetro.compute.work.node_tasks import PULL, PULLED
 from vetro.storage import ManualClock
 from vetro.tracing import TracingSection
 
@@ -206,6 +208,35 @@ async def test_an_agent_in_pull_mode_asks_for_its_tasks(any_world: World) -> Non
     assert (await world.refused("POST", f"{path}/tasks/{OTHER}", result, **own))[0] == 404
     stranger = {"token": "", "headers": world.key_of(OTHER)}
     assert (await world.call("GET", f"{path}/next-task", **stranger)).status == 403
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+async def test_a_task_is_not_lost_with_the_request_that_took_it(
+    any_world: World, again: bool
+) -> None:
+    """Wherever the service ends the wait of an agent in pull mode, the task stays or was answered."""
+    world = any_world
+    await world.server(**{"CN Agent Pull": True})
+    await world.ok("POST", f"/servers/{NODE}/nop", {})
+    held = (tasks.c.server_uuid == NODE) & (tasks.c.status == "active")
+
+    async def those(instance: str) -> set[str]:
+        async with world.database.read() as tx:
+            rows = await tx.execute(select(tasks.c.id).where(held, tasks.c.instance == instance))
+            return {row.id for row in rows}
+
+    await eventually(lambda: those(PULL))
+    cancelled: list[bool] = []
+    async for ended in interruptions(
+        lambda: world.service.pulled.next(NODE, 0.0, restarted=False), again=again
+    ):
+        cancelled.append(ended.cancelled())
+        taken = None if ended.cancelled() else ended.result()
+        assert await those(PULLED) == ({taken["id"]} if taken is not None else set())
+        async with world.database.transaction() as tx:
+            await tx.execute(update(tasks).where(held).values(instance=PULL))
+    assert not cancelled[-1]
+    assert world.database.is_sqlite or len(cancelled) > 3
 
 
 async def test_an_agent_in_pull_mode_is_told_the_trace(any_world: World) -> None:

@@ -64,9 +64,11 @@ class Queue:
         self.results: list[tuple[str, int, Any]] = []
         self.arrived = asyncio.Event()
         self.refuse_results = 0
+        self.asked_again: list[bool] = []
 
-    async def next_task(self, wait_seconds: float) -> Any:
+    async def next_task(self, wait_seconds: float, *, again: bool) -> Any:
         assert wait_seconds > 0
+        self.asked_again.append(again)
         task = await self.tasks.get()
         if isinstance(task, Exception):
             raise task
@@ -108,6 +110,8 @@ async def test_a_node_behind_nat_asks_for_its_tasks(
     service.refuse_results = 2
     again = await result_of(PulledTask("t1", "machine_create", params))
     assert again == (status, body)
+    # At its start, and after an answer that did not come: a task may have been in it.
+    assert service.asked_again == [True, False, True, False]
     assert len(await node.driver.list()) == 1
     assert (await result_of(PulledTask("t2", "nonsense", {})))[0] == 404
     uuid = body["vm"]["uuid"]

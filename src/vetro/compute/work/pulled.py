@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from functools import partial
 
 from sqlalchemy import select, update
@@ -11,7 +13,7 @@ from vetro.compute.values.faults import not_found
 from vetro.compute.values.records import Record
 from vetro.compute.work.agents import NodeTaskError, outcome_of
 from vetro.compute.work.node_tasks import PULL, PULLED, NodeTasks, pull_channel
-from vetro.storage import await_until
+from vetro.storage import StorageError, await_until, carried_through
 
 
 class PulledTasks:
@@ -50,12 +52,20 @@ class PulledTasks:
         async with self._tasks.database.read() as tx:
             if (await tx.execute(select(tasks.c.id).where(waiting).limit(1))).first() is None:
                 return None
-        async with self._tasks.database.transaction() as tx:
-            query = select(tasks).where(waiting).order_by(tasks.c.created).limit(1)
-            row = (await tx.execute(query.with_for_update(skip_locked=True))).first()
-            if row is None:
-                return None
-            await tx.execute(update(tasks).where(tasks.c.id == row.id).values(instance=PULLED))
+        row = None
+        try:
+            async with self._tasks.database.transaction() as tx:
+                query = select(tasks).where(waiting).order_by(tasks.c.created).limit(1)
+                row = (await tx.execute(query.with_for_update(skip_locked=True))).first()
+                if row is None:
+                    return None
+                await tx.execute(update(tasks).where(tasks.c.id == row.id).values(instance=PULLED))
+        except asyncio.CancelledError:
+            # A commit that has begun is completed all the same: nobody would get the task.
+            if row is not None:
+                with contextlib.suppress(StorageError):
+                    await carried_through(self._put_back(server_uuid, row.id))
+            raise
         taken: Record = {
             "id": row.id,
             "task": row.task,
@@ -65,6 +75,12 @@ class PulledTasks:
         if row.traceparent:
             taken["traceparent"] = row.traceparent
         return {**taken, "fence": row.fence} if row.fence else taken
+
+    async def _put_back(self, server_uuid: str, id_: str) -> None:
+        async with self._tasks.database.transaction() as tx:
+            taken = (tasks.c.id == id_) & (tasks.c.status == "active")
+            await tx.execute(update(tasks).where(taken).values(instance=PULL))
+            tx.notify(pull_channel(server_uuid), id_)
 
     async def finish(self, server_uuid: str, id_: str, status: int, body: object) -> None:
         """Take the result of a pulled task; again: nothing. Errors: 404."""

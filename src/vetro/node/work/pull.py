@@ -27,30 +27,36 @@ class Puller:
     def __init__(self, client: ServiceClient, runner: TaskRunner) -> None:
         self._client = client
         self._runner = runner
-        self._running: set[asyncio.Task[None]] = set()
+        #: By the task's id, until its result is delivered.
+        self._running: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """One request at a time; any number of tasks runs meanwhile."""
         delay = _FIRST_DELAY
+        # Tasks may have been given to the agent that ran here before, or in an answer that was lost.
+        again = True
         try:
             while True:
                 await self._runner.accepting()
                 try:
-                    task = await self._client.next_task(WAIT_SECONDS)
+                    task = await self._client.next_task(WAIT_SECONDS, again=again)
                 except TransportError as error:
                     log.info("tasks_not_asked_for", error=str(error), retry_seconds=delay)
                     await asyncio.sleep(delay)
                     delay = min(delay * _FACTOR, _LAST_DELAY)
+                    again = True
                     continue
                 delay = _FIRST_DELAY
-                if task is not None:
+                again = False
+                if task is not None and task.id not in self._running:
                     work = asyncio.create_task(self._do(task), name=f"pulled {task.task}")
-                    self._running.add(work)
-                    work.add_done_callback(self._running.discard)
+                    self._running[task.id] = work
+                    work.add_done_callback(lambda _, id_=task.id: self._running.pop(id_, None))
         finally:
-            for work in list(self._running):
+            running = list(self._running.values())
+            for work in running:
                 work.cancel()
-            await asyncio.gather(*self._running, return_exceptions=True)
+            await asyncio.gather(*running, return_exceptions=True)
 
     async def _do(self, task: PulledTask) -> None:
         if self._runner.knows(task.task):
