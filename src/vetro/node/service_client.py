@@ -15,6 +15,7 @@ import structlog
 from vetro.compute.wire import PulledResult, PulledTask
 from vetro.http import Fault
 from vetro.http.client import HttpClient, SyncResponse, TransportError
+from vetro.json_values import JsonObject
 from vetro.node.errors import DriverError, ImageError
 
 log = structlog.get_logger(__name__)
@@ -75,7 +76,7 @@ class ServiceClient:
             )
         return response.status
 
-    async def image(self, uuid: str) -> dict[str, Any] | None:
+    async def image(self, uuid: str) -> JsonObject | None:
         """An image's manifest; ``None`` when the service has no such image."""
         try:
             response = await self._http.request(

@@ -10,11 +10,12 @@ import uuid as uuids
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import structlog
 
 from vetro.digits import is_number
+from vetro.json_values import Json, JsonObject
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, remove_tree, write_json
 from vetro.node.vm_records import Disk, Nic, Vm, unwritten
@@ -79,7 +80,7 @@ def invalid(field: str, message: str) -> DriverError:
     )
 
 
-def as_object(value: object, field: str) -> dict[str, Any]:
+def as_object(value: object, field: str) -> JsonObject:
     """``value`` as a JSON object; ``None`` is an empty one."""
     if value is None:
         return {}
@@ -206,7 +207,7 @@ def _new_mac() -> str:
     return ":".join(f"{byte:02x}" for byte in (0x02, *raw[:5]))
 
 
-def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequence[str]) -> Vm:
+def new_vm(payload: Mapping[str, Json], facts: Mapping[str, object], brands: Sequence[str]) -> Vm:
     """The VM object that ``payload`` describes. ``facts``: fields the node adds to each VM.
 
     Errors: ``DriverError`` ``InvalidPayload``; ``NotImplemented`` for a brand this node lacks.
@@ -227,7 +228,7 @@ def new_vm(payload: Mapping[str, Any], facts: Mapping[str, Any], brands: Sequenc
                            or payload.get("ram") or 256)  # fmt: skip
     assert isinstance(memory, (int, float))
     now = timestamp()
-    vm: dict[str, Any] = {
+    vm: JsonObject = {
         "uuid": uuid,
         "v": 1,
         "brand": brand,
@@ -299,7 +300,7 @@ def updated(vm: Vm, changes: Mapping[str, object]) -> Vm:
 
     Everything is checked before anything changes. Errors: ``DriverError`` ``InvalidPayload``.
     """
-    result: dict[str, Any] = {**vm}
+    result: JsonObject = {**vm}
     ignored: list[str] = []
     for field, value in changes.items():
         if field in _SCALARS:
@@ -338,7 +339,7 @@ def later(stamp: str) -> str:
     return max(timestamp(), timestamp(datetime.fromtimestamp(moment.timestamp() + 0.001, UTC)))
 
 
-def _update_nics(result: dict[str, Any], changes: Mapping[str, object]) -> None:
+def _update_nics(result: JsonObject, changes: Mapping[str, object]) -> None:
     nics: dict[str, dict[str, object]] = {nic["mac"]: dict(nic) for nic in result.get("nics", [])}
     for mac in cast("list[object]", changes.get("remove_nics") or []):
         if str(mac).lower() not in nics:

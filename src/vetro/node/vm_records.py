@@ -6,7 +6,9 @@ that only other versions know. So they stay dictionaries, and these types say wh
 
 from __future__ import annotations
 
-from typing import Any, Required, TypedDict, cast
+from typing import Required, TypedDict, cast
+
+from vetro.json_values import JsonObject
 
 Number = int | float
 
@@ -108,14 +110,14 @@ class Vm(TypedDict, total=False):
     exit_timestamp: str
     exit_status: int
     id_base: int
-    tags: dict[str, Any]
-    customer_metadata: dict[str, Any]
-    internal_metadata: dict[str, Any]
-    routes: dict[str, Any]
+    tags: JsonObject
+    customer_metadata: JsonObject
+    internal_metadata: JsonObject
+    routes: JsonObject
     resolvers: Required[list[str]]
     nics: Required[list[Nic]]
     disks: list[Disk]
-    filesystems: list[dict[str, Any]]
+    filesystems: list[JsonObject]
     snapshots: Required[list[SnapshotEntry]]
     volumes: list[VolumeEntry]
     vnc_port: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from vetro import __version__
 from vetro.http import endpoint as http
@@ -22,6 +22,7 @@ from vetro.http.face import Face
 from vetro.http.faults import BadRequest, Fault, Forbidden, ServiceUnavailable, Unauthorized
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
+from vetro.json_values import JsonObject
 
 TOKENS = "/identity/v3/auth/tokens"
 _SIGN_IN = "Sign in first"
@@ -38,11 +39,29 @@ class SigningIn:
     customs: Customs = field(default_factory=Customs)
 
 
+class _Named(TypedDict):
+    id: str
+    name: str
+
+
+class _User(_Named):
+    domain: NotRequired[_Named | None]
+
+
+class _Token(TypedDict):
+    """What Keystone tells of a token. ``project``: absent of a token without one."""
+
+    user: _User
+    expires_at: str
+    project: NotRequired[_Named | None]
+    roles: NotRequired[list[_Named]]
+
+
 Call = http.Call[SigningIn]
 Endpoint = http.Endpoint[Call]
 
 
-async def show(call: Call) -> dict[str, Any]:
+async def show(call: Call) -> dict[str, object]:
     """Who is signed in, in which project, until when, and the projects they can change to."""
     return await _shown(call, _session(call))
 
@@ -132,14 +151,14 @@ async def _begun(call: Call, session: Session) -> Answer:
     return Answer(200, await _shown(call, session), {"Set-Cookie": header})
 
 
-async def _shown(call: Call, session: Session) -> dict[str, Any]:
+async def _shown(call: Call, session: Session) -> dict[str, object]:
     known = await _known(call, session.token)
     projects = await _projects(call, session.token)
     customs = call.service.customs
     chosen = customs.settings
     return {
         "user": {"id": known["user"]["id"], "name": known["user"]["name"]},
-        "project": _named(known.get("project") or {}),
+        "project": _named(known.get("project")),
         "projects": sorted((_named(one) for one in projects), key=lambda one: one["name"].lower()),
         "roles": sorted(one["name"] for one in known.get("roles", [])),
         "expires": known["expires_at"],
@@ -153,38 +172,37 @@ async def _shown(call: Call, session: Session) -> dict[str, Any]:
     }
 
 
-def _principal(known: Mapping[str, Any]) -> Principal:
+def _principal(known: _Token) -> Principal:
     """The user of a token, as the faces know it."""
-    user: dict[str, Any] = known["user"]
-    project: dict[str, Any] = known.get("project") or {}
-    domain: dict[str, Any] = user.get("domain") or {}
+    user, project = known["user"], _named(known.get("project"))
+    domain = user.get("domain")
     return Principal(
         user_id=user["id"],
         user_name=user["name"],
-        project_id=project.get("id", ""),
-        project_name=project.get("name", ""),
-        domain_id=domain.get("id", "default"),
+        project_id=project["id"],
+        project_name=project["name"],
+        domain_id=domain["id"] if domain else "default",
         roles=frozenset(one["name"] for one in known.get("roles", [])),
     )
 
 
-async def _fixed_network(call: Call, token: str, known: Mapping[str, Any]) -> str:
+async def _fixed_network(call: Call, token: str, known: _Token) -> str:
     """The network that the project's new environments join (A4); empty: people choose."""
     chosen = call.service.customs.settings
-    project: dict[str, Any] = known.get("project") or {}
+    project = known.get("project")
     if not chosen.use_fixed_network or not project:
         return ""
     answer = await _ask(call, "GET", f"/identity/v3/projects/{project['id']}", token=token)
-    shown: Any = answer.json() if answer.status == 200 else {}
+    shown: JsonObject = answer.json() if answer.status == 200 else {}
     named = shown.get("project", {}).get(chosen.fixed_network)
     return named if isinstance(named, str) and named else chosen.fixed_network
 
 
-def _named(project: Mapping[str, Any]) -> dict[str, str]:
-    return {"id": project.get("id", ""), "name": project.get("name", "")}
+def _named(project: _Named | None) -> _Named:
+    return {"id": project["id"], "name": project["name"]} if project else {"id": "", "name": ""}
 
 
-async def _known(call: Call, token: str) -> dict[str, Any]:
+async def _known(call: Call, token: str) -> _Token:
     """The data of a token. Errors: 401 when it is not valid any more."""
     answer = await _ask(call, "GET", TOKENS, token=token, subject=token)
     if answer.status != 200:
@@ -192,10 +210,9 @@ async def _known(call: Call, token: str) -> dict[str, Any]:
     return answer.json()["token"]
 
 
-async def _projects(call: Call, token: str) -> list[dict[str, Any]]:
+async def _projects(call: Call, token: str) -> list[_Named]:
     answer = await _ask(call, "GET", "/identity/v3/auth/projects", token=token)
-    found: list[dict[str, object]] = answer.json()["projects"] if answer.status == 200 else []
-    return found
+    return answer.json()["projects"] if answer.status == 200 else []
 
 
 async def _first_project(call: Call, token: str) -> str:
@@ -236,7 +253,7 @@ def _passed_on(answer: Answered) -> None:
         return
     if answer.status >= 500:
         raise ServiceUnavailable("The identity service does not answer; try again later")
-    body: Any = answer.json() or {"error": {}}
+    body: JsonObject = answer.json() or {"error": {}}
     said = str(body["error"].get("message", "The sign-in was refused"))
     wait = answer.headers.get("retry-after")
     raise Fault(said, status=answer.status, headers={"Retry-After": wait} if wait else None)

@@ -19,10 +19,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TypedDict, cast
 
 import structlog
 
+from vetro.json_values import JsonObject
 from vetro.node.errors import CommandFailed, ImageError, NodeError
 from vetro.node.files import read_json, remove_tree, write_json
 from vetro.node.images import vm_images
@@ -36,7 +37,7 @@ log = structlog.get_logger(__name__)
 
 Fetch = Callable[[str, Path], Awaitable[None]]
 FetchFrom = Callable[[str, str, str, Path], Awaitable[None]]
-Describe = Callable[[str], Awaitable[dict[str, Any] | None]]
+Describe = Callable[[str], Awaitable[JsonObject | None]]
 
 #: Types of images that are a VM's disk, not a root file system.
 DISK_TYPES = frozenset({"qcow2", "raw", "vm", "zvol", "qemu-qcow2"})
@@ -48,6 +49,13 @@ _UNPACKED_SIZES = 5
 _LEFT_FREE = 1 << 30
 #: The percentage at which an image's file has been fetched.
 _FETCHED = 40
+
+
+class Copy(TypedDict):
+    """How far an image of a node is: ``fetching``, ``unpacking`` or ``present``."""
+
+    state: str
+    percent: int
 
 
 class ImageStore:
@@ -91,7 +99,7 @@ class ImageStore:
         self._vm_group = vm_group
         self._nearby = nearby
         self._locks: dict[str, asyncio.Lock] = {}
-        self._underway: dict[str, dict[str, Any]] = {}
+        self._underway: dict[str, Copy] = {}
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -107,16 +115,13 @@ class ImageStore:
         finally:
             self._watchers.remove(changed)
 
-    def copies(self) -> dict[str, dict[str, Any]]:
-        """The progress of every image of this node: ``{uuid: {state, percent}}``.
-
-        States: ``fetching``, ``unpacking``, ``present``.
-        """
-        here = {str(one["uuid"]): {"state": "present", "percent": 100} for one in self.list()}
+    def copies(self) -> dict[str, Copy]:
+        """The progress of every image of this node, by uuid."""
+        here = {str(one["uuid"]): Copy(state="present", percent=100) for one in self.list()}
         return {**here, **self._underway}
 
     def _report(self, uuid: str, state: str, percent: float) -> None:
-        now = {"state": state, "percent": min(99, int(percent))} if state else None
+        now = Copy(state=state, percent=min(99, int(percent))) if state else None
         if now == self._underway.get(uuid) and now is not None:
             return
         if now is None:
@@ -192,14 +197,14 @@ class ImageStore:
         origin = self.manifest(uuid).get("origin")
         return str(origin) if origin else None
 
-    def manifest(self, uuid: str) -> dict[str, Any]:
+    def manifest(self, uuid: str) -> JsonObject:
         """The manifest of an image on this node. Errors: ``ImageError``."""
         found = read_json(self.directory / check_uuid(uuid, "image_uuid") / "manifest.json")
         if found is None:
             raise ImageError(f"Image {uuid} is not on this node", "ImageNotInstalled")
         return found
 
-    def list(self) -> list[dict[str, Any]]:
+    def list(self) -> list[JsonObject]:
         """The manifests of all images on this node."""
         return [
             manifest
@@ -215,9 +220,7 @@ class ImageStore:
         """
         return await self._ensure(check_uuid(uuid, "image_uuid"), peers, ())
 
-    async def _ensure(
-        self, uuid: str, peers: Sequence[str], above: tuple[str, ...]
-    ) -> dict[str, Any]:
+    async def _ensure(self, uuid: str, peers: Sequence[str], above: tuple[str, ...]) -> JsonObject:
         if uuid in above or len(above) > _CHAIN_LIMIT:
             raise ImageError(f"Image {uuid} has itself among its origins", "ImageCorrupt")
         async with self._locks.setdefault(uuid, asyncio.Lock()):
@@ -290,9 +293,7 @@ class ImageStore:
         except FileNotFoundError:
             return 0.0
 
-    async def _install(
-        self, uuid: str, manifest: Mapping[str, object], peers: Sequence[str]
-    ) -> None:
+    async def _install(self, uuid: str, manifest: JsonObject, peers: Sequence[str]) -> None:
         work = self.directory / uuid
         try:
             await self._discard(work)
@@ -323,7 +324,7 @@ class ImageStore:
             raise
 
     async def _fetch_file(
-        self, uuid: str, archive: Path, manifest: Mapping[str, Any], peers: Sequence[str]
+        self, uuid: str, archive: Path, manifest: JsonObject, peers: Sequence[str]
     ) -> None:
         wanted = sha256_of(manifest)
         # (The disks of virtual machines get other owners.)

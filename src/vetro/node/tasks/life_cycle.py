@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
+from vetro.json_values import JsonObject
 from vetro.node.drivers import Driver
 from vetro.node.errors import NodeError, TaskFailure
 from vetro.node.tasks.images import peer_url
@@ -205,13 +206,13 @@ def _parse_network(given: Mapping[str, object], where: str) -> Network:
 def _network_changes(
     vm: Vm,
     changed: Network,
-    original: Mapping[str, Any],
-    known: Sequence[tuple[Network, Mapping[str, Any]]],
+    original: JsonObject,
+    known: Sequence[tuple[Network, JsonObject]],
 ) -> dict[str, object]:
     """The ``machine_update`` changes for one VM; empty when none of its interfaces is affected."""
-    nics: list[dict[str, Any]] = []
+    nics: list[JsonObject] = []
     resolvers: list[str] = []
-    routes: dict[str, Any] = {}
+    routes: JsonObject = {}
     for nic in vm.get("nics", []):
         # A driver may show an address other than the network's (see the process driver).
         address = _address(nic.get("network_ip") or nic.get("ip"))
@@ -233,7 +234,7 @@ def _network_changes(
             and int(original.get("vlan_id") or 0) == int(nic.get("vlan_id") or 0)
         )
         if concerned and mine is not None:
-            change: dict[str, Any] = {"mac": nic["mac"]}
+            change: JsonObject = {"mac": nic["mac"]}
             for key in ("gateway", "netmask", "mtu"):
                 if mine.get(key) is not None:
                     change[key] = mine[key]
@@ -241,7 +242,7 @@ def _network_changes(
             routes.update(mine.get("routes") or {})
     if not nics:
         return {}
-    changes: dict[str, Any] = {"update_nics": nics, "set_routes": routes}
+    changes: dict[str, object] = {"update_nics": nics, "set_routes": routes}
     before = as_object(original.get("routes"), "original_network.routes")
     changes["remove_routes"] = [name for name in before if name not in routes]
     if vm.get("internal_metadata", {}).get("set_resolvers") is not False:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from vetro.digits import is_number
+from vetro.json_values import JsonObject
 from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
 from vetro.node.migration import Migrations
@@ -193,7 +193,7 @@ _OF_THE_SOURCE = frozenset(
 )  # fmt: skip
 
 
-def _flat(params: Mapping[str, object]) -> dict[str, Any]:
+def _flat(params: Mapping[str, object]) -> JsonObject:
     task = as_object(params.get("migrationTask"), "migrationTask")
     record = as_object(task.get("record"), "migrationTask.record")
     return {**record, **params, **{key: value for key, value in task.items() if key != "record"}}
