@@ -5,7 +5,7 @@ import re
 import pytest
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, Runtime
-from vetro.muranopl.runtime.run import raise_python_limit
+from vetro.muranopl.runtime.budgets import raise_python_limit
 from vetro.muranopl.tools.testing import discover_tests, enable_testing, run_tests
 
 # Before Hypothesis begins to watch the limit, which the first session raises.

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from vetro.muranopl.runtime import throwing
-from vetro.muranopl.runtime.run import Run, raise_python_limit
+from vetro.muranopl.runtime.budgets import raise_python_limit
+from vetro.muranopl.runtime.run import Run
 from vetro.muranopl.threads.greenthreads import GreenThread
 from vetro.muranopl.threads.scheduler import in_green_thread
 from vetro.muranopl.values.containers import Value

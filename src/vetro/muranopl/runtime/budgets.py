@@ -9,6 +9,7 @@ Every call and every loop turn of generated code uses a few plain slots of the `
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ CHUNK = 10_000
 """Steps granted at once."""
 GRACE_STEPS = 100_000
 """Steps that `Finally` blocks may take after a budget is used up."""
+PYTHON_FRAMES = 6_500
+"""Python's recursion limit while programs run: it fits an 8 MiB stack with room to spare."""
 
 
 class StepBudget:
@@ -109,3 +112,9 @@ def enter_unlocked(run: Run, what: str) -> None:
         run.refuel()
     if run.room < 1:
         enter_call(run, None, what)
+
+
+def raise_python_limit() -> None:
+    """Let programs nest as deep as `Limits.depth` allows before Python stops them."""
+    if sys.getrecursionlimit() < PYTHON_FRAMES:
+        sys.setrecursionlimit(PYTHON_FRAMES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import random
-import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
     from vetro.muranopl.host.session import Session
 
 _FAR = 1 << 60
-PYTHON_FRAMES = 6_500
-"""Python's recursion limit while programs run: it fits an 8 MiB stack with room to spare."""
 
 
 class Run(Evaluation):
@@ -490,12 +487,3 @@ class Run(Evaluation):
         if isinstance(value, Info):
             return str(value)
         return repr(value) if isinstance(value, (MuranoObject, CastView)) else "<value>"
-
-
-def raise_python_limit() -> None:
-    """Let programs nest as deep as `Limits.depth` allows before Python stops them."""
-    if sys.getrecursionlimit() < PYTHON_FRAMES:
-        sys.setrecursionlimit(PYTHON_FRAMES)
-
-
-__all__ = ["Run", "raise_python_limit"]
