@@ -21,6 +21,19 @@ CUT = """
   .filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)
 """
 """States in tables of which a part is seen."""
+TABS = """
+[...document.querySelectorAll('[role=tablist]')].flatMap((row) => {
+  const tabs = [...row.querySelectorAll('[role=tab]')].map((one) => one.getBoundingClientRect());
+  const chosen = row.querySelector('[aria-selected=true]').getBoundingClientRect();
+  const around = row.getBoundingClientRect();
+  const isSeen = chosen.left >= around.left - 1 && chosen.right <= around.right + 1;
+  return [
+    ...(new Set(tabs.map((one) => one.top)).size > 1 ? ['tabs on several lines'] : []),
+    ...(isSeen ? [] : ['the chosen tab is out of sight']),
+  ];
+})
+"""
+"""What is wrong with rows of tabs."""
 
 
 def routes() -> set[str]:
@@ -135,6 +148,7 @@ def test_every_page_is_accessible_and_runs_no_script_of_tenants(
             if page.evaluate(OVERFLOW) > 0:
                 wrong.append(f"{path}: wider than a phone")
             wrong.extend(f"{path} ({theme}): {one} is cut off" for one in page.evaluate(CUT))
+            wrong.extend(f"{path} ({theme}): {one}" for one in page.evaluate(TABS))
         page.set_viewport_size({"width": 1280, "height": 900})
         page.emulate_media(color_scheme="light")
         if page.evaluate("window.hurt") is not None:

@@ -229,14 +229,11 @@ async def test_a_package_without_a_form_gets_one_of_its_class(api: Api, package_
 async def test_objects_that_the_class_owns_are_entered_in_its_form(
     api: Api, package_zip: Any
 ) -> None:
-    """The schema of their class is asked for, too; where there is none, a component is picked."""
+    """The schema of their class is asked for, too; without it, what must be given is refused."""
     uploaded = (await api.upload(package_zip(form=""))).json()
     owned = {"muranoType": "org.other.Part", "owned": True, "type": "muranoObject"}
     part = {"properties": {"size": {"type": "integer"}}}
-    for answer, name in (
-        (CallAnswer({"": part}), "part_size"),
-        (CallAnswer(failure="failed", message="no"), "part"),
-    ):
+    for answer in (CallAnswer({"": part}), CallAnswer(failure="failed", message="no")):
         asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
         whole = CallAnswer({"": {"properties": {"part": owned}}})
         expected = {"org.acme.App": ("=1.0.0", whole), "org.other.Part": ("*", answer)}
@@ -247,12 +244,17 @@ async def test_objects_that_the_class_owns_are_entered_in_its_form(
                 lease, call = claimed
                 assert (call.class_name, call.class_version) == (class_name, version)
                 await api.rooms.calls.answer(lease, given)
-            made = (await asked).json()
+            given_back = await asked
+            made = given_back.json()
         finally:
             asked.cancel()
-        assert [one["name"] for one in made["form"]["pages"][0]["fields"]] == [name]
+        if answer.failure:
+            assert (given_back.status, made["error"]["type"]) == (400, "NoForm")
+            assert "its input part must be given, and owns" in made["error"]["message"]
+            continue
+        assert [one["name"] for one in made["form"]["pages"][0]["fields"]] == ["part_size"]
         text = (await api.call("GET", f"/wizards/{made['id']}/definition")).json()["text"]
-        assert name in text
+        assert "part_size" in text
         assert text.startswith("Version: 2.4")
 
 

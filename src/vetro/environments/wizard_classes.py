@@ -9,7 +9,7 @@ import structlog
 from vetro.environments.static_calls import CallStore
 from vetro.http import BadRequest, Fault, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import generated_form, owned_classes
+from vetro.packages.forms import FormError, generated_form, owned_classes
 
 MOST_OWNED = 10
 """Classes of owned objects that a form shows the inputs of."""
@@ -33,11 +33,18 @@ async def form_of_class(calls: CallStore, principal: Principal, package: JsonObj
         try:
             nested[owned] = await _schema(calls, principal, owned, package)
         except Fault as error:
-            # Components of the class can be picked all the same.
+            # The class may do without the object.
             log.info("wizard_class_has_no_schema", class_name=owned, error=error.message)
-    return generated_form(
-        schema, class_name=class_name, version=package["version"], nested=nested, own=classes
-    )
+    try:
+        return generated_form(
+            schema, class_name=class_name, version=package["version"], nested=nested, own=classes
+        )
+    except FormError as error:
+        raise BadRequest(
+            f"{name} has no form, and none can be made from its class: {error}. Its object must be"
+            " given as JSON",
+            type_="NoForm",
+        ) from error
 
 
 async def _schema(

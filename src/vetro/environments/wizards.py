@@ -25,7 +25,14 @@ from vetro.environments.wizard_forms import described_form, form_of, refused, wr
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import Form, FormError, Offers, PageInvalid, State
+from vetro.packages.forms import (
+    Form,
+    FormError,
+    Offers,
+    PageInvalid,
+    State,
+    all_in_language,
+)
 from vetro.storage import StoredRow, Transaction
 
 KEPT_DAYS = 30
@@ -284,7 +291,8 @@ class Wizards:
             state.entered[page] = {**state.entered.get(page, {}), **values}
             state.pages.pop(page, None)
             described = form.describe_page(page, state, offers, language)
-            return {"valid": not checked.errors, "errors": checked.errors, "page": described}
+            said = all_in_language(checked.errors, language)
+            return {"valid": not said, "errors": said, "page": described}
 
         try:
             return await asyncio.to_thread(work)
@@ -311,7 +319,7 @@ class Wizards:
                 try:
                     form.submit(page, values, state, offers)
                 except PageInvalid as error:
-                    errors = error.errors
+                    errors = all_in_language(error.errors, language)
                 following = page if errors else form.next_page(page)
                 shown = (
                     None

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from vetro.packages.forms import Component, Offers, PageInvalid, generated_form, load_form
+from vetro.packages.forms import (
+    Component,
+    FormError,
+    Offers,
+    PageInvalid,
+    generated_form,
+    load_form,
+    owned_classes,
+)
 
 OBJECT = {"type": ["muranoObject", "null"], "muranoType": "org.acme.Db"}
 SERVER = {"type": "muranoObject", "muranoType": "io.murano.resources.Instance"}
@@ -207,7 +215,7 @@ def test_maps_lists_and_owned_objects_are_entered_in_the_form() -> None:
     assert (model["note"], model["größe"], model["grüße"]) == ("one\ntwo", "L", None)
     part = model["part"]
     assert (part["?"]["type"], part["size"], part["colour"]) == ("org.acme.Part", 3, "red")
-    assert (part["owner"], model["spare"]) == (None, None)
+    assert ("owner" in part, model["spare"]) == (False, None)
     spare = made(with_spare=True, spare_size=5)["spare"]
     assert (spare["?"]["type"], spare["size"], "colour" in spare) == ("org.acme.Part", 5, False)
 
@@ -259,9 +267,73 @@ def test_objects_of_the_packages_own_classes_are_of_its_version() -> None:
         assert model["part"]["?"].get("classVersion") == version
 
 
-def test_an_owned_object_of_an_unknown_schema_is_picked() -> None:
-    """Without the schema of its class a component of it is chosen or created."""
-    text = generated_form(WHOLE, class_name="org.acme.App")
-    form = load_form(text, package_name="org.acme.App", title="App")
-    fields = {one["name"]: one for one in form.describe(None, OFFERS)["pages"][0]["fields"]}
-    assert fields["part"]["classes"] == ["org.acme.Part"]
+ROW = {"properties": {"port": {"type": "integer"}, "open": {"type": "boolean"},
+                      "proto": {"type": "string", "default": "it's"}, "note": {"type": ["string", "null"]},
+                      "inner": {"type": "object", "visible": False}}}  # fmt: skip
+ROWS = {"type": "array", "items": {**OWNED, "type": "muranoObject"}}
+PARTS = Offers(components=[Component("p1", "a part", "org.acme.Part")])
+
+
+def test_a_list_of_owned_objects_is_entered_as_a_table() -> None:
+    """A row is an object of the class, with an id and the package's version; no component is offered."""
+    schema = {"properties": {"parts": {**ROWS, "minItems": 1, "maxItems": 2}}}
+    assert owned_classes(schema) == ["org.acme.Part"]
+    text = generated_form(
+        schema,
+        class_name="a.B",
+        version="1.2.0",
+        nested={"org.acme.Part": ROW},
+        own=["org.acme.Part"],
+    )
+    form = load_form(text, package_name="a.B", title="B")
+    field = form.describe(None, PARTS)["pages"][0]["fields"][0]
+    assert (field["control"], field["choices"]) == ("table", None)
+    assert [one["name"] for one in field["columns"]] == ["port", "open", "proto", "note"]
+    rows = [{"port": "80", "open": True}, {"port": "81", "proto": "tcp", "note": "x"}]
+    first, second = form.build(form.fill({"parts": rows}, PARTS), PARTS)["parts"]
+    for one in (first, second):
+        block = one.pop("?")
+        assert len(block.pop("id")) == 32
+        assert block == {"type": "org.acme.Part", "classVersion": "1.2.0"}
+    assert first == {"port": 80, "open": True, "proto": "it's", "note": None}
+    assert second == {"port": 81, "open": False, "proto": "tcp", "note": "x"}
+    for given, said in ([{"port": ""}], "Port: enter something in each row"), ([], "required"):
+        with pytest.raises(PageInvalid) as caught:
+            form.fill({"parts": given}, PARTS)
+        assert said in caught.value.errors["parts"][0]
+
+
+DEEP = {"properties": {"whole": {**OWNED, "type": "muranoObject"}}}
+NO_LIST = {"type": "array", "items": {**OWNED, "type": "muranoObject"}}
+
+
+@pytest.mark.parametrize("nested", [{}, {"org.acme.Part": DEEP}])
+@pytest.mark.parametrize(
+    ("schema", "is_refused"),
+    [
+        (NO_LIST, False),
+        ({**NO_LIST, "minItems": 1}, True),
+        ({**NO_LIST, "minItems": 1, "default": [{}]}, False),
+        ({**OWNED, "type": "muranoObject"}, True),
+        ({**OWNED, "type": "muranoObject", "default": {}}, False),
+        ({**OWNED, "type": ["muranoObject", "null"]}, False),
+    ],
+)
+def test_no_component_is_offered_for_what_the_object_owns(
+    nested: dict[str, Any], schema: dict[str, Any], is_refused: bool
+) -> None:
+    """What no field can enter is left to the class; where the class demands it, that is said."""
+    whole = {"properties": {"part": schema}}
+    is_entered = nested and schema.get("type") != "array"
+    if is_refused or is_entered:
+        with pytest.raises(
+            FormError, match=r"its input (part|whole) must be given, .*org\.acme\.Part"
+        ):
+            generated_form(whole, class_name="a.B", nested=nested)
+        return
+    form = load_form(
+        generated_form(whole, class_name="a.B", nested=nested), package_name="a.B", title="B"
+    )
+    fields = [one for page in form.describe(None, PARTS)["pages"] for one in page["fields"]]
+    assert [one["name"] for one in fields] == ["application_name", "stay"][: len(fields)]
+    assert "part" not in form.build(form.fill({}, PARTS), PARTS)

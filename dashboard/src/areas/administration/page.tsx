@@ -11,6 +11,7 @@ import { useExplained, useFailure } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
 import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
+import { TabRow } from '~/ui/tabs';
 import { messages } from './messages';
 import { assign, assignmentsQuery, change, createProject, createUser, projectsQuery, refreshPeople, remove, rolesQuery, usersQuery, type Account } from './queries';
 import { ProjectQuotas } from './quotas';
@@ -28,14 +29,14 @@ export function People() {
     <Page title={t('title')} lead={t('lead')}>
       {isAdmin ? (
         <Tabs value={tab} onChange={(value) => void navigate({ search: value === 'projects' ? { tab: 'projects' } : {} })} keepMounted={false}>
-          <Tabs.List mb="lg">
+          <TabRow chosen={tab}>
             {TABS.map((one) => (
               <Tabs.Tab key={one} value={one}>
                 {t(one)}
               </Tabs.Tab>
             ))}
-          </Tabs.List>
-          <Tabs.Panel value={tab}>
+          </TabRow>
+          <Tabs.Panel value={tab} pt="lg">
             <Accounts key={tab} kind={tab} />
           </Tabs.Panel>
         </Tabs>

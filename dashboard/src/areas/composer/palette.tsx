@@ -7,6 +7,7 @@ import { memo, useCallback, useState } from 'react';
 import { Logo } from '~/areas/catalog/logo';
 import { applicationsQuery, categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
+import square from '~/ui/square.module.css';
 import { messages } from './messages';
 import classes from './palette.module.css';
 
@@ -87,7 +88,7 @@ const Tile = memo(function Tile({ id, name, add }: { id: string; name: string; a
       <span className={classes.name} title={name}>
         {name}
       </span>
-      <button type="button" className={classes.plus} aria-label={t('add', { name })} onClick={() => add(id)}>
+      <button type="button" className={square.button} data-tinted aria-label={t('add', { name })} onClick={() => add(id)}>
         <IconPlus size={16} aria-hidden />
       </button>
     </li>

@@ -9,6 +9,7 @@ import { moment } from '~/i18n/times';
 import { Fqn } from '~/ui/fqn';
 import { Empty } from '~/ui/page';
 import { Rows } from '~/ui/rows';
+import { TabRow } from '~/ui/tabs';
 import { Lasts, When } from '~/ui/when';
 import { DeploymentState } from './history';
 import { Log } from './log';
@@ -68,10 +69,10 @@ function OneDeployment({ environmentId, deploymentId }: { environmentId: string;
               </Text>
             )}
           </Group>
-          <Tabs.List aria-label={t('deployment')}>
+          <TabRow chosen="log" label={t('deployment')}>
             <Tabs.Tab value="log">{t('log')}</Tabs.Tab>
             <Tabs.Tab value="configuration">{t('configuration')}</Tabs.Tab>
-          </Tabs.List>
+          </TabRow>
         </Group>
         <Tabs.Panel value="log">
           <Stack>

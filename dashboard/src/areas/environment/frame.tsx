@@ -3,12 +3,13 @@ import { notifications } from '@mantine/notifications';
 import { IconArrowBackUp, IconPlayerPlay, IconPlus } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
-import { useEffect, useRef, useState } from 'react';
+import { useState } from 'react';
 import { ApiError, catalogApi } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Page, PageError, PageMissing } from '~/ui/page';
+import { TabRow } from '~/ui/tabs';
 import { deploy } from './many';
 import { Leaked } from './leaked';
 import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
@@ -28,12 +29,6 @@ export function EnvironmentFrame() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const navigate = useNavigate();
   const { may, user } = useSession();
-  const tabs = useRef<HTMLDivElement>(null);
-  // On a phone not every tab has room: the chosen one is in sight.
-  useEffect(() => {
-    // In braces: browsers of today answer with a promise, which is no clean-up of an effect.
-    tabs.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' });
-  }, [path]);
   const error = shown.error ?? sessions.error;
   if (error && !shown.data) return error instanceof ApiError && error.status === 404 ? <PageMissing /> : <PageError error={error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
@@ -55,13 +50,13 @@ export function EnvironmentFrame() {
             rememberTab(user.id, chosen);
             void navigate({ to: chosen === 'components' ? base : `${base}/${chosen}` });
           }} keepMounted={false}>
-          <Tabs.List ref={tabs} style={{ flexWrap: 'nowrap', overflowX: 'auto', overflowY: 'hidden' }}>
+          <TabRow chosen={shownTab}>
             <Tabs.Tab value="components">{t('components')}</Tabs.Tab>
             <Tabs.Tab value="topology">{t('topology')}</Tabs.Tab>
             {may('list_deployments') && <Tabs.Tab value="history">{t('history')}</Tabs.Tab>}
             {(tab === 'log' || (may('list_deployments') && (deployments.data?.length ?? 0) > 0)) && <Tabs.Tab value="log">{t('latestLog')}</Tabs.Tab>}
             <Tabs.Tab value="model">{t('model')}</Tabs.Tab>
-          </Tabs.List>
+          </TabRow>
           <Tabs.Panel value={shownTab} pt="lg">
             <Outlet />
           </Tabs.Panel>

@@ -4,6 +4,7 @@ import { Suspense } from 'react';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Page } from '~/ui/page';
+import { TabRow } from '~/ui/tabs';
 import { Images } from './images';
 import { Instances } from './instances';
 import { messages } from './messages';
@@ -25,14 +26,14 @@ export function Machines() {
   return (
     <Page title={t('title')} lead={t('lead')}>
       <Tabs value={tab} onChange={(value) => void navigate({ search: value === 'instances' ? {} : { tab: value as Tab } })} keepMounted={false}>
-        <Tabs.List mb="lg">
+        <TabRow chosen={tab}>
           {TABS.filter((one) => isAdmin || one !== 'placement').map((one) => (
             <Tabs.Tab key={one} value={one}>
               {t(one)}
             </Tabs.Tab>
           ))}
-        </Tabs.List>
-        <Tabs.Panel value={tab}>
+        </TabRow>
+        <Tabs.Panel value={tab} pt="lg">
           <Suspense fallback={null}>
             <Content />
           </Suspense>

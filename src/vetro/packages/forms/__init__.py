@@ -13,10 +13,11 @@ chosen), ``vocabulary`` → ``settling`` (values so far) → ``fields`` → ``de
 """
 
 from vetro.packages.forms.cases import run_case
+from vetro.packages.forms.class_inputs import owned_classes
 from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY, ParametersCall
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.fields import clone_of
-from vetro.packages.forms.generated import generated_form, owned_classes
+from vetro.packages.forms.generated import generated_form
 from vetro.packages.forms.model import STORAGE_KEY
 from vetro.packages.forms.offers import (
     KINDS,
@@ -26,6 +27,7 @@ from vetro.packages.forms.offers import (
     Offers,
     PackageOffer,
 )
+from vetro.packages.forms.phrases import all_in_language
 from vetro.packages.forms.state import State
 from vetro.packages.forms.wizard import Checked, Form, load_form
 
@@ -48,6 +50,7 @@ __all__ = [
     "PageInvalid",
     "ParametersCall",
     "State",
+    "all_in_language",
     "clone_of",
     "generated_form",
     "load_form",

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import FieldSource
+from vetro.packages.forms.phrases import translations
 from vetro.packages.forms.settling import Validator, read_validators
 from vetro.packages.forms.source import Source, mark_maps, name_of
 
@@ -194,12 +195,12 @@ def management_page(definition: Definition, default_name: str, *, may_stay: bool
                 {
                     "name": NAME,
                     "type": "string",
-                    "label": "Application name",
+                    **translations("label", "Application name"),
                     "initial": default_name,
                     "maxLength": 80,
                     "regexpValidator": NAME_PATTERN,
                     "errorMessages": {"invalid": "Use only letters, digits, - and _"},
-                    "description": "The name of the application in its environment",
+                    **translations("description", "The name of the application in its environment"),
                 },
             )
         )
@@ -210,9 +211,11 @@ def management_page(definition: Definition, default_name: str, *, may_stay: bool
                 {
                     "name": STAY,
                     "type": "boolean",
-                    "label": "Continue application adding",
+                    **translations("label", "Continue application adding"),
                     "initial": False,
-                    "description": "Stay in the catalog and add further applications",
+                    **translations(
+                        "description", "Stay in the catalog and add further applications"
+                    ),
                 },
             )
         )

@@ -11,7 +11,8 @@ from typing import cast
 from vetro.json_values import JsonObject
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import Field, clone_of
-from vetro.packages.forms.offers import Offers
+from vetro.packages.forms.offers import Choice, Offers
+from vetro.packages.forms.phrases import in_language
 from vetro.packages.forms.readers import table_columns
 from vetro.packages.forms.vocabulary import BOOLEANS
 
@@ -52,14 +53,16 @@ def described_field(
         "secret": is_secret,
         "initial": None if is_secret else start,
         "value": None if is_secret else value,
-        "placeholder": None if is_required or kind in BOOLEANS else "Optional",
+        "placeholder": None
+        if is_required or kind in BOOLEANS
+        else in_language("Optional", language),
         "choices": None,
         "constraints": _constraints(field),
         "messages": _messages(field),
     }
     try:
         choices = field.choices(offers)
-        shown["choices"] = None if choices is None else [one.as_json() for one in choices]
+        shown["choices"] = None if choices is None else [_choice(one, language) for one in choices]
         shown["patterns"] = field.patterns()
     except FormError as error:
         shown["problem"] = error.placed
@@ -75,10 +78,12 @@ def described_field(
         shown["empty_label"] = _empty_label(field, language)
         if choices_empty(shown) and not shown["packages"]:
             names = ", ".join(field.classes)
-            shown["problem"] = f"There is no component and no package with a class {names}"
+            text = f"There is no component and no package with a class {names}"
+            shown["problem"] = in_language(text, language)
     elif kind == "image":
         found = shown["choices"]
-        shown["empty_label"] = "No images available" if found == [] else "Select Image"
+        text = "No images available" if found == [] else "Select Image"
+        shown["empty_label"] = in_language(text, language)
     elif kind == "flavor" and isinstance(field.get("requirements"), dict):
         shown["requirements"] = field.get("requirements")
     elif kind == "table":
@@ -106,7 +111,15 @@ def control_of(kind: str) -> str:
 
 def _empty_label(field: Field, language: str) -> str:
     default = "Not in domain" if field.type == "domain" else _EMPTY_OBJECT
-    return field.text("empty_value_message", language) or default
+    return field.text("empty_value_message", language) or in_language(default, language)
+
+
+def _choice(one: Choice, language: str) -> JsonObject:
+    """A choice; the one that stands for nothing chosen has a text of the form's own."""
+    shown = one.as_json()
+    if one.value in ("", None, [None, None]):
+        shown["label"] = in_language(one.label, language)
+    return shown
 
 
 def _constraints(field: Field) -> JsonObject:
@@ -150,7 +163,7 @@ def described_page(
             )
     return {
         "name": name,
-        "title": f"Step {number}",
+        "title": in_language(f"Step {number}", language),
         "number": number,
         "region": region,
         "submitted": submitted,

@@ -4,25 +4,37 @@
 
 Titles, descriptions, defaults, bounds, patterns and choices come from contracts and metadata; sections
 become pages. An input that is an object offers the components that fit, and packages to create one
-with, a list of objects several of them; one that the object itself owns is entered here, if its schema
-is known; one that is an instance asks for its flavor and image. A map of known keys is entered key by
-key, a list of such maps as a table. The text is an ordinary definition: authors may take it as a
-beginning (`vetro package form --ui`).
+with, a list of objects several of them; one that the object itself owns is entered here, a list of
+those as a table, because a component belongs to its environment and ``owned()`` refuses it; one that is
+an instance asks for its flavor and image. A map of known keys is entered key by key, a list of such maps
+as a table. The text is an ordinary definition: authors may take it as a beginning
+(`vetro package form --ui`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from vetro.json_values import JsonObject
+from vetro.packages.forms.class_inputs import (
+    INSTANCES,
+    MAIN,
+    bounds_of,
+    columns_of,
+    inputs_of,
+    kind_of,
+    page_of,
+    texts_of,
+    title_of,
+)
+from vetro.packages.forms.errors import FormError
+from vetro.packages.forms.phrases import translations
 
 _SECRET = re.compile(r"passw|secret|token|credential|private_?key", re.IGNORECASE)
-INSTANCES = re.compile(r"io\.murano\.resources\.\w*Instance\Z")
 DEFAULT_INSTANCE = "io.murano.resources.LinuxMuranoInstance"
-MAIN = "main"
 
 
 class _Expression(str):
@@ -44,7 +56,8 @@ def generated_form(
     """The text of a definition for a class's schema (``class_schemas(…)[""]``).
 
     ``nested``: the schemas of classes of which the object owns objects (`owned_classes`). ``own``: the
-    classes of the same package, whose objects are of its version.
+    classes of the same package, whose objects are of its version. Errors: ``FormError`` where the class
+    demands an owned object that no field can enter.
     """
     header: JsonObject = {"type": class_name}
     if version:
@@ -54,11 +67,11 @@ def generated_form(
     made = _Writer(cast("JsonObject", schema.get("formSections") or {}), nested or {})
     if version:
         made.versions = dict.fromkeys(own, version)
-    for name, one in _ordered(schema):
-        if name == "name" and _kind(one)[0] == "string" and "enum" not in one:
+    for name, one in inputs_of(schema):
+        if name == "name" and kind_of(one)[0] == "string" and "enum" not in one:
             made.application[name] = _Expression("name()")
         else:
-            value = made.value(name, one, _page_name(one.get("formSection")), "")
+            value = made.value(name, one, page_of(one.get("formSection")), "")
             if value is not ...:
                 made.application[name] = value
     document: JsonObject = {
@@ -70,27 +83,6 @@ def generated_form(
     if not made.templates:
         del document["Templates"]
     return "\n".join(f"{key}: {_written(value)}" for key, value in document.items()) + "\n"
-
-
-def owned_classes(schema: Mapping[str, object]) -> list[str]:
-    """The classes of objects that are entered with the object itself, in the order of its inputs."""
-    found = [
-        str(one["muranoType"])
-        for _, one in _ordered(schema)
-        if one.get("owned") and one.get("muranoType") and not INSTANCES.match(one["muranoType"])
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _ordered(schema: Mapping[str, object]) -> Iterator[tuple[str, JsonObject]]:
-    """The inputs that people see, in the order of the form."""
-    properties = cast("dict[str, JsonObject]", schema.get("properties") or {})
-    numbered = enumerate(properties.items())
-    for _, (name, one) in sorted(
-        numbered, key=lambda pair: (pair[1][1].get("formIndex", 10**6), pair[0])
-    ):
-        if one.get("visible") is not False:
-            yield name, one
 
 
 class _Writer:
@@ -126,8 +118,8 @@ class _Writer:
 
     def value(self, name: str, schema: JsonObject, page: str, prefix: str) -> Any:
         """The value of a property, whose fields are added to a page; ``...``: it has none."""
-        kind, nullable = _kind(schema)
-        field = _texts(prefix, name, schema)
+        kind, nullable = kind_of(schema)
+        field = texts_of(prefix, name, schema)
         if kind == "muranoObject":
             return self._object(page, field, name, schema, nullable)
         if kind == "array":
@@ -137,7 +129,7 @@ class _Writer:
         return self._scalar(page, field, name, schema)
 
     def _scalar(self, page: str, field: JsonObject, name: str, schema: JsonObject) -> _Expression:
-        kind, nullable = _kind(schema)
+        kind, nullable = kind_of(schema)
         default = schema.get("default")
         required = not nullable and default is None
         is_empty_null = False
@@ -150,7 +142,7 @@ class _Writer:
                 is_empty_null = True
             field |= {"type": "choice", "choices": options}
         elif kind in ("integer", "number"):
-            field |= {"type": "integer", **_bounds(schema)}
+            field |= {"type": "integer", **bounds_of(schema)}
         elif kind == "boolean":
             field["type"] = "boolean"
         else:
@@ -186,16 +178,14 @@ class _Writer:
             return made
         given = schema.get("additionalProperties")
         values = cast("JsonObject", given) if isinstance(given, dict) else {}
-        kind, _ = _kind(values)
+        kind, _ = kind_of(values)
         convert = {"integer": "int($.split('=', 1)[1].trim())"}.get(
             kind, "$.split('=', 1)[1].trim()"
         )
         if kind == "array":
             convert = "$.split('=', 1)[1].split(',').select($.trim()).where($ != '')"
         field |= {"type": "text", "required": False}
-        field.setdefault(
-            "helpText", "One entry a line: name=" + ("a, b, c" if kind == "array" else "value")
-        )
+        _help(field, "One entry a line: name=" + ("a, b, c" if kind == "array" else "value"))
         field["validators"] = [_each("'=' in $", "Write each line as name=value")]
         if kind == "integer":
             test = "$ =~ '=\\s*[-+]?[0-9]+$'"
@@ -211,21 +201,21 @@ class _Writer:
         type_ = str(schema.get("muranoType") or "io.murano.Object")
         if INSTANCES.match(type_):
             return self._instance(page, field, type_, _Expression(f"'{_host(name)}'"))
-        known = self.nested.get(type_)
-        if not schema.get("owned") or known is None or self.of:
+        if not schema.get("owned"):
             field |= {"type": type_, "required": not nullable}
             return _Expression(self._put(page, field))
+        known = self.nested.get(type_)
+        if known is None or self.of:
+            return self._left_out(name, type_, may_be=nullable or "default" in schema)
         label, base = field["label"], field["name"]
         was = self.condition
         if nullable:
             field |= {"type": "boolean", "name": f"with_{base}", "initial": False}
             self.condition = _Expression(self._put(page, field))
         excluded = cast("list[str]", schema.get("excludedProperties") or [])
-        made: JsonObject = {"?": {"type": type_}}
-        if type_ in self.versions:
-            made["?"]["classVersion"] = self.versions[type_]
+        made: JsonObject = {"?": self._header(type_)}
         with _Part(self, label):
-            for key, one in _ordered(known):
+            for key, one in inputs_of(known):
                 value = ... if key in excluded else self.value(key, one, page, f"{base}_")
                 if value is not ...:
                     made[key] = value
@@ -234,10 +224,23 @@ class _Writer:
         self.templates[base], chosen, self.condition = made, self.condition, was
         return _Expression(f"switch({chosen}, $ => ${base}, true => null)")
 
+    def _header(self, type_: str) -> JsonObject:
+        version = self.versions.get(type_)
+        return {"type": type_} | ({"classVersion": version} if version else {})
+
+    def _left_out(self, name: str, type_: str, *, may_be: bool) -> Any:
+        """An input for owned objects that no field can enter: the class decides what it is."""
+        if may_be:
+            return ...
+        raise FormError(
+            f"its input {name} must be given, and owns an object of {type_}, which no field of a form"
+            " can enter"
+        )
+
     def _list(self, page: str, field: JsonObject, name: str, schema: JsonObject) -> object:
         given = schema.get("items")
         items = cast("JsonObject", given) if isinstance(given, dict) else {}
-        kind, _ = _kind(items)
+        kind, _ = kind_of(items)
         least, most = schema.get("minItems") or 0, schema.get("maxItems")
         type_ = str(items.get("muranoType") or "")
         if kind == "muranoObject" and INSTANCES.match(type_):
@@ -251,6 +254,8 @@ class _Writer:
             part = {"name": base, "label": label}
             self.templates[base] = self._instance(page, part, type_, host)
             return _Expression(f"repeat(${base}, {path})")
+        if kind == "muranoObject" and items.get("owned"):
+            return self._owned_list(page, field, name, schema, items)
         if kind == "muranoObject":
             field |= {
                 "type": type_ or "io.murano.Object", "multiple": True, "required": least > 0,
@@ -258,17 +263,32 @@ class _Writer:
             field |= {"minValue": least} if least > 1 else {}
             field |= {} if most is None else {"maxValue": most}
             return _Expression(self._put(page, field))
-        columns = _columns(items)
+        columns = columns_of(items)
         if columns:
             return self._table(page, field, schema, columns)
         return self._lines(page, field, schema, items)
 
+    def _owned_list(
+        self, page: str, field: JsonObject, name: str, schema: JsonObject, items: JsonObject
+    ) -> object:
+        """A row for each object, if all that its class asks for are scalars."""
+        type_ = str(items["muranoType"])
+        excluded = cast("list[str]", items.get("excludedProperties") or [])
+        known = self.nested.get(type_)
+        columns = columns_of({"properties": dict(inputs_of(known or {}))})
+        columns = {key: one for key, one in columns.items() if key not in excluded}
+        if not columns:
+            may_be = not schema.get("minItems") or "default" in schema
+            return self._left_out(name, type_, may_be=may_be)
+        whole = {key: value for key, value in schema.items() if key != "default"}
+        return self._table(page, field, whole, columns, self._header(type_))
+
     def _lines(
         self, page: str, field: JsonObject, schema: JsonObject, items: JsonObject
     ) -> _Expression:
-        kind, _ = _kind(items)
+        kind, _ = kind_of(items)
         field |= {"type": "text", "required": (schema.get("minItems") or 0) > 0}
-        field.setdefault("helpText", "One a line")
+        _help(field, "One a line")
         default = schema.get("default")
         if isinstance(default, list) and default:
             field["initial"] = "\n".join(_line(one) for one in cast("list[object]", default))
@@ -295,18 +315,25 @@ class _Writer:
         return _Expression(f"{self._put(page, field)}.{_LINES}{convert}")
 
     def _table(
-        self, page: str, field: JsonObject, schema: JsonObject, columns: Mapping[str, JsonObject]
+        self,
+        page: str,
+        field: JsonObject,
+        schema: JsonObject,
+        columns: Mapping[str, JsonObject],
+        header: JsonObject | None = None,
     ) -> _Expression:
-        """A list of maps of known keys: a row each."""
+        """A list of maps of known keys, or of objects with a header: a row each."""
         least, most = schema.get("minItems") or 0, schema.get("maxItems")
         field |= {"type": "table", "required": least > 0, "initial": schema.get("default") or least}
         field |= {"minValue": least} | ({} if most is None else {"maxValue": most})
         shown: list[JsonObject] = []
         checks: list[JsonObject] = []
-        values: list[str] = []
+        values = [] if header is None else [f"'?' => {_yaql(header)}"]
         for key, one in columns.items():
-            kind, nullable = _kind(one)
-            title = str(one.get("title") or _title(key))
+            kind, nullable = kind_of(one)
+            default = one.get("default") if header is not None else None
+            nullable = nullable or default is not None
+            title = str(one.get("title") or title_of(key))
             is_flag = kind == "boolean"
             shown.append(
                 {
@@ -318,6 +345,7 @@ class _Writer:
             cell = f"$.get({_yaql(key)})"
             number = "int($)" if kind == "integer" else "$"
             empty = "null" if nullable or kind == "integer" else "''"
+            empty = empty if default is None else _yaql(default)
             values.append(
                 f"{_yaql(key)} => "
                 + (cell if is_flag else f"{cell}.switch($ = '' => {empty}, true => {number})")
@@ -392,6 +420,12 @@ class _Part:
 _LINES = "split('\\n').select($.trim()).where($ != '')"
 
 
+def _help(field: JsonObject, text: str) -> None:
+    """Say how a value is entered, where the class does not."""
+    if "helpText" not in field:
+        field |= translations("helpText", text)
+
+
 def _each(test: str, message: str) -> JsonObject:
     """A validator of each line."""
     return {"expr": _Expression(f"$.{_LINES}.all({test})"), "message": message}
@@ -405,66 +439,20 @@ def _line(value: object) -> str:
 
 
 def _yaql(value: object) -> str:
-    """A text or a list of texts as an expression writes it."""
+    """A scalar, or a list or a map of some, as an expression writes it."""
     if isinstance(value, list):
         return "[" + ", ".join(_yaql(one) for one in cast("list[object]", value)) + "]"
+    if isinstance(value, dict):
+        pairs = cast("JsonObject", value).items()
+        return "dict(" + ", ".join(f"{_yaql(key)} => {_yaql(one)}" for key, one in pairs) + ")"
+    if isinstance(value, (bool, int, float)):
+        return str(value).lower()
     text = str(value).replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{text}'"
 
 
-def _columns(items: JsonObject) -> dict[str, JsonObject]:
-    """The keys of a map that a row can hold: all are scalars; none: it cannot be a row."""
-    keys = cast("dict[str, JsonObject]", items.get("properties") or {})
-    scalars = ("string", "integer", "boolean", "number", "")
-    return keys if all(_kind(one)[0] in scalars for one in keys.values()) else {}
-
-
-def _kind(schema: Mapping[str, object]) -> tuple[str, bool]:
-    """The type, and whether null is allowed."""
-    given = schema.get("type")
-    if isinstance(given, list):
-        kinds = [str(one) for one in cast("list[object]", given)]
-        return next((one for one in kinds if one != "null"), ""), "null" in kinds
-    return (given if isinstance(given, str) else ""), given is None
-
-
-def _texts(prefix: str, name: str, schema: JsonObject) -> JsonObject:
-    label = str(schema.get("title") or _title(name))
-    field: JsonObject = {"name": prefix + _identifier(name), "label": label}
-    for key in ("description", "helpText"):
-        if schema.get(key):
-            field[key] = str(schema[key])
-    return field
-
-
-def _bounds(schema: JsonObject) -> JsonObject:
-    found: JsonObject = {}
-    for name, key, step in (("minimum", "minValue", 1), ("maximum", "maxValue", -1)):
-        bound = schema.get(name)
-        if isinstance(bound, (int, float)):
-            strict = schema.get(f"exclusive{name.capitalize()}") is True
-            found[key] = int(bound) + (step if strict else 0)
-    return found
-
-
 def _or_null(path: str) -> _Expression:
     return _Expression(f"{path}.switch($ = '' => null, true => $)")
-
-
-def _title(name: str) -> str:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", name).split()
-    if not words:
-        return name
-    rest = [one.lower() if one[1:].islower() else one for one in words[1:]]  # URL stays URL
-    return " ".join([words[0].capitalize(), *rest])
-
-
-def _identifier(name: str) -> str:
-    return re.sub(r"\W", "_", name) or "_"
-
-
-def _page_name(section: object) -> str:
-    return _identifier(str(section)) if section else MAIN
 
 
 def _host(name: str) -> str:
