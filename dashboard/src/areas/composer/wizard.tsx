@@ -112,13 +112,14 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   // Components that were made for fields of a form that began without an environment: the service does not offer them.
   const [made, setMade] = useState<Record<string, { value: string; label: string }[]>>({});
   const form = useRef<HTMLFormElement>(null);
+  const checking = useRef<AbortController>(undefined);
   const params = { header: headerOf(session), query: { language } };
   const name = page?.name ?? '';
 
   // Live validation: the newest question wins, and only what was touched is complained about.
   useEffect(() => {
     if (!page || touched.size === 0) return undefined;
-    const stop = new AbortController();
+    const stop = (checking.current = new AbortController());
     const timer = setTimeout(() => {
       data(catalogApi.POST('/v1/wizards/{wizard_id}/pages/{page}/check', { params: { path: { wizard_id: wizard.id, page: name }, ...params }, body: { values: values as Record<string, never> }, signal: stop.signal }))
         .then((answer) => {
@@ -137,6 +138,8 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   }, [values, touched]);
 
   const show = (next: FormPage) => {
+    // An answer about the page that is left may come before this one is drawn: it would bring that page back.
+    checking.current?.abort();
     setPage(next);
     setValues(valuesOf(next));
     setTouched(new Set());
