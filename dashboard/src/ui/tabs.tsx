@@ -3,6 +3,8 @@ import { useEffect, useRef, type ReactNode } from 'react';
 import classes from './tabs.module.css';
 
 interface TabRowProps {
+  /** Tabs that look like buttons, without a line below them. */
+  pills?: boolean;
   /** The tab that is chosen: it is in sight. */
   chosen: string;
   /** What a screen reader calls the row, where the page's title does not say it. */
@@ -11,7 +13,7 @@ interface TabRowProps {
 }
 
 /** A row of tabs, one line on every screen: where not all have room, as on a phone, the row scrolls. */
-export function TabRow({ chosen, label, children }: TabRowProps) {
+export function TabRow({ chosen, label, pills = false, children }: TabRowProps) {
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = row.current;
@@ -28,7 +30,7 @@ export function TabRow({ chosen, label, children }: TabRowProps) {
     return () => seen.disconnect();
   }, [chosen]);
   return (
-    <Tabs.List ref={row} className={classes.row} aria-label={label}>
+    <Tabs.List ref={row} className={classes.row} data-lined={!pills || undefined} aria-label={label}>
       {children}
     </Tabs.List>
   );

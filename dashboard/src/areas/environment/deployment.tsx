@@ -69,7 +69,7 @@ function OneDeployment({ environmentId, deploymentId }: { environmentId: string;
               </Text>
             )}
           </Group>
-          <TabRow chosen="log" label={t('deployment')}>
+          <TabRow pills chosen="log" label={t('deployment')}>
             <Tabs.Tab value="log">{t('log')}</Tabs.Tab>
             <Tabs.Tab value="configuration">{t('configuration')}</Tabs.Tab>
           </TabRow>
