@@ -128,3 +128,18 @@ def test_no_server_is_one_line_with_a_hint(tmp_path: Path, monkeypatch: pytest.M
     assert "No Vetro answers at http://127.0.0.1:1" in text
     assert "Hint: " in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("address", ["notaurl", "ftp://vetro.example", "127.0.0.1:8082"])
+def test_an_address_that_is_none_is_said_to_be_none(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told to start a service when the address is what is wrong."""
+    monkeypatch.setenv("VETRO_TOKEN", "t")
+    monkeypatch.setenv("VETRO_URL", address)
+    monkeypatch.setenv("VETRO_DATA_DIR", str(tmp_path))
+    code, text = invoke("env", "list")
+    assert (code, "Traceback" in text) == (1, False)
+    assert f"Error: {address} is no address of a Vetro" in text
+    assert "such as http://127.0.0.1:8082" in text
+    assert "vetro up" not in text

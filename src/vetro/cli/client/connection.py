@@ -289,6 +289,11 @@ class Connection:
                 f"The certificate of {own} is not trusted: {error}",
                 "--cacert FILE (OS_CACERT) names the authority that signed it; --insecure believes anybody.",
             )
+        if not own.startswith(("http://", "https://")):
+            return (
+                f"{own} is no address of a Vetro: {error}",
+                f"Name it with --url or VETRO_URL, such as {DEFAULT_URL}.",
+            )
         return (
             f"No Vetro answers at {own}: {error}",
             "Start it with 'vetro up', or name it with --url or VETRO_URL.",

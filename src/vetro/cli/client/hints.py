@@ -43,7 +43,7 @@ HINTS: tuple[tuple[int, str, str], ...] = (
 )  # fmt: skip
 BY_STATUS = {
     400: "'--help' says what the command takes.",
-    401: "The token is not valid (any more): unset VETRO_TOKEN, or log in again.",
+    401: "It may have expired: unset VETRO_TOKEN (OS_TOKEN), or set another; 'vetro token' prints one.",
     404: "The 'list' commands show what is there.",
     413: "The file is larger than the service accepts.",
     507: "The service's disk is full.",
