@@ -130,6 +130,14 @@ def test_no_server_is_one_line_with_a_hint(tmp_path: Path, monkeypatch: pytest.M
     assert "Traceback" not in text
 
 
+def test_a_command_that_there_is_not_is_explained_once() -> None:
+    """The help is named in the hint alone."""
+    code, text = invoke("frobnicate")
+    assert code == 2
+    assert "There is no command 'frobnicate'." in text
+    assert text.count("vetro --help") <= 1
+
+
 @pytest.mark.parametrize("address", ["notaurl", "ftp://vetro.example", "127.0.0.1:8082"])
 def test_an_address_that_is_none_is_said_to_be_none(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

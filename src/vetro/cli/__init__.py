@@ -151,7 +151,7 @@ class LazyGroup(click.Group):
             import difflib
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
-            hint = f" Did you mean '{near[0]}'?" if near else " See 'vetro --help'."
+            hint = f" Did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
