@@ -1,16 +1,19 @@
 """Static actions and schemas over HTTP; the engine's side is played by the test."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
+from tests.interrupting import interruptions
 
 from vetro.environments import CallAnswer, EngineCall
-from vetro.environments.static_calls import FAULTS, CallStore
+from vetro.environments.static_calls import FAULTS, QUEUE, CallStore
 from vetro.environments.tables import calls
 from vetro.http import GatewayTimeout, Principal
-from vetro.storage import Lease, LeaseLost
+from vetro.storage import Lease, LeaseLost, Worker
+from vetro.storage.tables import leased_work
 
 Api = Any  # the fixture of conftest.py
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
@@ -163,6 +166,54 @@ async def test_a_caller_that_leaves_takes_its_call_along(api: Api) -> None:
     await asyncio.gather(asking, return_exceptions=True)
     assert await rows(api) == 0
     assert await store.claim("engine", 60) is None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+@pytest.mark.parametrize("leaves", [False, True], ids=["waits", "left"])
+async def test_an_engine_that_is_cancelled_while_it_takes_a_call_gives_it_back(
+    api: Api, leaves: bool, again: bool
+) -> None:
+    """The next engine has it at once, and as a call that nobody has begun; a worker of a queue too."""
+    store: CallStore = api.rooms.calls
+    call = EngineCall("c", "action", "p", "id-ann", "ns.Bar", ["hello"], None, "=0", 60.0)
+    ran: list[EngineCall] = []
+
+    async def run(lease: Lease) -> None:
+        found = await store.call_of(lease)
+        if found is not None:
+            ran.append(found)
+            await store.answer(lease, CallAnswer(1))
+
+    worker = Worker(store.queue, 1, run, owner="engine", ttl_seconds=3600)
+    takers: list[Callable[[], Coroutine[Any, Any, object]]] = [
+        lambda: store.claim("engine", 3600),
+        worker.once,
+    ]
+    for take in takers:
+        ends: list[bool] = []
+        await store._submit(call)
+        if leaves:
+            await store._withdraw("c")
+        async for ended in interruptions(take, again=again):
+            ends.append(ended.cancelled())
+            if ended.cancelled() and not ran:
+                lease = await store.queue.claim("next", 60)
+                if not leaves:
+                    assert lease is not None, f"cancelled at wait {len(ends)}"
+                    assert lease.attempt == 1, "a call that was not begun counted as begun"
+                if lease is not None:
+                    await store.queue.unclaim(lease)
+            async with api.database.transaction() as tx:
+                await tx.execute(delete(leased_work).where(leased_work.c.queue == QUEUE))
+            ran.clear()
+            await store._withdraw("c")
+            await store._submit(call)
+            if leaves:
+                await store._withdraw("c")
+        assert not ends[-1]
+        async with api.database.transaction() as tx:
+            await tx.execute(delete(leased_work).where(leased_work.c.queue == QUEUE))
+        await store._withdraw("c")
 
 
 async def test_rows_of_dead_callers_go_with_the_next_call(api: Api) -> None:

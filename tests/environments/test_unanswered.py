@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.interrupting import interruptions
 
 from vetro.environments import UnansweredTasks
 from vetro.storage import ManualClock
@@ -84,3 +85,24 @@ async def test_one_service_looks_and_the_next_one_later(api: Api, clock: ManualC
     assert await api.status(environment) == "deploy failure"
     clock.advance(16)
     assert await second.once()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+async def test_a_time_out_that_is_cancelled_keeps_no_deployment_from_an_engine(
+    api: Api, clock: ManualClock, again: bool
+) -> None:
+    """A service that stops while it fails a deployment has failed it, or an engine can take it at once."""
+    environment = await submitted(api, "e")
+    failing = UnansweredTasks(api.rooms.tasks, 60)
+    failed: list[bool] = []
+    clock.advance(100)
+    async for _ in interruptions(failing.fail_all, again=again):
+        failed.append(await api.status(environment) == "deploy failure")
+        if not failed[-1]:
+            lease, _task = await api.take()
+            assert lease.attempt == 1
+            await api.rooms.tasks.queue.unclaim(lease)
+        else:
+            await api.deploy(environment, await api.session(environment))
+            clock.advance(100)
+    assert failed[-1]

@@ -11,13 +11,14 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from vetro.cli.client.connection import read_openrc
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.listeners import listen, port_of
+from vetro.server.listeners import listen, port_of, reachable, url_at
 from vetro.server.node import run_node, sweep_builds
 from vetro.server.settings import load_settings
 from vetro.server.starting import explained_errors, full_disk
@@ -44,6 +45,17 @@ def test_an_address_that_comes_later_can_be_listened_on(address: str) -> None:
     """The guests' sockets are bound before their network exists."""
     with listen(address, 0, before_address_exists=True) as listener:
         assert port_of(listener) > 0
+
+
+@pytest.mark.parametrize("host", ["::", "0.0.0.0", "::1", "127.0.0.1", "localhost"])
+def test_what_listens_is_reached_at_an_address_that_clients_can_read(host: str) -> None:
+    """A client connects to the URL that this machine uses for its service, IPv6 too."""
+    with listen(host, 0) as listener:
+        url = url_at(reachable(host), port_of(listener))
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        with socket.create_connection((parts.hostname, parts.port or 0)):
+            pass
 
 
 def test_one_process_holds_a_data_directory(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.interrupting import interruptions
 
 from vetro.storage import DatabaseUnavailable, Renewal
 
@@ -67,3 +68,29 @@ async def test_ending_stops_the_renewals() -> None:
         await renewal.end()
         await asyncio.sleep(0)
     assert renewals == 0
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
+async def test_a_cancellation_while_renewing_ends_is_passed_on(again: bool) -> None:
+    """Whoever is cancelled just as its block ends is cancelled, after the renewal has ended."""
+    begun = asyncio.Event()
+
+    async def renew() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(3):  # as a write that is completed all the same
+                await asyncio.sleep(0)
+
+    async def work() -> None:
+        async with Renewal(renew, 0, lost=Lost(), name="c"):
+            await begun.wait()
+
+    cancelled: list[bool] = []
+    async for ended in interruptions(work, again=again):
+        begun.clear()
+        cancelled.append(ended.cancelled())
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("renewal ")]
+    assert cancelled == [True] * (len(cancelled) - 1) + [False]
+    assert len(cancelled) > 2

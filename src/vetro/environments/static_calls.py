@@ -8,6 +8,7 @@ removes. An engine drops a call whose caller has gone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -30,7 +31,14 @@ from vetro.http import (
 )
 from vetro.json_values import Json, JsonObject
 from vetro.secrecy import Cover, secrets_in
-from vetro.storage import Database, Lease, LeaseQueue, await_until
+from vetro.storage import (
+    Database,
+    Lease,
+    LeaseQueue,
+    StorageError,
+    await_until,
+    carried_through,
+)
 
 QUEUE = "engine-calls"
 TIMEOUT_SECONDS = 60.0
@@ -179,7 +187,7 @@ class CallStore:
             look = partial(self._answer_of, call.id)
             found = await await_until(self.database, call_channel(call.id), look, call.seconds)
         finally:
-            await self._withdraw(call.id)
+            await carried_through(self._withdraw(call.id))
         if found is None:
             self._too_late(call)
         answer = CallAnswer(**found)
@@ -226,14 +234,23 @@ class CallStore:
         return None
 
     async def call_of(self, lease: Lease) -> EngineCall | None:
-        """The call that a lease is for; ``None``, and no work any more, when its caller has gone."""
-        async with self.database.read() as tx:
-            row = await tx.execute(select(calls.c.id).where(calls.c.id == lease.key))
-            if row.first() is not None:
-                return EngineCall(id=lease.key, **lease.payload)
-        async with self.database.transaction() as tx:
-            await self.queue.complete(tx, lease)
-        return None
+        """The call that a lease is for; ``None``, and no work any more, when its caller has gone.
+
+        When that cannot be found out, or the caller is cancelled, the call waits for another engine: it
+        was not begun, and a call that was begun is not repeated.
+        """
+        try:
+            async with self.database.read() as tx:
+                row = await tx.execute(select(calls.c.id).where(calls.c.id == lease.key))
+                is_awaited = row.first() is not None
+            if not is_awaited:
+                async with self.database.transaction() as tx:
+                    await self.queue.complete(tx, lease)
+        except BaseException:
+            with suppress(StorageError):
+                await carried_through(self.queue.unclaim(lease))
+            raise
+        return EngineCall(id=lease.key, **lease.payload) if is_awaited else None
 
     def ended(self, call: EngineCall, answer: CallAnswer, seconds: float) -> None:
         """Log and count the answer to a call."""

@@ -7,11 +7,13 @@ and the time-out cannot both end it.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import structlog
 
 from vetro.environments.rounds import Rounds
 from vetro.environments.tasks import TaskStore
-from vetro.storage import LeaseLost, LeaseQueue, Worker
+from vetro.storage import LeaseLost, LeaseQueue, StorageError, Worker, carried_through
 
 log = structlog.get_logger("vetro.environments")
 QUEUE = "unanswered"
@@ -53,6 +55,11 @@ class UnansweredTasks:
                 await self.tasks.fail_task(claimed[0], text)
             except LeaseLost:
                 continue
+            except BaseException:
+                # An engine may take it again at once; nobody has begun it.
+                with suppress(StorageError):
+                    await carried_through(self.tasks.queue.unclaim(claimed[0]))
+                raise
             log.warning("deployment_unanswered", deployment=task_id, seconds=self.seconds)
             failed += 1
         return failed

@@ -10,7 +10,7 @@ from vetro.server.alone import run_alone, serve_alone
 from vetro.server.engine import check_network, refuse_file_database
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
-from vetro.server.listeners import port_of
+from vetro.server.listeners import port_of, url_at
 from vetro.server.node import mutual_tls
 from vetro.server.settings import Settings
 
@@ -98,5 +98,5 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             compute_face(settings, service, tokens, prefix=""),
             mailboxes.face(guest.archive_bytes),
         ]
-        said = f"The compute service listens on http://{settings.compute.host}:{port_of(listener)}"
+        said = f"The compute service listens on {url_at(settings.compute.host, port_of(listener))}"
         await serve_alone(settings, listener, limits, faces, database, said)

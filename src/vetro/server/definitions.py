@@ -9,7 +9,7 @@ from vetro.engine import library_path
 from vetro.server.alone import run_alone, serve_alone
 from vetro.server.errors import StartError
 from vetro.server.installation import open_database
-from vetro.server.listeners import port_of
+from vetro.server.listeners import port_of, url_at
 from vetro.server.policies import policy_of
 from vetro.server.settings import Settings
 
@@ -51,7 +51,7 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
         except DefinitionsMissing as error:
             raise StartError(str(error), "See repository.manifests.") from error
         tokens = identity.Identity(database, settings.identity).authenticator()
-        url = f"http://{settings.repository.host}:{port_of(listener)}"
+        url = url_at(settings.repository.host, port_of(listener))
         face = repository_face(
             repository,
             tokens,

@@ -53,7 +53,7 @@ def _start_error(host: str, port: int, error: OSError | OverflowError) -> StartE
         return StartError(
             f"Port {port} on {host} is in use",
             f"Another Vetro or service listens there: stop it, or choose another with --port"
-            f" (it answers? try curl http://{host}:{port}/healthz).",
+            f" (it answers? try curl {url_at(host, port)}/healthz).",
         )
     if code == errno.EACCES:
         return StartError(
@@ -76,3 +76,8 @@ def port_of(listener: socket.socket) -> int:
 def reachable(host: str) -> str:
     """An address of this machine at which what listens on ``host`` can be reached."""
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104 - compared only
+
+
+def url_at(host: str, port: int) -> str:
+    """The URL of a service at a host (a name or an address of either sort) and port, without a path."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vetro.server import data_directory
 from vetro.server.alone import run_alone, serve_alone
 from vetro.server.errors import StartError
-from vetro.server.listeners import port_of
+from vetro.server.listeners import port_of, url_at
 from vetro.server.settings import Settings
 from vetro.storage import Database, DatabaseTooNew, migrate
 
@@ -40,7 +40,7 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
         async with HttpClient() as http:
             store = broker.Broker(database, broker.CatalogApi(given, http, key), key)
             face = broker.broker_face(store, debug=settings.server.debug)
-            where = f"http://{given.host}:{port_of(listener)}"
+            where = url_at(given.host, port_of(listener))
             said = f"The service broker listens on {where}/v2"
             await serve_alone(settings, listener, limits, [face], database, said)
     finally:

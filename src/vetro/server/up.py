@@ -28,7 +28,7 @@ from vetro.server.engine import check_network, engine_settings, refuse_file_data
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.installation import open_database, refuse_missing
-from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable
+from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.node import (
     choose_driver,
     connection_limits,
@@ -115,9 +115,9 @@ def _run(settings: Settings, *, engines: bool) -> int:
                 listener = listen(address, port, before_address_exists=True)
                 guests.append(sockets.enter_context(listener))
             mailbox_url = f"http://{gateway}:{port}"
-        elif settings.server.host not in ("127.0.0.1", "0.0.0.0", "localhost"):  # noqa: S104
-            mailbox_url = f"http://{settings.server.host}:{port}"
-        compute_url = f"http://{reachable(settings.server.host)}:{port}/compute"
+        elif settings.server.host != "localhost":
+            mailbox_url = url_at(reachable(settings.server.host), port)
+        compute_url = f"{url_at(reachable(settings.server.host), port)}/compute"
         engine = engine_settings(settings, compute_url, mailbox_url)
         pool = EnginePool(engine) if engines else None
         if pool is not None:
@@ -318,8 +318,7 @@ class _Up:
 
         settings = self.settings
         async with open_database(settings) as database:
-            host = reachable(settings.server.host)
-            url = f"http://{host}:{port}"
+            url = url_at(reachable(settings.server.host), port)
             service = compute_service(settings, database)
             for purpose in BLOB_SUFFIXES:
                 discard_abandoned_uploads(settings.blob_directory(purpose))
@@ -432,7 +431,7 @@ class _Up:
                 directory / "node",
                 replace(
                     self.settings.node,
-                    compute_url=f"http://{reachable(self.settings.server.host)}:{port}/compute",
+                    compute_url=f"{url_at(reachable(self.settings.server.host), port)}/compute",
                     key=data_directory.secret(self.settings.shared_dir / "node-key"),
                     driver=self.driver,
                 ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
@@ -140,14 +140,20 @@ class StackEngine:
         )
         if await self._store.find(project_id, name) is not None:
             raise StackExists(name)
-        hold = await self._store.create(row, process_owner(), self._settings.hold_seconds)
-        async with self._work(hold, row, "CREATE", options.get("progress")) as work:
+
+        async def made(_hold: Hold) -> StackRow:
+            return row
+
+        def take() -> Coroutine[Any, Any, Hold]:
+            return self._store.create(row, process_owner(), self._settings.hold_seconds)
+
+        async with self._work(take, made, "CREATE", options.get("progress")) as work:
             outputs = await self._converge(work, parsed, options.get("timeout"))
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.CREATE_COMPLETE, "", outputs)
             elif options.get("rollback"):
-                work.operation = self._operation(hold, row, options.get("progress"))
+                work.renew_operation()
                 await self._roll_back_create(work, failure)
             else:
                 await work.settle(StackStatus.CREATE_FAILED, _failed(failure), {})
@@ -170,22 +176,20 @@ class StackEngine:
         await self._check_balancers(parsed, found)
         former = {key: getattr(found, key) for key in whole}
         tags = list(options.get("tags", ()))
-        row, hold = await self._taken(
-            found, {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": tags, **whole}
-        )
-        async with self._work(hold, row, "UPDATE", options.get("progress")) as work:
+        changes = {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": tags, **whole}
+        async with self._work_on(found, changes, "UPDATE", options.get("progress")) as work:
             outputs = await self._converge(work, parsed, options.get("timeout"))
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.UPDATE_COMPLETE, "", outputs)
             elif options.get("rollback"):
-                work.operation = self._operation(hold, row, options.get("progress"))
+                work.renew_operation()
                 await self._roll_back_update(work, former, failure)
                 for key, value in former.items():
-                    setattr(row, key, value)
+                    setattr(work.stack, key, value)
             else:
                 await work.settle(StackStatus.UPDATE_FAILED, _failed(failure), None)
-        return await self._snapshot(row, failure)
+        return await self._snapshot(work.stack, failure)
 
     async def delete(
         self, project_id: str, name: str, *, progress: ProgressCallback | None = None
@@ -194,15 +198,15 @@ class StackEngine:
         found = await self._store.find(project_id, name)
         if found is None:
             return None
-        row, hold = await self._taken(found, {"status": StackStatus.DELETE_IN_PROGRESS})
-        async with self._work(hold, row, "DELETE", progress) as work:
+        changes = {"status": StackStatus.DELETE_IN_PROGRESS}
+        async with self._work_on(found, changes, "DELETE", progress) as work:
             await work.operation.remove_all()
             failure = work.operation.failure
             if failure is None:
                 await work.remove()
                 return None
             await work.settle(StackStatus.DELETE_FAILED, _failed(failure), None)
-        return await self._snapshot(row, failure)
+        return await self._snapshot(work.stack, failure)
 
     async def plan(
         self,
@@ -295,45 +299,62 @@ class StackEngine:
             reason = f"{_failed(failure)}; rolling back failed: {_failed(second)}"
             await work.settle(StackStatus.ROLLBACK_FAILED, reason, None)
 
-    def _operation(self, hold: Hold, row: StackRow, progress: ProgressCallback | None) -> Operation:
-        return Operation(
-            store=self._store,
-            compute=self._compute,
-            doors=self._doors,
-            flavors=self._settings.flavors,
-            hold=hold,
-            stack=row,
-            progress=progress,
-        )
-
     def _work(
-        self, hold: Hold, row: StackRow, action: str, progress: ProgressCallback | None
+        self,
+        take: Callable[[], Coroutine[Any, Any, Hold]],
+        stack_of: Callable[[Hold], Awaitable[StackRow]],
+        action: str,
+        progress: ProgressCallback | None,
     ) -> Work:
+        def operation_of(hold: Hold, stack: StackRow) -> Operation:
+            return Operation(
+                store=self._store,
+                compute=self._compute,
+                doors=self._doors,
+                flavors=self._settings.flavors,
+                hold=hold,
+                stack=stack,
+                progress=progress,
+            )
+
         return Work(
             self._store,
-            hold,
-            self._operation(hold, row, progress),
+            take,
+            stack_of,
+            operation_of,
             action=action,
             hold_seconds=self._settings.hold_seconds,
             waiting_seconds=self._settings.waiting_seconds,
             now=self._now,
         )
 
-    async def _taken(self, found: StackRow, values: Mapping[str, object]) -> tuple[StackRow, Hold]:
-        """Hold and change a stack; the stack as it is then."""
+    def _work_on(
+        self,
+        found: StackRow,
+        values: Mapping[str, object],
+        action: str,
+        progress: ProgressCallback | None,
+    ) -> Work:
+        """Work on a stack that there is: it is held and changed, and then read as it is."""
         changes = {"reason": "", **values}
-        hold = await self._store.take(
-            found.id, found.name, changes, process_owner(), self._settings.hold_seconds
-        )
-        if found.owner is None and hold.fence == found.fence + 1:
-            # It was not held when it was read, nor since: its resources are still as read.
-            for key, value in changes.items():
-                setattr(found, key, value)
-            return found, hold
-        row = await self._store.find(found.project_id, found.name)
-        if row is None:
-            raise StackNotFound(found.name)
-        return row, hold
+
+        def take() -> Coroutine[Any, Any, Hold]:
+            return self._store.take(
+                found.id, found.name, changes, process_owner(), self._settings.hold_seconds
+            )
+
+        async def stack_of(hold: Hold) -> StackRow:
+            if found.owner is None and hold.fence == found.fence + 1:
+                # It was not held when it was read, nor since: its resources are still as read.
+                for key, value in changes.items():
+                    setattr(found, key, value)
+                return found
+            row = await self._store.find(found.project_id, found.name)
+            if row is None:
+                raise StackNotFound(found.name)
+            return row
+
+        return self._work(take, stack_of, action, progress)
 
     async def _snapshot(self, row: StackRow, failure: Failure | None) -> Stack:
         """The stack after an operation on `row`, which knows all that the operation has changed."""

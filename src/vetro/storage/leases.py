@@ -158,7 +158,7 @@ class LeaseQueue:
             # lease ends.
             if lease is not None:
                 with suppress(StorageError):
-                    await carried_through(self._unclaim(lease))
+                    await carried_through(self.unclaim(lease))
             raise
         return lease
 
@@ -201,8 +201,8 @@ class LeaseQueue:
             max(0.0, (now - row.available_at).total_seconds()),
         )
 
-    async def _unclaim(self, lease: Lease) -> None:
-        """Undo a claim whose work was not begun: it was no attempt."""
+    async def unclaim(self, lease: Lease) -> None:
+        """Undo a claim whose work was not begun: it was no attempt. Does nothing when it is not ours."""
         async with self.database.transaction() as tx:
             values = {"owner": None, "expires_at": None, "attempt": lease.attempt - 1}
             await tx.execute(update(leased_work).where(self._held(lease)).values(**values))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from types import TracebackType
 
 import structlog
 
 from vetro.storage.errors import StorageError
+from vetro.storage.sqlite_driver import carried_through
 
 log = structlog.get_logger(__name__)
 
@@ -62,10 +62,14 @@ class Renewal:
             await self.end()
 
     async def end(self) -> None:
-        """Renew no more, before the claim is released; ending twice does nothing."""
+        """Renew no more, before the claim is released; ending twice does nothing.
+
+        Who is cancelled meanwhile is cancelled when nothing is renewed any more.
+        """
         self._renewer.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._renewer
+        await carried_through(asyncio.wait({self._renewer}))
+        if not self._renewer.cancelled():
+            self._renewer.result()
 
     async def _renewing(self) -> None:
         await self._until_lost()

@@ -34,11 +34,12 @@ def register(
     import os
 
     from vetro.openstack import Session
+    from vetro.server.listeners import url_at
     from vetro.server.registration import operator
     from vetro.server.registration import register as register_services
 
     with local_settings(data_dir, config) as settings:
-        where = (url or f"http://{settings.server.host}:{settings.server.port}").rstrip("/")
+        where = (url or url_at(settings.server.host, settings.server.port)).rstrip("/")
         named = region or settings.identity.region or os.environ.get("OS_REGION_NAME", "RegionOne")
         keystone, credential = operator(os.environ)
 

@@ -22,7 +22,7 @@ from vetro.server.blobs import try_store
 from vetro.server.doctor.findings import Finding, error, ok, warning
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, migration_sets
-from vetro.server.listeners import reachable
+from vetro.server.listeners import reachable, url_at
 from vetro.server.node import mutual_tls
 from vetro.server.settings import Settings
 from vetro.storage import Database, StorageError, pending_migrations
@@ -171,7 +171,7 @@ async def _files(settings: Settings) -> Finding:
 
 def _service(settings: Settings) -> Finding:
     """Whether the service of these settings runs and is ready; or whether its port is free."""
-    url = f"http://{reachable(settings.server.host)}:{settings.server.port}"
+    url = url_at(reachable(settings.server.host), settings.server.port)
     client = SyncClient(timeout_seconds=CONNECT_SECONDS)
     try:
         answer = client.request("GET", f"{url}/readyz")

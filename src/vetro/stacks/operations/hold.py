@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from vetro.stacks.errors import OperationLost
 from vetro.stacks.model import Json, StackStatus
 from vetro.stacks.operations.operation import Failure, Operation, describe
-from vetro.stacks.state.records import Hold, StackStore
+from vetro.stacks.operations.wholly import stop, wholly
+from vetro.stacks.state.records import Hold, StackRow, StackStore
+
+if TYPE_CHECKING:
+    from vetro.storage import Renewal
 
 _log = structlog.get_logger(__name__)
 
@@ -21,16 +25,18 @@ _log = structlog.get_logger(__name__)
 class Work:
     """An async context manager around one operation.
 
+    It begins with taking the stack (`take`) and what the operation needs to know of it (`stack_of`).
     Inside, the hold is renewed (`vetro.storage.Renewal`) and `waiting_on` is stored. The block ends the
-    work with `settle` or `remove`. If it is cancelled or fails instead, the stack's status says so; if
-    the hold is lost, the block is cancelled and `OperationLost` raised.
+    work with `settle` or `remove`. If it is cancelled or fails instead, as soon as the stack is taken, the
+    stack's status says so; if the hold is lost, the block is cancelled and `OperationLost` raised.
     """
 
     def __init__(
         self,
         store: StackStore,
-        hold: Hold,
-        operation: Operation,
+        take: Callable[[], Coroutine[Any, Any, Hold]],
+        stack_of: Callable[[Hold], Awaitable[StackRow]],
+        operation_of: Callable[[Hold, StackRow], Operation],
         *,
         action: str,
         hold_seconds: float,
@@ -38,23 +44,38 @@ class Work:
         now: Callable[[], datetime],
     ) -> None:
         self._store = store
-        self._hold = hold
+        self._take = take
+        self._stack_of = stack_of
+        self._operation_of = operation_of
         self._action = action
+        self._hold_seconds = hold_seconds
         self._waiting_seconds = waiting_seconds
         self._now = now
-        self.operation = operation
+        self._hold: Hold | None = None
+        self._notifier: asyncio.Task[None] | None = None
+        self._renewal: Renewal | None = None
+        self._is_settled = False
+
+    async def __aenter__(self) -> Work:
         from vetro.storage import Renewal  # the programs of `vetro run` load no database
 
+        try:
+            await wholly(self._taking())
+            self.stack = await self._stack_of(self.hold)
+        except BaseException as error:
+            if self._hold is not None:
+                await wholly(self._fail(error))
+            raise
+        self.renew_operation()
+        hold = self.hold
         self._renewal = Renewal(
-            lambda: store.renew(hold, hold_seconds),
-            hold_seconds,
+            lambda: self._store.renew(hold, self._hold_seconds),
+            self._hold_seconds,
             lost=OperationLost(hold.name),
             name=f"stack {hold.name}",
         )
-
-    async def __aenter__(self) -> Work:
         await self._renewal.__aenter__()
-        self._notifier = asyncio.create_task(self._notify(), name=f"stack {self._hold.name}")
+        self._notifier = asyncio.create_task(self._notify(), name=f"stack {hold.name}")
         return self
 
     async def __aexit__(
@@ -63,47 +84,78 @@ class Work:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # Whole: who cancels it a second time does not keep the stack held.
+        await wholly(self._leave(kind, error, traceback))
+
+    @property
+    def hold(self) -> Hold:
+        """The right to work on the stack, inside of the block."""
+        assert self._hold is not None
+        return self._hold
+
+    def renew_operation(self) -> None:
+        """Begin another operation on the stack, without the failure of the former."""
+        self.operation = self._operation_of(self.hold, self.stack)
+
+    async def _taking(self) -> None:
+        self._hold = await self._take()
+
+    async def _leave(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         await self._stop_telling()
-        await self._renewal.__aexit__(kind, error, traceback)
-        if isinstance(error, OperationLost) or not isinstance(
-            error, asyncio.CancelledError | Exception
-        ):
+        if self._renewal is not None:
+            await self._renewal.__aexit__(kind, error, traceback)
+        if error is not None:
+            await self._fail(error)
+
+    async def _fail(self, error: BaseException) -> None:
+        """Say on the stack why the operation did not come to its end, if it did not."""
+        if self._is_settled or isinstance(error, OperationLost):
             return
-        text = "was cancelled before it finished"
-        if not isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError):
+            text = "was cancelled before it finished"
+        elif isinstance(error, Exception):
             text = f"was interrupted: {describe(error)}"
+        else:
+            return
         try:
             await self.settle(StackStatus(f"{self._action}_FAILED"), f"The operation {text}", None)
         except OperationLost:
-            _log.warning("operation_lost", stack=self._hold.name)
+            _log.warning("operation_lost", stack=self.hold.name)
 
     async def change(self, values: Mapping[str, object]) -> None:
         """Change the stack and continue."""
-        await self._store.change(self._hold, values)
+        await self._store.change(self.hold, values)
 
     async def settle(
         self, status: StackStatus, reason: str, outputs: Mapping[str, Json] | None
     ) -> None:
         """Record the operation's result; `outputs` None leaves the former ones."""
-        await self._end()
         values: dict[str, object] = {"status": status, "reason": reason, "updated": self._now()}
         if outputs is not None:
             values["outputs"] = dict(outputs)
-        await self._store.settle(self._hold, values)
+        await wholly(self._end(self._store.settle, values))
 
     async def remove(self) -> None:
         """Remove the stack."""
-        await self._end()
-        await self._store.remove(self._hold)
+        await wholly(self._end(self._store.remove))
 
-    async def _end(self) -> None:
-        """Write nothing more beside the block, before the hold is released."""
+    async def _end(self, write: Callable[..., Awaitable[None]], *values: object) -> None:
+        # Nothing is written beside the block any more when the hold is released.
         await self._stop_telling()
-        await self._renewal.end()
+        if self._renewal is not None:
+            await self._renewal.end()
+        await write(self.hold, *values)
+        self._is_settled = True
 
     async def _stop_telling(self) -> None:
-        self._notifier.cancel()
-        await asyncio.wait({self._notifier})
+        if self._notifier is not None:
+            self._notifier.cancel()
+            await asyncio.wait({self._notifier})
 
     async def _notify(self) -> None:
         """Store what the operation waits on, whenever that has changed."""
@@ -114,10 +166,10 @@ class Work:
                 continue
             said = self.operation.waiting_on
             try:
-                await self._store.change(self._hold, {"waiting_on": said})
+                await self._store.change(self.hold, {"waiting_on": said})
             except Exception as error:  # noqa: BLE001 what cannot be reported does not end the work
                 # The renewal ends the work when the hold is lost, or the database away for long.
-                _log.warning("waiting_not_stored", stack=self._hold.name, error=describe(error))
+                _log.warning("waiting_not_stored", stack=self.hold.name, error=describe(error))
 
 
 async def within(operation: Operation, work: asyncio.Future[Any], timeout: float | None) -> Any:
@@ -129,8 +181,8 @@ async def within(operation: Operation, work: asyncio.Future[Any], timeout: float
         waited = operation.waiting_on or "nothing"
     finally:
         if not work.done():
-            work.cancel()
-            await asyncio.wait({work})
+            # Nothing of it runs beside what says how it ended.
+            await stop(work)
     operation.failure = Failure(
         "",
         f"The operation did not finish within {timeout:g} s; it waited on {waited}",

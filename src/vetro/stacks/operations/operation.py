@@ -25,6 +25,7 @@ from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
+from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
@@ -275,9 +276,7 @@ class Operation:
                 raise ResourceFailure(f"It was given up because {self.failure.resource!r} failed")
             await work
         finally:
-            work.cancel()
-            failed.cancel()
-            await asyncio.gather(work, failed, return_exceptions=True)
+            await stop(work, failed)
 
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):

@@ -18,7 +18,7 @@ from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotF
 from vetro.stacks.model import StackStatus
 from vetro.stacks.state.owner import is_gone
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow
-from vetro.storage import Database, Transaction
+from vetro.storage import Database, Transaction, carried_through
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,13 +36,12 @@ def _uncut(method: Method[P, T]) -> Method[P, T]:
     async def whole(*args: P.args, **kwargs: P.kwargs) -> T:
         work = asyncio.ensure_future(method(*args, **kwargs))
         try:
-            return await asyncio.shield(work)
+            await carried_through(asyncio.wait({work}))
         except asyncio.CancelledError:
             if not work.cancelled():
-                await asyncio.wait({work})
-                if not work.cancelled():
-                    work.exception()  # the caller is being cancelled: it does not need it
+                work.exception()  # the caller is being cancelled: it does not need it
             raise
+        return work.result()
 
     return whole
 
