@@ -2,9 +2,7 @@
 
 import ast
 import importlib
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -20,7 +18,7 @@ FACES = {
 
 
 def names_for_type_checkers(path: Path) -> set[str]:
-    """The names that a package imports under TYPE_CHECKING."""
+    """The names that a package imports under TYPE_CHECKING, read as Python reads them."""
     return {
         name.asname or name.name
         for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -38,9 +36,11 @@ def test_the_big_rooms_are_among_the_packages_that_load_late() -> None:
 
 @pytest.mark.parametrize("package", FACES)
 def test_every_published_name_can_be_used(package: str) -> None:
-    """Each name in a package's `__all__`, and each that type checkers see, can be imported."""
+    """Each name that type checkers see, and each in a package's `__all__`, can be imported."""
     module = importlib.import_module(package)
-    for name in {*module.__all__, *names_for_type_checkers(FACES[package])}:
+    names = names_for_type_checkers(FACES[package])
+    assert names
+    for name in {*vars(module).get("__all__", ()), *names}:
         assert getattr(module, name) is not None, name
 
 
@@ -55,14 +55,31 @@ def test_no_package_has_a_loader_of_its_own() -> None:
 
 
 def test_a_name_is_imported_once_and_may_be_published_under_another(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first use makes the name an attribute of the package; `new=old` renames; others are unknown."""
-    package = ModuleType("late")
-    monkeypatch.setitem(sys.modules, "late", package)
-    get = import_when_used("late", {"vetro.lazy_names": "import_when_used again=import_when_used"})
+    """The first use makes the name an attribute of the package; `old as new` renames; others are unknown."""
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late/__init__.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from vetro.lazy_names import import_when_used\n"
+        "if TYPE_CHECKING:\n"
+        "    from vetro.digits import is_number\n\n"
+        "    from vetro.lazy_names import (\n"
+        "        import_when_used as again,\n"
+        "    )\n"
+        "    from .inner import here\n"
+        "__getattr__ = import_when_used(__name__)\n"
+        "def inside() -> None:\n"
+        "    from os import sep\n"
+    )
+    (tmp_path / "late/inner.py").write_text("here = 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    package = importlib.import_module("late")
     assert "again" not in vars(package)
-    assert get("again") is import_when_used
+    assert package.again is import_when_used
     assert vars(package)["again"] is import_when_used
-    with pytest.raises(AttributeError, match=r"^module 'late' has no attribute 'other'$"):
-        get("other")
+    assert package.is_number("7")
+    assert package.here == 5
+    for unknown in ("other", "sep"):
+        with pytest.raises(AttributeError, match=rf"^module 'late' has no attribute '{unknown}'$"):
+            getattr(package, unknown)

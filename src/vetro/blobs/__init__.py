@@ -24,29 +24,4 @@ if TYPE_CHECKING:
     )
     from vetro.blobs.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.blobs.errors": "BlobMissing BlobsFull BlobsUnavailable",
-        "vetro.blobs.opening": "open_blobs",
-        # Node agents read the settings, too, and have no database.
-        "vetro.blobs.settings": "BLOB_SUFFIXES BlobsSection",
-        "vetro.blobs.store": "BlobStore DirectoryBlobs RemoteBlobs StoredBlob digest_of",
-        "vetro.blobs.tables": "MIGRATIONS",
-    },
-)
-
-__all__ = [
-    "BLOB_SUFFIXES",
-    "MIGRATIONS",
-    "BlobMissing",
-    "BlobStore",
-    "BlobsFull",
-    "BlobsSection",
-    "BlobsUnavailable",
-    "DirectoryBlobs",
-    "RemoteBlobs",
-    "StoredBlob",
-    "digest_of",
-    "open_blobs",
-]
+__getattr__ = import_when_used(__name__)

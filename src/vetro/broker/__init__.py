@@ -17,16 +17,4 @@ if TYPE_CHECKING:
     from vetro.broker.store import Broker
     from vetro.broker.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.broker.catalog_api": "CatalogApi",
-        "vetro.broker.face": "broker_face",
-        "vetro.broker.settings": "CfapiSection",
-        "vetro.broker.store": "Broker",
-        "vetro.broker.tables": "MIGRATIONS",
-    },
-)
-
-
-__all__ = ["MIGRATIONS", "Broker", "CatalogApi", "CfapiSection", "broker_face"]
+__getattr__ = import_when_used(__name__)

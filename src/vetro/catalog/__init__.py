@@ -27,24 +27,3 @@ MIGRATIONS = MigrationSet(
     # `rebuild_index` fills it on PostgreSQL, and a table of its own on SQLite.
     derived=frozenset({"catalog_index.trigrams"}),
 )
-
-
-__all__ = [
-    "MIGRATIONS",
-    "REPLIES",
-    "Catalog",
-    "PackageLimits",
-    "PackageQuery",
-    "PackageUser",
-    "PackageUses",
-    "Sources",
-    "StoredPackage",
-    "UploadMetadata",
-    "api_time",
-    "api_time_or_none",
-    "catalog_handlers",
-    "delete_of_project",
-    "new_id",
-    "packages_of_project",
-    "rebuild_index",
-]

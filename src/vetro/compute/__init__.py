@@ -21,24 +21,4 @@ if TYPE_CHECKING:
     )
     from vetro.compute.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.compute.http.face": "NodeAware compute_face",
-        "vetro.compute.service": "ComputeService",
-        "vetro.compute.settings": "ComputeSection ComputeSettings DapiSection ExternalNetwork",
-        "vetro.compute.tables": "MIGRATIONS",
-    },
-)
-
-
-__all__ = [
-    "MIGRATIONS",
-    "ComputeSection",
-    "ComputeService",
-    "ComputeSettings",
-    "DapiSection",
-    "ExternalNetwork",
-    "NodeAware",
-    "compute_face",
-]
+__getattr__ = import_when_used(__name__)

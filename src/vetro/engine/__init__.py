@@ -19,27 +19,4 @@ if TYPE_CHECKING:
     from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
     from vetro.engine.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.engine.policy": "RulesError read_rules",
-        "vetro.engine.pool": "EnginePool owner_of",
-        "vetro.engine.services": "library_path",
-        "vetro.engine.settings": "EngineSection EngineSettings HeatSection NetworkSection",
-        "vetro.engine.tables": "MIGRATIONS",
-    },
-)
-
-
-__all__ = [
-    "MIGRATIONS",
-    "EnginePool",
-    "EngineSection",
-    "EngineSettings",
-    "HeatSection",
-    "NetworkSection",
-    "RulesError",
-    "library_path",
-    "owner_of",
-    "read_rules",
-]
+__getattr__ = import_when_used(__name__)

@@ -12,6 +12,4 @@ from vetro.lazy_names import import_when_used
 if TYPE_CHECKING:
     from vetro.guest.build import archive_bytes, build_archive
 
-__getattr__ = import_when_used(__name__, {"vetro.guest.build": "archive_bytes build_archive"})
-
-__all__ = ["archive_bytes", "build_archive"]
+__getattr__ = import_when_used(__name__)

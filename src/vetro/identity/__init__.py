@@ -20,32 +20,4 @@ if TYPE_CHECKING:
     from vetro.identity.settings import IdentitySection
     from vetro.identity.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.identity.keystone": "delegations_of place_of service_session",
-        "vetro.identity.keystone.delegation": "end_delegation",
-        "vetro.identity.keystone.forwarding": "forwarding_face",
-        "vetro.identity.leaving": "Names ProjectHoldings ProjectRemoval",
-        "vetro.identity.login": "CatalogEndpoint",
-        "vetro.identity.service": "AdminCredentials Identity",
-        "vetro.identity.settings": "IdentitySection",
-        "vetro.identity.tables": "MIGRATIONS",
-    },
-)
-
-__all__ = [
-    "MIGRATIONS",
-    "AdminCredentials",
-    "CatalogEndpoint",
-    "Identity",
-    "IdentitySection",
-    "Names",
-    "ProjectHoldings",
-    "ProjectRemoval",
-    "delegations_of",
-    "end_delegation",
-    "forwarding_face",
-    "place_of",
-    "service_session",
-]
+__getattr__ = import_when_used(__name__)

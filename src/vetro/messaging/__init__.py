@@ -32,48 +32,4 @@ if TYPE_CHECKING:
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.messaging.amqp": "BrokerDoor BrokerDoors",
-        "vetro.messaging.broker": "BrokerSettings",
-        "vetro.messaging.credentials": "Guest",
-        "vetro.messaging.errors": (
-            "BrokerUnreachable DuplicateMessage MessageTooLarge MessagingError UnknownMailbox"
-        ),
-        "vetro.messaging.mailboxes": "DeadLetter Mailboxes MailboxSettings PlanMessage",
-        "vetro.messaging.notifications": "Notifications",
-        "vetro.messaging.settings": "MailboxSection NotificationsSection RabbitmqSection",
-        "vetro.messaging.signals": "Signal Signals forget_of_project",
-        "vetro.messaging.tables": "MIGRATIONS",
-        "vetro.messaging.transport": "MessageTransport Progress Unfinished",
-    },
-)
-
-
-__all__ = [
-    "MIGRATIONS",
-    "BrokerDoor",
-    "BrokerDoors",
-    "BrokerSettings",
-    "BrokerUnreachable",
-    "DeadLetter",
-    "DuplicateMessage",
-    "Guest",
-    "MailboxSection",
-    "MailboxSettings",
-    "Mailboxes",
-    "MessageTooLarge",
-    "MessageTransport",
-    "MessagingError",
-    "Notifications",
-    "NotificationsSection",
-    "PlanMessage",
-    "Progress",
-    "RabbitmqSection",
-    "Signal",
-    "Signals",
-    "Unfinished",
-    "UnknownMailbox",
-    "forget_of_project",
-]
+__getattr__ = import_when_used(__name__)

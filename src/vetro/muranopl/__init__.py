@@ -83,29 +83,7 @@ if TYPE_CHECKING:
         select_tests,
     )
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.muranopl.tools.checking": "check_package",
-        "vetro.muranopl.tools.coverage": "FileCoverage LineCoverage",
-        "vetro.muranopl.tools.describing": (
-            "ArgumentDescription ClassDescription MethodDescription PropertyDescription Texts"
-            " describe_class"
-        ),
-        "vetro.muranopl.runtime.traces": "calling_objects",
-        "vetro.muranopl.syntax.documents": "MappingNode ScalarNode SequenceNode read_documents",
-        "vetro.muranopl.syntax.text_package": "loose_package parents_of",
-        "vetro.muranopl.syntax.yamltree": "yaml_hint",
-        "vetro.muranopl.host.replay": "RecordingEffects ReplayMismatch ReplayingEffects",
-        "vetro.muranopl.host.requests": "SessionInfo TaskReply",
-        "vetro.muranopl.host.session": "Session",
-        "vetro.muranopl.host.stepping": "Steps",
-        "vetro.muranopl.tools.testing": (
-            "MuranoTest MuranoTestResult TEST_CLOCK discover_tests enable_testing is_test_class"
-            " run_test run_tests select_tests"
-        ),
-    },
-)
+__getattr__ = import_when_used(__name__)
 
 
 __all__ = [

@@ -26,32 +26,4 @@ if TYPE_CHECKING:
     from vetro.node.images.build_scratch import remove_leftovers
     from vetro.node.images.vm_images import build_vm_image
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.node.agent": "NodeAgent",
-        "vetro.node.images.bootstrap": "ImageFile build_image keep_once",
-        "vetro.node.images.build_scratch": "remove_leftovers",
-        "vetro.node.images.vm_images": "build_vm_image",
-    },
-)
-
-
-__all__ = [
-    "CommandFailed",
-    "ConfigurationError",
-    "DriverError",
-    "ImageBuildError",
-    "ImageError",
-    "ImageFile",
-    "NetworkError",
-    "NodeAgent",
-    "NodeError",
-    "NodeSection",
-    "NodeSettings",
-    "TaskFailure",
-    "build_image",
-    "build_vm_image",
-    "keep_once",
-    "remove_leftovers",
-]
+__getattr__ = import_when_used(__name__)

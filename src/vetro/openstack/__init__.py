@@ -29,32 +29,4 @@ if TYPE_CHECKING:
     from vetro.openstack.session import Session, keystone_url
     from vetro.openstack.settings import KeystonePlace, OpenstackSection
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.openstack.credentials": (
-            "ApplicationCredential Credential PasswordCredential TokenCredential"
-        ),
-        "vetro.openstack.errors": (
-            "LoginRefused NotInCatalog OpenStackError RequestRefused ServiceAway"
-        ),
-        "vetro.openstack.session": "Session keystone_url",
-        "vetro.openstack.settings": "KeystonePlace OpenstackSection",
-    },
-)
-
-__all__ = [
-    "ApplicationCredential",
-    "Credential",
-    "KeystonePlace",
-    "LoginRefused",
-    "NotInCatalog",
-    "OpenStackError",
-    "OpenstackSection",
-    "PasswordCredential",
-    "RequestRefused",
-    "ServiceAway",
-    "Session",
-    "TokenCredential",
-    "keystone_url",
-]
+__getattr__ = import_when_used(__name__)

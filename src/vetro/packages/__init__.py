@@ -68,7 +68,7 @@ from vetro.packages.uploads import MAX_TAGS, check_upload
 if TYPE_CHECKING:
     from vetro.packages.forms import FormError, load_form
 
-__getattr__ = import_when_used(__name__, {"vetro.packages.forms": "FormError load_form"})
+__getattr__ = import_when_used(__name__)
 
 __all__ = [
     "ARCHIVE_BYTES",

@@ -24,23 +24,4 @@ if TYPE_CHECKING:
     from vetro.quotas.projects import ProjectQuotas
     from vetro.quotas.settings import QuotasSection
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.quotas.limits": ("UNITS UNLIMITED Gate QuotaExceeded Quotas Usage quota_table"),
-        "vetro.quotas.projects": "ProjectQuotas",
-        "vetro.quotas.settings": "QuotasSection",
-    },
-)
-
-__all__ = [
-    "UNITS",
-    "UNLIMITED",
-    "Gate",
-    "ProjectQuotas",
-    "QuotaExceeded",
-    "Quotas",
-    "QuotasSection",
-    "Usage",
-    "quota_table",
-]
+__getattr__ = import_when_used(__name__)

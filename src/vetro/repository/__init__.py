@@ -19,27 +19,4 @@ if TYPE_CHECKING:
     from vetro.repository.store import ClientArchive, DefinitionsMissing, Repository
     from vetro.repository.tables import MIGRATIONS
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.repository.definitions": "Service",
-        "vetro.repository.face": "repository_face repository_policy",
-        "vetro.repository.sets": "forget_project",
-        "vetro.repository.settings": "RepositorySection",
-        "vetro.repository.store": "ClientArchive DefinitionsMissing Repository",
-        "vetro.repository.tables": "MIGRATIONS",
-    },
-)
-
-
-__all__ = [
-    "MIGRATIONS",
-    "ClientArchive",
-    "DefinitionsMissing",
-    "Repository",
-    "RepositorySection",
-    "Service",
-    "forget_project",
-    "repository_face",
-    "repository_policy",
-]
+__getattr__ = import_when_used(__name__)

@@ -132,18 +132,3 @@ def flush(seconds: float = 2.0) -> None:
         from vetro.tracing.spans import flush_for
 
         flush_for(_section, _part, seconds)
-
-
-__all__ = [
-    "HEADER",
-    "Span",
-    "TracingSection",
-    "add_trace_id",
-    "configure",
-    "flush",
-    "inject",
-    "is_on",
-    "past",
-    "span",
-    "traceparent",
-]

@@ -108,17 +108,7 @@ if TYPE_CHECKING:
     from .scopes import Scope
     from .slots import PRELUDE, Emitter, Slot, bind_slot, bind_slots, locate
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.yaql.codegen": "ExpressionCodegen",
-        "vetro.yaql.codes": "Arguments Code",
-        "vetro.yaql.expression": "Expression compile=compile_expression evaluate",
-        "vetro.yaql.linting": "Finding is_accident lint",
-        "vetro.yaql.scopes": "Scope",
-        "vetro.yaql.slots": "PRELUDE Emitter Slot bind_slot bind_slots locate",
-    },
-)
+__getattr__ = import_when_used(__name__)
 
 
 __all__ = [

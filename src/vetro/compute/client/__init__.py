@@ -33,34 +33,4 @@ if TYPE_CHECKING:
     )
     from vetro.compute.client.http_client import ComputeClient, ComputeError, TransportError
 
-__getattr__ = import_when_used(
-    __name__,
-    {
-        "vetro.compute.client.calls": (
-            "FLOATING_IPS NETWORKS PORTS ROUTERS SECURITY_GROUPS SUBNETS Call Created Kind"
-            " add_interface keypair keypairs remove_interface remove_keypair set_keypair"
-        ),
-        "vetro.compute.client.http_client": "ComputeClient ComputeError TransportError",
-    },
-)
-
-__all__ = [
-    "FLOATING_IPS",
-    "NETWORKS",
-    "PORTS",
-    "ROUTERS",
-    "SECURITY_GROUPS",
-    "SUBNETS",
-    "Call",
-    "ComputeClient",
-    "ComputeError",
-    "Created",
-    "Kind",
-    "TransportError",
-    "add_interface",
-    "keypair",
-    "keypairs",
-    "remove_interface",
-    "remove_keypair",
-    "set_keypair",
-]
+__getattr__ = import_when_used(__name__)

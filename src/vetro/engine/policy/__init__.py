@@ -7,5 +7,3 @@ A model becomes facts (``facts``), an operator's rules derive from them what to 
 
 from vetro.engine.policy.enforcement import ModelRefused, enforce, read_rules
 from vetro.engine.policy.rules import RulesError
-
-__all__ = ["ModelRefused", "RulesError", "enforce", "read_rules"]

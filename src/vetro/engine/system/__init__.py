@@ -75,7 +75,4 @@ def config(
     return value
 
 
-__getattr__ = import_when_used(__name__, {"vetro.engine.system.memory": "MemoryCloud trial_cloud"})
-
-__all__ = ["CLASSES", "MemoryCloud", "config", "library_path", "register", "system_runtime"]
-__all__ += ["trial_cloud"]
+__getattr__ = import_when_used(__name__)

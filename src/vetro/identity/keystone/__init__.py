@@ -58,6 +58,3 @@ def keystone_of(settings: IdentitySection) -> KeystoneTokens | None:
         cache_seconds=settings.cache_seconds,
         admin_role=settings.admin_role,
     )
-
-
-__all__ = ["VALIDATIONS", "delegations_of", "keystone_of", "place_of", "service_session"]

@@ -14,14 +14,3 @@ from vetro.node.drivers.hypervisor import (
     Hypervisor,
     RunState,
 )
-
-__all__ = [
-    "DiskUse",
-    "Driver",
-    "ExecRequest",
-    "ExecResult",
-    "HostCommand",
-    "Hypervisor",
-    "Hypervisors",
-    "RunState",
-]

@@ -6,5 +6,3 @@ and can be ended by its pid. ``control`` starts and finds helpers for the agent.
 """
 
 from vetro.node.migration.control import MARKER, Migrations
-
-__all__ = ["MARKER", "Migrations"]

@@ -5,5 +5,3 @@
 """
 
 from vetro.node.network.apply import NetworkApplier
-
-__all__ = ["NetworkApplier"]

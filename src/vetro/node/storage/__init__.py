@@ -8,5 +8,3 @@ elsewhere. ``open_pool`` detects the pool of the data directory.
 
 from vetro.node.storage.detect import open_pool
 from vetro.node.storage.pool import Pool, PoolStats, Trees
-
-__all__ = ["Pool", "PoolStats", "Trees", "open_pool"]

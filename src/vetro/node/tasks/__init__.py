@@ -6,5 +6,3 @@ from containers), ``migration``, ``images``, ``server`` (the node itself), ``age
 """
 
 from vetro.node.tasks.node import NodeParts, register_all
-
-__all__ = ["NodeParts", "register_all"]

@@ -30,30 +30,3 @@ from vetro.packages.forms.offers import (
 from vetro.packages.forms.phrases import all_in_language
 from vetro.packages.forms.state import State
 from vetro.packages.forms.wizard import Checked, Form, load_form
-
-__all__ = [
-    "KINDS",
-    "MANAGEMENT",
-    "NAME",
-    "NO_OFFERS",
-    "PAGE",
-    "STAY",
-    "STORAGE_KEY",
-    "Checked",
-    "Choice",
-    "Component",
-    "Form",
-    "FormError",
-    "NoSuchPage",
-    "Offers",
-    "PackageOffer",
-    "PageInvalid",
-    "ParametersCall",
-    "State",
-    "all_in_language",
-    "clone_of",
-    "generated_form",
-    "load_form",
-    "owned_classes",
-    "run_case",
-]

@@ -17,16 +17,3 @@ from vetro.packages.hot.templates import (
     examine_template,
     read_template,
 )
-
-__all__ = [
-    "CLASS_FILE",
-    "ENVIRONMENTS",
-    "FILES",
-    "TEMPLATE",
-    "HotTemplate",
-    "Parameter",
-    "class_text",
-    "examine_template",
-    "form_text",
-    "read_template",
-]

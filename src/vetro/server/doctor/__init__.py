@@ -7,5 +7,3 @@ directories, the database and the services that the settings name.
 from vetro.server.doctor.findings import Finding
 from vetro.server.doctor.installation import examine_installation
 from vetro.server.doctor.machine import Machine, examine_machine
-
-__all__ = ["Finding", "Machine", "examine_installation", "examine_machine"]

@@ -13,15 +13,3 @@ from vetro.stacks.heat.offers import OffersByRegion
 from vetro.stacks.heat.patience import Patience
 from vetro.stacks.heat.quotas import CloudQuota, QuotasByRegion
 from vetro.stacks.heat.volumes import CinderDirectory
-
-__all__ = [
-    "CinderDirectory",
-    "CloudQuota",
-    "HeatSettings",
-    "HeatStacks",
-    "NetworkDrivers",
-    "NeutronDirectory",
-    "OffersByRegion",
-    "Patience",
-    "QuotasByRegion",
-]

@@ -14,17 +14,6 @@ from vetro.stacks.memory.signals import DOOR, MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
 from vetro.stacks.native import NativeSettings, StackEngine
 
-__all__ = [
-    "EXTERNAL_NETWORK",
-    "MemoryCompute",
-    "MemoryGuests",
-    "MemoryServer",
-    "MemorySignal",
-    "MemorySignals",
-    "MemoryStacks",
-    "MemoryStore",
-]
-
 
 class MemoryStacks(StackEngine):
     """`Stacks` wholly in memory; `compute` shows what the stacks have made."""

@@ -6,5 +6,3 @@ types, by subject; `registry` finds them by the names of Heat and of CloudFormat
 """
 
 from vetro.stacks.resources.registry import known_types, resource_type
-
-__all__ = ["known_types", "resource_type"]
