@@ -164,3 +164,34 @@ def test_no_endpoint_executes_statements() -> None:
             ]
     assert len(tables) >= 20
     assert {name: lines for name, lines in tables.items() if lines} == {}
+
+
+def test_rooms_publish_only_what_others_use() -> None:
+    """Each name that a room's face imports is used or named from there, or used by the face itself."""
+    places = [ROOT / name for name in ("src/vetro", "tests", "tools", "benchmarks")]
+    trees = {file: ast.parse(file.read_text("utf-8")) for at in places for file in at.rglob("*.py")}
+    texts = "".join(file.read_text("utf-8") for file in [*trees, *(ROOT / "docs").rglob("*.md")])
+    used: set[tuple[str, str]] = set()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                used |= {(str(node.module), one.name) for one in node.names}
+            elif isinstance(node, ast.Attribute):
+                used.add((ast.unparse(node.value), node.attr))
+    unused: set[str] = set()
+    for module in sorted({room_of(module) for module in FILES} | FACES):
+        tree = trees[FILES[module]]
+        if FILES[module].name != "__init__.py" or "__all__" in ast.dump(tree):
+            continue
+        own = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+                names = {one.asname or one.name for one in node.names} - own
+                unused |= {
+                    f"{module}.{name}"
+                    for name in names
+                    if not {(module, name), (module.rpartition(".")[2], name)} & used
+                    and f"from {module} import {name}" not in texts
+                    and f"`{module}.{name}`" not in texts
+                }
+    assert unused == set()

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from vetro.blobs.errors import BlobMissing, BlobsFull, BlobsUnavailable
     from vetro.blobs.opening import open_blobs
     from vetro.blobs.settings import BLOB_SUFFIXES, BlobsSection
-    from vetro.blobs.store import (
-        BlobStore,
-        DirectoryBlobs,
-        RemoteBlobs,
-        StoredBlob,
-        digest_of,
-    )
+    from vetro.blobs.store import BlobStore, DirectoryBlobs, StoredBlob, digest_of
     from vetro.blobs.tables import MIGRATIONS
 
 __getattr__ = import_when_used(__name__)

@@ -11,14 +11,13 @@ from pathlib import Path
 from vetro.catalog.adding import UploadMetadata
 from vetro.catalog.answers import REPLIES
 from vetro.catalog.endpoints import PackageLimits, catalog_handlers
-from vetro.catalog.ids import new_id
 from vetro.catalog.importing import Sources
 from vetro.catalog.indexing import rebuild_index
 from vetro.catalog.leaving import delete_of_project, packages_of_project
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.store import Catalog
 from vetro.catalog.times import api_time, api_time_or_none
-from vetro.catalog.uses import PackageUser, PackageUses, StoredPackage
+from vetro.catalog.uses import PackageUser, StoredPackage
 from vetro.storage import MigrationSet
 
 MIGRATIONS = MigrationSet(

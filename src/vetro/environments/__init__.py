@@ -12,7 +12,7 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.environments.api_settings import ApiSection, StatsSection
-    from vetro.environments.endpoint import CloudQuota, CloudQuotas
+    from vetro.environments.endpoint import CloudQuotas
     from vetro.environments.existing import Existing, ExistingEnvironments
     from vetro.environments.face import allowed_rules, catalog_policy, environments_face
     from vetro.environments.form_secrets import FormSecrets
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vetro.environments.network_template import NetworkTemplateError, read_network_template
     from vetro.environments.preparing import EnvironmentSettings, NetworkDriver
     from vetro.environments.pruning import HistoryPruning
-    from vetro.environments.static_calls import CallAnswer, CallStore, EngineCall
+    from vetro.environments.static_calls import CallAnswer, EngineCall
     from vetro.environments.stores import Environments
     from vetro.environments.tables import MIGRATIONS
     from vetro.environments.task_values import (

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         read_json,
         receive_multipart,
         receive_upload,
-        refuse_larger,
     )
     from vetro.http.budget import RequestBudget
     from vetro.http.conditions import IF_MATCH, UNCONDITIONAL, Condition, with_tag
@@ -33,12 +32,11 @@ if TYPE_CHECKING:
         admission,
         raise_descriptor_limit,
     )
-    from vetro.http.context import RequestContext, base_url, context_of, principal_of
+    from vetro.http.context import base_url, context_of, principal_of
     from vetro.http.conventions import (
         CATALOG_CONVENTIONS,
         COMPUTE_CONVENTIONS,
         REPOSITORY_CONVENTIONS,
-        Conventions,
     )
     from vetro.http.dashboard.customs import Customs, DashboardSection
     from vetro.http.dashboard.face import dashboard_face
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
     from vetro.http.events import ServerEvent, event_stream, unless_closing
     from vetro.http.face import Face, make_face
     from vetro.http.faults import (
-        CATALOG_FAULTS,
         COMPUTE_FAULTS,
         REPOSITORY_FAULTS,
         BadRequest,
@@ -60,12 +57,9 @@ if TYPE_CHECKING:
         FaultStyle,
         Forbidden,
         GatewayTimeout,
-        InsufficientStorage,
-        InternalError,
         MalformedBody,
         MethodNotAllowed,
         NoSuchPath,
-        NotAcceptable,
         NotFound,
         PartTooLarge,
         PayloadTooLarge,
@@ -79,7 +73,6 @@ if TYPE_CHECKING:
     from vetro.http.logs import configure_logging
     from vetro.http.metrics import (
         DECLARED,
-        Declared,
         Readings,
         counter,
         declare,
@@ -97,7 +90,6 @@ if TYPE_CHECKING:
     from vetro.http.remembered import Remembered
     from vetro.http.request_counts import RequestCounts
     from vetro.http.serving import serve
-    from vetro.http.tls import MutualTls, TlsError
     from vetro.http.unread import Unread
 
 __getattr__ = import_when_used(__name__)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.identity.keystone import delegations_of, place_of, service_session
+    from vetro.identity.keystone import delegations_of, place_of
     from vetro.identity.keystone.delegation import end_delegation
     from vetro.identity.keystone.forwarding import forwarding_face
     from vetro.identity.leaving import Names, ProjectHoldings, ProjectRemoval
     from vetro.identity.login import CatalogEndpoint
-    from vetro.identity.service import AdminCredentials, Identity
+    from vetro.identity.service import Identity
     from vetro.identity.settings import IdentitySection
     from vetro.identity.tables import MIGRATIONS
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         MessagingError,
         UnknownMailbox,
     )
-    from vetro.messaging.mailboxes import DeadLetter, Mailboxes, MailboxSettings, PlanMessage
+    from vetro.messaging.mailboxes import Mailboxes, MailboxSettings
     from vetro.messaging.notifications import Notifications
     from vetro.messaging.settings import MailboxSection, NotificationsSection, RabbitmqSection
-    from vetro.messaging.signals import Signal, Signals, forget_of_project
+    from vetro.messaging.signals import forget_of_project
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Unfinished
 

@@ -8,21 +8,12 @@ containers (``lxc``), plain processes (``process``) or pretended VMs (``simulate
 from typing import TYPE_CHECKING
 
 from vetro.lazy_names import import_when_used
-from vetro.node.errors import (
-    CommandFailed,
-    ConfigurationError,
-    DriverError,
-    ImageBuildError,
-    ImageError,
-    NetworkError,
-    NodeError,
-    TaskFailure,
-)
+from vetro.node.errors import ConfigurationError, ImageBuildError, NodeError
 from vetro.node.settings import NodeSection, NodeSettings
 
 if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
-    from vetro.node.images.bootstrap import ImageFile, build_image, keep_once
+    from vetro.node.images.bootstrap import build_image, keep_once
     from vetro.node.images.build_scratch import remove_leftovers
     from vetro.node.images.vm_images import build_vm_image
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.repository.definitions import Service
     from vetro.repository.face import repository_face, repository_policy
     from vetro.repository.sets import forget_project
     from vetro.repository.settings import RepositorySection
-    from vetro.repository.store import ClientArchive, DefinitionsMissing, Repository
+    from vetro.repository.store import DefinitionsMissing, Repository
     from vetro.repository.tables import MIGRATIONS
 
 __getattr__ = import_when_used(__name__)

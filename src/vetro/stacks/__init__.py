@@ -43,14 +43,10 @@ if TYPE_CHECKING:
     from vetro.stacks.memory import MemoryCompute, MemoryStacks
     from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (
-        Change,
         ChangeKind,
         KnowsBalancers,
-        ProgressCallback,
         Stack,
         StackFailure,
-        StackPlan,
-        StackResource,
         Stacks,
         StackStatus,
     )

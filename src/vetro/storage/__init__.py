@@ -17,14 +17,13 @@ from vetro.storage.errors import (
     DatabaseUnavailable,
     KeyMissing,
     LeaseLost,
-    MigrationError,
     StorageError,
 )
 from vetro.storage.jsontext import decode as decode_json
 from vetro.storage.jsontext import encode as encode_json
 from vetro.storage.keyring import Keyring
 from vetro.storage.keyset import following
-from vetro.storage.leases import Lease, LeaseQueue, QueueLoad
+from vetro.storage.leases import Lease, LeaseQueue
 from vetro.storage.migrate import (
     STORAGE_MIGRATIONS,
     MigrationSet,

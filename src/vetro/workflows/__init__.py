@@ -8,15 +8,11 @@ and expressions and make closures; `task` runs them in rounds. All that leaves g
 and documents are read by the function that ``Files`` is given: the room imports no other.
 """
 
-from vetro.workflows.cases import RecordedPort, run_case
+from vetro.workflows.cases import run_case
 from vetro.workflows.errors import (
     Cancelled,
     CaseError,
-    CommandFailed,
     EvaluationError,
-    NotConverging,
-    Place,
-    TemplateError,
     WorkflowError,
     WorkflowSyntaxError,
 )
@@ -29,7 +25,6 @@ from vetro.workflows.ports import (
     AgentRequest,
     Broker,
     Fragment,
-    Limits,
     NetworkRequest,
     Port,
     PortError,
@@ -37,7 +32,7 @@ from vetro.workflows.ports import (
     WorkflowSettings,
 )
 from vetro.workflows.secrets import sanitised
-from vetro.workflows.source import Element, parse_xml
-from vetro.workflows.task import FUNCTIONS, Outcome, Task, Workflow, compile_workflow
-from vetro.workflows.trace import Event, Trace
+from vetro.workflows.source import parse_xml
+from vetro.workflows.task import Outcome, Task, compile_workflow
+from vetro.workflows.trace import Trace
 from vetro.workflows.userdata import queue_of, result_queue_of

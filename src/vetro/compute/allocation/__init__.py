@@ -29,23 +29,14 @@ if TYPE_CHECKING:
         named,
         seeded,
     )
-    from vetro.compute.allocation.cases import allocate_case, run_case
+    from vetro.compute.allocation.cases import allocate_case
     from vetro.compute.allocation.defaults import Defaults, read_defaults
-    from vetro.compute.allocation.demand import Demand, request_of
+    from vetro.compute.allocation.demand import request_of
     from vetro.compute.allocation.description import default_description
-    from vetro.compute.allocation.errors import (
-        AllocationError,
-        DefaultsError,
-        DescriptionError,
-        InvalidRequest,
-    )
+    from vetro.compute.allocation.errors import DefaultsError, DescriptionError, InvalidRequest
     from vetro.compute.allocation.fleet import Fleet
     from vetro.compute.allocation.reservations import open_tickets
-    from vetro.compute.allocation.steps import Outcome, Step
-    from vetro.compute.allocation.validation import (
-        AllocationRequest,
-        check_request,
-        check_types,
-    )
+    from vetro.compute.allocation.steps import Outcome
+    from vetro.compute.allocation.validation import check_request, check_types
 
 __getattr__ = import_when_used(__name__)

@@ -15,21 +15,12 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.compute.client.calls import (
-        FLOATING_IPS,
         NETWORKS,
-        PORTS,
         ROUTERS,
         SECURITY_GROUPS,
         SUBNETS,
         Call,
-        Created,
-        Kind,
-        add_interface,
-        keypair,
         keypairs,
-        remove_interface,
-        remove_keypair,
-        set_keypair,
     )
     from vetro.compute.client.http_client import ComputeClient, ComputeError, TransportError
 

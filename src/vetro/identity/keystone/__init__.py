@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vetro.identity.keystone.metrics import VALIDATIONS
 from vetro.identity.settings import IdentitySection
 from vetro.openstack import KeystonePlace
 

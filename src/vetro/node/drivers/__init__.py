@@ -6,11 +6,4 @@ the small ``Hypervisor``: ``lxc``, ``qemu``, ``process`` or ``simulated``.
 
 from vetro.node.drivers.by_brand import Hypervisors
 from vetro.node.drivers.driver import Driver
-from vetro.node.drivers.hypervisor import (
-    DiskUse,
-    ExecRequest,
-    ExecResult,
-    HostCommand,
-    Hypervisor,
-    RunState,
-)
+from vetro.node.drivers.hypervisor import DiskUse, ExecRequest, HostCommand, Hypervisor

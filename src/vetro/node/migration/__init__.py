@@ -5,4 +5,4 @@
 and can be ended by its pid. ``control`` starts and finds helpers for the agent.
 """
 
-from vetro.node.migration.control import MARKER, Migrations
+from vetro.node.migration.control import Migrations

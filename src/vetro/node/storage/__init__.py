@@ -7,4 +7,4 @@ elsewhere. ``open_pool`` detects the pool of the data directory.
 """
 
 from vetro.node.storage.detect import open_pool
-from vetro.node.storage.pool import Pool, PoolStats, Trees
+from vetro.node.storage.pool import Pool

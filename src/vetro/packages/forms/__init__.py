@@ -14,19 +14,10 @@ chosen), ``vocabulary`` → ``settling`` (values so far) → ``fields`` → ``de
 
 from vetro.packages.forms.cases import run_case
 from vetro.packages.forms.class_inputs import owned_classes
-from vetro.packages.forms.definition import MANAGEMENT, NAME, STAY, ParametersCall
-from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
-from vetro.packages.forms.fields import clone_of
+from vetro.packages.forms.errors import FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.generated import generated_form
 from vetro.packages.forms.model import STORAGE_KEY
-from vetro.packages.forms.offers import (
-    KINDS,
-    NO_OFFERS,
-    Choice,
-    Component,
-    Offers,
-    PackageOffer,
-)
+from vetro.packages.forms.offers import KINDS, Component, Offers, PackageOffer
 from vetro.packages.forms.phrases import all_in_language
 from vetro.packages.forms.state import State
-from vetro.packages.forms.wizard import Checked, Form, load_form
+from vetro.packages.forms.wizard import Form, load_form

@@ -13,7 +13,6 @@ from vetro.packages.hot.templates import (
     FILES,
     TEMPLATE,
     HotTemplate,
-    Parameter,
     examine_template,
     read_template,
 )

@@ -8,7 +8,7 @@ simulate failures: `fail["create_server"] = ResourceFailure("…")`.
 from __future__ import annotations
 
 from vetro.stacks.doors import Doors
-from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute, MemoryServer
+from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute
 from vetro.stacks.memory.guests import MemoryGuests
 from vetro.stacks.memory.signals import DOOR, MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
