@@ -101,7 +101,7 @@ async def has(database: Database, tx: Transaction, isolation: str, read_only: st
 
 async def check_whole(database: Database) -> None:
     """Nobody holds a connection, and those that are kept are as new."""
-    assert database._units == 0
+    assert database._units.running == 0
     if isinstance(database._server, AsyncEngine):
         assert database._server.pool.checkedout() == 0  # type: ignore[attr-defined]
     async with database.transaction() as tx:

@@ -7,7 +7,7 @@ The face that every service room builds on: open a ``Database``, work in ``trans
 
 from vetro.storage.clock import Clock, ManualClock, SystemClock
 from vetro.storage.copying import copy_database
-from vetro.storage.database import Database, StoredRow, Transaction
+from vetro.storage.database import Database
 from vetro.storage.errors import (
     AlreadyQueued,
     DatabaseBusy,
@@ -39,5 +39,6 @@ from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.sqlite_driver import carried_through
 from vetro.storage.statements import insert_if_new
 from vetro.storage.types import Json, UtcDateTime
+from vetro.storage.units import StoredRow, Transaction
 from vetro.storage.waiting import LookAgain, await_until, watch
 from vetro.storage.worker import Worker

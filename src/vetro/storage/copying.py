@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from sqlalchemy import Connection, MetaData, Table, func, insert, inspect, select, text, tuple_
 from sqlalchemy.exc import DBAPIError
 
-from vetro.storage.database import Database, Transaction
+from vetro.storage.database import Database
 from vetro.storage.errors import StorageError
 from vetro.storage.migrate import (
     VERSION_TABLE,
@@ -21,6 +21,7 @@ from vetro.storage.migrate import (
     current_revisions,
     migrate,
 )
+from vetro.storage.units import Transaction
 
 BATCH = 200
 Progress = Callable[[str, int], None]

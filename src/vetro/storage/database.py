@@ -8,34 +8,34 @@ they have connections of their own, which refuse to write.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import structlog
-from sqlalchemy import Connection, CursorResult, Dialect, Executable, Row, text
+from sqlalchemy import Dialect, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from vetro.storage.clock import Clock, SystemClock
-from vetro.storage.errors import DatabaseClosed, DatabaseUnavailable, StorageError, explain
+from vetro.storage.errors import DatabaseUnavailable, StorageError, explain
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_use import PostgresUse, check_hearing, open_pool
-from vetro.storage.prepared import Prepared
-from vetro.storage.sealed import ATTRIBUTE, SealedJson
-from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile, carried_through
+from vetro.storage.sealed import ATTRIBUTE
+from vetro.storage.sqlite_driver import SqliteFile, carried_through
 from vetro.storage.steady import SteadyTime
-from vetro.storage.types import Json
+from vetro.storage.units import (
+    DRIVER_ERRORS,
+    Account,
+    SqliteReading,
+    SqliteWriting,
+    Transaction,
+)
 
 if TYPE_CHECKING:
     from vetro.storage.postgres_listener import PostgresListener
@@ -43,15 +43,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
-
-StoredRow = Row[tuple[object, ...]]
-"""A row that was read; its columns are attributes, whose types SQLAlchemy does not know."""
-Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-
-
-def lock_number(name: str) -> int:
-    """The signed 64-bit number of the PostgreSQL advisory lock for a name."""
-    return int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
 def application_name(keyring: Keyring | None) -> str:
@@ -68,69 +59,6 @@ def application_name(keyring: Keyring | None) -> str:
         return "vetro keys ?"
 
 
-def _whole_result(
-    connection: Connection, statement: Executable, parameters: Parameters | None
-) -> CursorResult[object]:
-    """The result of a statement with all of its values read.
-
-    SQLAlchemy decodes values when rows are fetched, after the statement has returned; here large
-    ones are decoded in a thread. Rows without JSON are not changed.
-    """
-    result = connection.execute(statement, parameters)
-    if not result.returns_rows:
-        return result
-    columns = getattr(result.context.compiled, "_result_columns", ())
-    if not any(isinstance(column.type, (Json, SealedJson)) for column in columns):
-        return result
-    return cast("CursorResult[object]", result.freeze()())
-
-
-class Transaction:
-    """One unit of work. Rows come back as SQLAlchemy rows."""
-
-    def __init__(self, connection: AsyncConnection | SqliteConnection, *, read_only: bool) -> None:
-        self.connection = connection
-        self.read_only = read_only
-        self.notifications: list[tuple[str, str]] = []
-
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether the database is SQLite, for the few statements that are not portable."""
-        return self.connection.dialect.name == "sqlite"
-
-    async def execute(
-        self, statement: Executable | Prepared, parameters: Parameters | None = None
-    ) -> CursorResult[Any]:
-        """Run a statement; its result is buffered and can be read at any time."""
-        if isinstance(statement, Prepared):
-            if isinstance(self.connection, SqliteConnection):
-                given = cast("Mapping[str, object]", parameters or {})
-                result = await statement.run(self.connection, given)
-                if result is not None:
-                    return cast("CursorResult[object]", result)
-            statement = statement.statement
-        return await self.connection.run_sync(_whole_result, statement, parameters)
-
-    async def exclude(self, *names: str) -> None:
-        """Serialise units of work that name the same things, until this one ends.
-
-        For decisions that no single row guards ("no other package declares this class"). On SQLite
-        there is only one writer anyway. PostgreSQL locks a hash of each name, so units with
-        different names may occasionally wait for each other; the locks are taken in order, so they
-        never deadlock.
-        """
-        if self.connection.dialect.name == "sqlite":
-            return
-        for number in sorted({lock_number(name) for name in names}):
-            await self.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
-
-    def notify(self, channel: str, payload: str = "") -> None:
-        """Notify the listeners of ``channel`` in every process once this unit is committed."""
-        if self.read_only:
-            raise StorageError("a read transaction cannot notify: use transaction()")
-        self.notifications.append((channel, payload))
-
-
 class Database:
     """An open database; ``await Database.open(url)``."""
 
@@ -142,11 +70,7 @@ class Database:
         #: The database's URL for messages, without its password.
         self.name = make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
-        self._writer = asyncio.Lock()
-        self._writing: set[asyncio.Task[object]] = set()
-        self._units = 0
-        self._closed = False
-        self._no_units = asyncio.Event()
+        self._units = Account(self.name)
         self._switchboard = Switchboard()
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
@@ -272,16 +196,12 @@ class Database:
         Later units of work get ``DatabaseClosed``. Closing it again does nothing. A cancellation while
         units are waited for closes nothing yet: close it again.
         """
-        self._closed = True
         try:
             # A pool closes only its idle connections: those in use would return to a disposed pool
             # and stay open.
-            while self._units:
-                self._no_units.clear()
-                async with asyncio.timeout(CLOSE_PATIENCE_SECONDS):
-                    await self._no_units.wait()
+            await self._units.close(CLOSE_PATIENCE_SECONDS)
         except TimeoutError:
-            log.error("database_closed_in_use", name=self.name, units=self._units)
+            log.error("database_closed_in_use", name=self.name, units=self._units.running)
         await carried_through(self._release())
 
     async def _release(self) -> None:
@@ -294,25 +214,7 @@ class Database:
         else:
             await self._server.dispose()
 
-    def _begin_unit(self) -> None:
-        """Count a unit of work while it has a connection or waits for one."""
-        if self._closed:
-            raise DatabaseClosed(f"{self.name} is closed: open it again to use it")
-        self._units += 1
-
-    def _end_unit(self) -> None:
-        self._units -= 1
-        if not self._units:
-            self._no_units.set()
-
-    def _explain(self, error: Exception, *, reading: bool) -> None:
-        """Raise storage's own error for a driver's error about the database."""
-        explained = explain(error, self.name, reading=reading)
-        if explained is not None:
-            raise explained from error
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Transaction, None]:
+    def transaction(self) -> AbstractAsyncContextManager[Transaction, bool | None]:
         """A writing unit of work: commits at the end of the block, rolls back on an exception.
 
         A commit that has begun is completed even when the task is cancelled meanwhile; its
@@ -320,42 +222,27 @@ class Database:
         ``DatabaseUnavailable``; ``StorageError`` inside another transaction of the same task (on
         SQLite it would wait for itself).
         """
-        task = asyncio.current_task()
-        assert task is not None
-        if task in self._writing:
-            raise StorageError(
-                "this task is already inside a transaction: pass on its tx instead of starting "
-                "another"
-            )
-        self._begin_unit()
-        self._writing.add(task)
-        # One context, not several within each other: each takes as long as a short statement.
+        if isinstance(self._server, SqliteFile):
+            return SqliteWriting(self._units, self._server, self._deliver)
+        return self._writing_at(self._server)
+
+    @asynccontextmanager
+    async def _writing_at(self, server: AsyncEngine) -> AsyncGenerator[Transaction, None]:
+        task = self._units.begin_writing()
         try:
-            if isinstance(self._server, SqliteFile):
-                async with self._writer:
-                    file = await self._server.begin_writing()
-                    tx = Transaction(file, read_only=False)
-                    try:
-                        yield tx
-                        await self._server.commit(file, partial(self._deliver, tx.notifications))
-                    except BaseException:
-                        file.rollback()
-                        raise
-            else:
-                async with self._server.connect() as connection:
-                    tx = Transaction(connection, read_only=False)
-                    try:
-                        yield tx
-                    except BaseException:
-                        await carried_through(connection.rollback())
-                        raise
-                    await carried_through(self._finish_at_server(tx, connection))
-        except (DBAPIError, PoolTimeout, sqlite3.Error) as error:
-            self._explain(error, reading=False)
+            async with server.connect() as connection:
+                tx = Transaction(connection, read_only=False)
+                try:
+                    yield tx
+                except BaseException:
+                    await carried_through(connection.rollback())
+                    raise
+                await carried_through(self._finish_at_server(tx, connection))
+        except DRIVER_ERRORS as error:
+            self._units.explain(error, reading=False)
             raise
         finally:
-            self._writing.discard(task)
-            self._end_unit()
+            self._units.end_writing(task)
 
     async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
         """Commit, and notify: PostgreSQL notifies each process, this one too."""
@@ -379,41 +266,39 @@ class Database:
             self._switchboard.deliver(channel, payload)
         self._datagrams.send(list(dict.fromkeys(notifications)))
 
-    @asynccontextmanager
-    async def read(self) -> AsyncGenerator[Transaction, None]:
+    def read(self) -> AbstractAsyncContextManager[Transaction, bool | None]:
         """A reading unit of work: it sees one consistent snapshot and cannot write."""
-        self._begin_unit()
+        if isinstance(self._server, SqliteFile):
+            return SqliteReading(self._units, self._server)
+        return self._reading_at(self._server)
+
+    @asynccontextmanager
+    async def _reading_at(self, server: AsyncEngine) -> AsyncGenerator[Transaction, None]:
+        self._units.begin()
         try:
-            if isinstance(self._server, SqliteFile):
-                reader = await self._server.begin_reading()
-                try:
-                    yield Transaction(reader, read_only=True)
-                finally:
-                    self._server.end_reading(reader)
-                return
-            async with self._server.connect() as connection:
+            async with server.connect() as connection:
                 await _see_one_moment(connection)
                 try:
                     yield Transaction(connection, read_only=True)
                 finally:
                     await carried_through(connection.rollback())
-        except (DBAPIError, PoolTimeout, sqlite3.Error) as error:
-            self._explain(error, reading=True)
+        except DRIVER_ERRORS as error:
+            self._units.explain(error, reading=True)
             raise
         finally:
-            self._end_unit()
+            self._units.end()
 
     def revision(self) -> int | None:
         """A number that changes with every commit of any process; ``None`` where it is not known.
 
         What was read after it was asked for holds at least until it is another one.
         """
-        if self._closed or not isinstance(self._server, SqliteFile):
+        if self._units.closed or not isinstance(self._server, SqliteFile):
             return None
         try:
             return self._server.revision()
         except sqlite3.Error as error:
-            self._explain(error, reading=True)
+            self._units.explain(error, reading=True)
             raise
 
     async def wipe(self) -> None:

@@ -20,12 +20,13 @@ from sqlalchemy import and_, case, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from vetro.storage.database import Database, Transaction
+from vetro.storage.database import Database
 from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
 from vetro.storage.renewal import Renewal
 from vetro.storage.sqlite_driver import carried_through
 from vetro.storage.tables import fences, leased_work
 from vetro.storage.types import UtcDateTime
+from vetro.storage.units import Transaction
 from vetro.storage.waiting import LookAgain, await_until
 
 

@@ -13,7 +13,7 @@ PostgreSQL.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -44,11 +44,21 @@ class PreparedResult(IteratorResult[Any]):
         if self._hard_closed:
             return super().first()  # which says so
         values = next(self.iterator, None)
-        self._soft_close(hard=True)
+        self._hard_closed = True
         if values is None:
             return None
         columns: Any = self._metadata
         return cast("Any", Row)(columns, None, columns._key_to_index, values)
+
+    def __iter__(self) -> Iterator[Row[Any]]:
+        """The rows that are left; made here, as `first` does."""
+        if self._hard_closed or self._unique_filter_state:
+            return super().__iter__()
+        columns: Any = self._metadata
+        make, keys = cast("Any", Row), columns._key_to_index
+        rows = [make(columns, None, keys, values) for values in self.iterator]
+        self._soft_close()
+        return iter(rows)
 
 
 class _Place(NamedTuple):

@@ -31,12 +31,13 @@ from sqlalchemy import (
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.types import TypeEngine
 
-from vetro.storage.database import Database, Transaction, application_name
+from vetro.storage.database import Database, application_name
 from vetro.storage.errors import DatabaseBusy, KeyMissing, StorageError
 from vetro.storage.keyring import PREFIX, Keyring
 from vetro.storage.migrate import STORAGE_MIGRATIONS, MigrationSet
 from vetro.storage.sealed import MAGIC, SealedBytes, SealedText, sealed_columns
 from vetro.storage.tables import sealing
+from vetro.storage.units import Transaction
 
 BATCH = 20
 """Rows per unit of work: some are models of many MiB, and services wait for the writer."""

@@ -8,7 +8,7 @@ from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import insert as postgres_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from vetro.storage.database import Transaction
+from vetro.storage.units import Transaction
 
 
 async def insert_if_new(tx: Transaction, table: Table, values: Mapping[str, object]) -> bool:

@@ -19,7 +19,7 @@ from vetro.storage.clock import Clock, SystemClock
 from vetro.storage.tables import boots, leased_work
 
 if TYPE_CHECKING:
-    from vetro.storage.database import Transaction
+    from vetro.storage.units import Transaction
 
 
 class SteadyTime:
