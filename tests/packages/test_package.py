@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from vetro.packages import (
     ArchiveLimits,
+    PackageClassError,
     PackageError,
     PackageFormatError,
     PackageLimitError,
@@ -22,10 +23,12 @@ from vetro.packages import (
     open_package,
     parse_manifest,
 )
+from vetro.packages.unpacking import DAMAGE, unpacked
 
 MANIFEST = (
     "Format: '1.4'\nType: Application\nFullName: org.acme.App\nClasses:\n  org.acme.App: App.yaml\n"
 )
+MANIFEST_OF_A = "Format: 1.4\nType: Library\nFullName: A\nClasses: {A: A.yaml}\n"
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -373,3 +376,65 @@ def test_a_readme_is_found_and_cut() -> None:
     files = {**good(), "README.rst": "old", "README.md": b"\xff" + b"a" * 300_000}
     file, text = open_package(archive(files)).readme or ("", "")
     assert (file, len(text), text[:2]) == ("README.md", 256 * 1024, "\ufffda")
+
+
+def test_a_small_member_is_read_as_zipfile_reads_it() -> None:
+    """Whatever byte of an archive is another one: the same content, or the same refusal."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("packed", b"abc" * 30, zipfile.ZIP_DEFLATED)
+        made.writestr("stored", b"xyz")
+    whole = buffer.getvalue()
+    for at in range(len(whole)):
+        for bit in (1, 8, 64):
+            damaged = bytearray(whole)
+            damaged[at] ^= bit
+            try:
+                archive = zipfile.ZipFile(io.BytesIO(damaged))
+            except DAMAGE:
+                continue
+            for info in archive.infolist():
+                assert _read(unpacked, archive, info) == _read(_by_zipfile, archive, info), at
+
+
+def _by_zipfile(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return unpacked(archive, info)
+    with archive.open(info) as member:
+        return member.read(info.file_size + 1)
+
+
+def _read(how: Any, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> object:
+    try:
+        return how(archive, info)
+    except DAMAGE as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "parents"),
+    [
+        ("Name: A\nExtends: [B, C]\n", ["B", "C"]),
+        ("Name: Other\n--- \nName: A\nExtends: B\n", ["B"]),
+        ("Name: A\nExtends: &x B\nMeta: *x\n", ["B"]),
+        ("Name: A\nExtends: {a: b}\n", []),
+    ],
+)
+def test_classes_read_for_an_upload_have_the_same_parents_as_read_alone(
+    text: str, parents: list[str]
+) -> None:
+    content = archive({"manifest.yaml": MANIFEST_OF_A, "Classes/A.yaml": text})
+    checked = open_package(content)
+    check_upload(checked)
+    assert [one.rpartition(".")[2] for one in checked.parents_of("A")] == parents
+    assert checked.parents_of("A") == open_package(content).parents_of("A")
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "a: [", "a: *b\n", "&a [*a]\n", "a: " * 9])
+def test_a_class_file_is_refused_although_its_classes_were_read(text: str) -> None:
+    content = archive({"manifest.yaml": MANIFEST_OF_A, "Classes/A.yaml": text})
+    with pytest.raises(PackageClassError) as alone:
+        open_package(content).check_classes()
+    with pytest.raises(PackageClassError) as found:
+        check_upload(open_package(content))
+    assert str(found.value) == str(alone.value)

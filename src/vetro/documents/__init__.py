@@ -1,9 +1,9 @@
 """Reading YAML and JSON that came from outside, within limits and with positions.
 
-A text from outside is measured before anything is built from it: PyYAML and libyaml recurse in C, so
-deep nesting would end the process, and a few aliases can stand for billions of nodes. ``read_yaml`` and
-``read_json`` return plain values, ``compose_yaml`` nodes with places; ``measure_yaml`` is the first half
-alone. Every error is a ``DocumentError``, a ``ValueError`` with a position; nothing else leaves the
+A text from outside is measured before or while anything is built from it: PyYAML and libyaml recurse in C,
+so deep nesting would end the process, and a few aliases can stand for billions of nodes. ``read_yaml`` and
+``read_json`` return plain values, ``compose_yaml`` nodes with places; ``measure_yaml`` only says whether
+they would. Every error is a ``DocumentError``, a ``ValueError`` with a position; nothing else leaves the
 functions, whatever the text is. Nobody else imports ``yaml``: class files, which are measured while they
 are read, take events (``open_events``), whose errors are those of PyYAML.
 """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import yaml
+from yaml.constructor import SafeConstructor
+from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from vetro.documents.errors import DocumentError, DocumentTooLarge
+from vetro.documents.errors import DocumentError
 from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
 from vetro.documents.yamlevents import TAG, not_yaml
+from vetro.documents.yamlnodes import MAP, SEQ, STR, at_event, beyond, nodes_of
 
 Constructor = Callable[[Any, Any], Any]
 """Makes a value: from the loader and the node."""
@@ -52,6 +56,10 @@ def _guarded(name: str, construct: Callable[[object, object], object]) -> Callab
 
 
 _Loader = safe_loader()
+_CONSTRUCTOR = SafeConstructor()
+_SCALARS = {
+    TAG + name: _Loader.yaml_constructors[TAG + name] for name in ("null", "bool", "int", "float")
+}
 
 
 def read_yaml(
@@ -70,30 +78,32 @@ def read_yaml_and_node(
     """The value of a text's only document, and its root node, which knows places."""
     limits = limits or DocumentLimits()
     text = text_of(content, limits)
-    measure_yaml(text, limits)
+    nodes = nodes_of(text, loader, limits)
+    if not nodes:
+        return None, None
     try:
-        reader: Any = loader(text)
-        try:
-            node: yaml.Node | None = reader.get_single_node()
-            return None if node is None else reader.construct_document(node), node
-        finally:
-            reader.dispose()
+        if nodes[1:]:
+            _refuse_second(text, loader)
+        return _value_of(nodes[0], loader), nodes[0]
     except yaml.YAMLError as error:
         raise not_yaml(error) from error
     except (ArithmeticError, TypeError, ValueError) as error:  # an unhashable key or set member
         raise DocumentError(f"not YAML: {error}") from error
 
 
+def _refuse_second(text: str, loader: Any) -> None:
+    """Raise PyYAML's error for a text with several documents."""
+    reader = loader(text)
+    try:
+        reader.get_single_node()
+    finally:
+        reader.dispose()
+
+
 def compose_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> list[yaml.Node]:
     """The root nodes of all documents that are not empty. Errors: as `read_yaml`."""
     limits = limits or DocumentLimits()
-    text = text_of(content, limits)
-    measure_yaml(text, limits)
-    try:
-        nodes = cast("Iterable[yaml.Node | None]", cast("Any", yaml).compose_all(text, _Loader))
-        return [node for node in nodes if node is not None]
-    except yaml.YAMLError as error:
-        raise not_yaml(error) from error
+    return nodes_of(text_of(content, limits), _Loader, limits)
 
 
 def yaml_value(node: yaml.Node) -> Any:
@@ -101,15 +111,54 @@ def yaml_value(node: yaml.Node) -> Any:
 
     Errors: ``DocumentError``.
     """
-    reader = _Loader("")
     try:
-        return reader.construct_document(node)
+        return _value_of(node, _Loader)
     except yaml.YAMLError as error:
         raise not_yaml(error) from error
     except (ArithmeticError, TypeError, ValueError) as error:  # an unhashable key or set member
         raise DocumentError(f"not YAML: {error}") from error
+
+
+def _value_of(node: yaml.Node, loader: Any) -> Any:
+    """What a node means to a loader. Raises what its constructors raise."""
+    if loader is _Loader:
+        # Whatever is not plain, or wrong, is made or refused below.
+        with contextlib.suppress(Exception):
+            return _plain(node, {})
+    reader = loader("")
+    try:
+        return reader.construct_document(node)
     finally:
         reader.dispose()
+
+
+def _plain(node: Any, made: dict[int, Any]) -> Any:
+    """The value of a node of plain texts, numbers, lists and maps; raises an error for any other.
+
+    PyYAML's constructor takes three times as long: for each node it looks for its kind of constructor,
+    which makes a generator of each collection, lest one contains itself. None does here.
+    ``made``: the values of collections by the ids of their nodes: an alias is the same object.
+    """
+    tag, kind = node.tag, node.__class__
+    if kind is ScalarNode:
+        return node.value if tag == STR else _SCALARS[tag](_CONSTRUCTOR, node)
+    if id(node) in made:
+        return made[id(node)]
+    value: Any
+    if kind is MappingNode and tag == MAP:
+        value = {}
+        for key, one in node.value:
+            # A collection is no key, and a merge is more than one.
+            if key.__class__ is not ScalarNode:
+                raise TypeError
+            name = key.value if key.tag == STR else _SCALARS[key.tag](_CONSTRUCTOR, key)
+            value[name] = _plain(one, made)
+    elif kind is SequenceNode and tag == SEQ:
+        value = [_plain(one, made) for one in node.value]
+    else:
+        raise KeyError(tag)
+    made[id(node)] = value
+    return value
 
 
 def write_yaml(value: object, *, ordered: bool = False) -> str:
@@ -157,17 +206,19 @@ def _measure(loader: Any, limits: DocumentLimits) -> int:
         elif kind is yaml.AliasEvent:
             aliases += 1
             if limits.aliases is not None and aliases > limits.aliases:
-                raise _beyond(f"more than {limits.aliases} aliases", event)
+                raise beyond(f"more than {limits.aliases} aliases", event)
             if any(anchor == event.anchor for anchor, _ in stack):
-                raise _at(
+                raise at_event(
                     DocumentError, f"*{event.anchor} is inside the node that it refers to", event
                 )
             if event.anchor not in sizes:
-                raise _at(DocumentError, f"*{event.anchor} refers to no anchor above it", event)
+                raise at_event(
+                    DocumentError, f"*{event.anchor} refers to no anchor above it", event
+                )
             total += sizes[event.anchor]
         elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             if len(stack) >= limits.depth:
-                raise _beyond(f"nested deeper than {limits.depth}", event)
+                raise beyond(f"nested deeper than {limits.depth}", event)
             total += 1
             stack.append((event.anchor, total))
         elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
@@ -178,14 +229,5 @@ def _measure(loader: Any, limits: DocumentLimits) -> int:
             documents += 1
             sizes.clear()
         if total > limits.nodes:
-            raise _beyond(f"more than {limits.nodes} nodes", event)
+            raise beyond(f"more than {limits.nodes} nodes", event)
     return documents
-
-
-def _beyond(message: str, event: object) -> DocumentError:
-    return _at(DocumentTooLarge, message, event)
-
-
-def _at(kind: type[DocumentError], message: str, event: Any) -> DocumentError:
-    mark = event.start_mark
-    return kind(message, mark.line + 1, mark.column + 1)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .host.stepping import Steps
     from .runtime.traces import calling_objects
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
-    from .syntax.text_package import loose_package, parents_of
+    from .syntax.text_package import loose_package, parents_of, parents_of_all
     from .syntax.yamltree import yaml_hint
     from .tools.checking import check_package
     from .tools.coverage import FileCoverage, LineCoverage
@@ -150,6 +150,7 @@ __all__ = [
     "meta",
     "native",
     "parents_of",
+    "parents_of_all",
     "read_documents",
     "run_test",
     "run_tests",

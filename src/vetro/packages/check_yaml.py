@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from vetro.documents import (
     DocumentError,
@@ -111,16 +111,16 @@ def read_documents(
 
 
 def _duplicates(root: Any, findings: Findings) -> None:
-    for node in walk(root):
-        if not isinstance(node, MappingNode):
+    for node in walk(root, scalars=False):
+        if node.__class__ is not MappingNode:
             continue
         seen: dict[tuple[str, str], Any] = {}
         # Deeper inside, the last one has always won when a package is opened.
         report = findings.refuse if node is root else findings.add
-        for key, _ in pairs(node):
-            if not isinstance(key, ScalarNode) or key.value == "<<":
+        for key, _ in node.value:
+            if key.__class__ is not ScalarNode or key.value == "<<":
                 continue
-            first = seen.setdefault((key.tag, str(key.value)), key)
+            first = seen.setdefault((key.tag, key.value), key)
             if first is not key:
                 report(
                     "E006",
@@ -130,9 +130,9 @@ def _duplicates(root: Any, findings: Findings) -> None:
                 )
 
 
-def walk(root: object) -> Iterator[Any]:
-    """Every node once, keys included, without recursion."""
-    stack = [root]
+def walk(root: object, *, scalars: bool = True) -> Iterator[Any]:
+    """Every node once, keys included, without recursion; or only maps and lists."""
+    stack: list[Any] = [root]
     seen: set[int] = set()
     while stack:
         node = stack.pop()
@@ -140,34 +140,36 @@ def walk(root: object) -> Iterator[Any]:
             continue
         seen.add(id(node))
         yield node
-        if isinstance(node, MappingNode):
-            for key, value in reversed(pairs(node)):
-                stack.extend((value, key))
-        elif isinstance(node, SequenceNode):
-            stack.extend(reversed(items(node)))
+        if node.__class__ is MappingNode:
+            inside = [one for pair in node.value for one in pair]
+        elif node.__class__ is SequenceNode:
+            inside = node.value
+        else:
+            continue
+        if not scalars:
+            inside = [one for one in inside if one.__class__ is not ScalarNode]
+        stack.extend(reversed(inside))
 
 
 def pairs(node: Any) -> list[tuple[Any, Any]]:
     """Key and value nodes of a map, in order."""
-    return cast("list[tuple[Any, Any]]", node.value)
+    return node.value
 
 
 def items(node: Any) -> list[Any]:
     """The nodes of a list."""
-    return cast("list[Any]", node.value)
+    return node.value
 
 
-def entries(node: object) -> list[tuple[str, Any, Any]]:
+def entries(node: Any) -> list[tuple[str, Any, Any]]:
     """Key text, key node and value node of a map."""
-    return [
-        (str(key.value), key, value) for key, value in pairs(node) if isinstance(key, ScalarNode)
-    ]
+    return [(key.value, key, value) for key, value in node.value if key.__class__ is ScalarNode]
 
 
 def get(node: Any, name: str) -> Any:
     """The value node of a key, or None."""
-    for key, _, value in entries(node):
-        if key == name:
+    for key, value in node.value:
+        if key.__class__ is ScalarNode and key.value == name:
             return value
     return None
 
@@ -207,11 +209,9 @@ def is_integer(node: object) -> bool:
     return isinstance(node, ScalarNode) and node.tag.endswith(":int")
 
 
-def text_of(node: object) -> str | None:
+def text_of(node: Any) -> str | None:
     """The text of a scalar, as written; None for other nodes."""
-    if isinstance(node, ScalarNode):
-        return str(cast("Any", node).value)
-    return None
+    return node.value if node.__class__ is ScalarNode else None
 
 
 def expression_of(node: Any) -> ast.Expression | None:

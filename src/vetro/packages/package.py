@@ -57,6 +57,9 @@ class Package:
     def __init__(self, members: Members, origin: str) -> None:
         self.members = members
         self.origin = origin
+        self._parents: dict[str, list[str]] = {}
+        self._well_formed: set[str] = set()
+        """Class files that were read, of which it is known that they are YAML."""
         if not members.has(FILE):
             inner = [name for name in members.names() if name.endswith("/" + FILE)]
             hint = (
@@ -186,6 +189,8 @@ class Package:
         """The full names that one of its classes extends; none for a class that cannot be read."""
         from vetro.muranopl import DslSyntaxError, parents_of
 
+        if name in self._parents:
+            return self._parents[name]
         file = self.classes.get(name)
         if file is None:
             return []
@@ -193,6 +198,25 @@ class Package:
             return parents_of(self.read_class(file), file, name)
         except (PackageError, DslSyntaxError, FileNotFoundError):
             return []
+
+    def read_classes(self) -> None:
+        """Read every class file once, for `check_classes` and `parents_of`; mistakes are left to them."""
+        from vetro.muranopl import DslSyntaxError, parents_of_all
+
+        names: dict[str, list[str]] = {}
+        for name, file in self.classes.items():
+            names.setdefault(file, []).append(name)
+        for file, several in names.items():
+            try:
+                text = self.read_class(file)
+                found = parents_of_all(text, file, several)
+            except (PackageError, DslSyntaxError, FileNotFoundError):
+                continue
+            self._parents |= found
+            # The language's reader has an alias inside its own node for right when the name of its
+            # anchor was used again in between.
+            if found and "&" not in text:
+                self._well_formed.add(file)
 
     def read_resource(self, name: str) -> bytes:
         """A file below ``Resources/``. Errors: ``FileNotFoundError``, ``PackageFormatError`` (outside it).
@@ -247,7 +271,7 @@ class Package:
         """Read every class file once as YAML. Errors: with the position of the first mistake."""
         seen: set[str] = set()
         for name, file in () if self.hot else self.classes.items():
-            if file in seen:
+            if file in seen or file in self._well_formed:
                 continue
             seen.add(file)
             path = f"Classes/{safe_name(file)}"

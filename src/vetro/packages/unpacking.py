@@ -19,6 +19,13 @@ DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(OSError, EOFError, ValueError, RuntimeError),
 )
+_HEADER = struct.Struct("<4s2xH18xHH")
+"""Of a member, before its name: signature, flags, length of the name, length of the extra field."""
+_PLAIN_FLAGS = 0x080E
+"""Flags of a member without meaning for its content: how well it is packed, that its sizes stand behind it
+too, that its name is UTF-8."""
+_SMALL = 2**16
+"""Bytes, packed and unpacked."""
 _LEAST_DICTIONARY = 4096
 """Bytes: a decoder of LZMA takes no smaller one."""
 
@@ -26,6 +33,9 @@ _LEAST_DICTIONARY = 4096
 def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """A member's content, at most one byte longer than its declared size. Errors: ``DAMAGE``."""
     size = info.file_size
+    content = _of_plain_member(archive, info)
+    if content is not None:
+        return content
     if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         with archive.open(info) as member:
             return member.read(size + 1)
@@ -42,6 +52,41 @@ def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if len(content) == size and zlib.crc32(content) != info.CRC:
         raise zipfile.BadZipFile("its checksum is another one")
     return content
+
+
+def _of_plain_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes | None:
+    """The content of a small member that is as it should be; of any other ``None``: `zipfile` says what is
+    wrong with it.
+
+    In 4 µs instead of 20: `zipfile` goes through three readers, one inside the other.
+    """
+    size, packed = info.file_size, info.compress_size
+    if max(size, packed) > _SMALL or archive.fp is None or info.flag_bits & ~_PLAIN_FLAGS:
+        return None
+    archive.fp.seek(info.header_offset)
+    head = archive.fp.read(_HEADER.size)
+    if len(head) != _HEADER.size:
+        return None
+    signature, flags, names, extra = _HEADER.unpack(head)
+    name = archive.fp.read(names)
+    if (
+        signature != b"PK\x03\x04"
+        or flags & ~_PLAIN_FLAGS
+        or not name.isascii()
+        or name.decode("ascii") != info.orig_filename
+    ):
+        return None
+    archive.fp.seek(extra, 1)
+    content = archive.fp.read(packed)
+    if info.compress_type == zipfile.ZIP_DEFLATED:
+        try:
+            unpacking = zlib.decompressobj(-15)
+            content = unpacking.decompress(content, size + 1)
+        except zlib.error:
+            return None
+    elif info.compress_type != zipfile.ZIP_STORED:
+        return None
+    return content if len(content) == size and zlib.crc32(content) == info.CRC else None
 
 
 def _packed(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:

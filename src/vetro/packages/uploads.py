@@ -30,6 +30,7 @@ def check_upload(package: Package) -> None:
     Takes seconds for a large package: do not call it in an event loop.
     """
     check_bounds(package)
+    package.read_classes()
     package.check_classes()
     errors = [
         one

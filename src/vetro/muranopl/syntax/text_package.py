@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vetro.muranopl.values.errors import DslSyntaxError, Position
 
 from . import class_reader
 from .expressions import parse_expression
 from .sources import MemoryPackage
-from .yamltree import load_documents
+from .yamltree import Node, load_documents
 
 
 def loose_package(
@@ -59,7 +59,25 @@ def parents_of(text: str, file: str, name: str) -> list[str]:
 
     Raises DslSyntaxError with the place.
     """
+    return _parents(load_documents(text, file, parse_expression=parse_expression), name)
+
+
+def parents_of_all(text: str, file: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """What each of several classes of a text extends, as `parents_of`; empty when the text is.
+
+    A class that cannot be read has no parents. Raises DslSyntaxError for a text that cannot be read.
+    """
     documents = load_documents(text, file, parse_expression=parse_expression)
+    found: dict[str, list[str]] = {}
+    for name in names if documents else ():
+        try:
+            found[name] = _parents(documents, name)
+        except DslSyntaxError:
+            found[name] = []
+    return found
+
+
+def _parents(documents: list[Node], name: str) -> list[str]:
     for one in class_reader.declare(documents, name):
         if one.name in (name, name.rpartition(".")[2]):
             return list(one.extends)
