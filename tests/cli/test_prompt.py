@@ -248,8 +248,8 @@ def test_a_model_is_loaded_at_the_start(invoke, package, tmp_path):
     file.write_text('{"?": {"type": "p.Shop", "id": "a"}, "price": 5}')
     assert invoke("repl", package, "--model", file, input="$root.cost(2)\n") == (0, "10\n")
     code, text = invoke("repl", package, "--model", tmp_path / "none", input="")
-    assert code == 1
-    assert "No such file" in text
+    assert code == 2
+    assert "there is no such file" in text
 
 
 def test_without_packages_it_is_a_calculator(invoke):

@@ -263,7 +263,7 @@ def test_a_package_that_cannot_be_opened_says_so(invoke, tmp_path):
     code, text = invoke("test", tmp_path)
     assert code == 1
     assert f"{tmp_path}: there is no manifest.yaml" in text
-    assert "Hint: Name a package directory or zip." in text
+    assert "Hint: A package is a directory with a manifest.yaml, or the zip" in text
 
 
 def test_a_test_that_hangs_is_stopped(invoke, make_package):

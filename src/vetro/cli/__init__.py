@@ -102,7 +102,19 @@ def plain_errors() -> Generator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE or error.filename is None:
             raise
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
+        from vetro.cli.terminal.paths import explained
+
+        raise explained(error) from error
+    except ValueError as error:
+        from vetro.json_texts import NotJson
+
+        if not isinstance(error, NotJson):
+            raise
+        # What people give is read elsewhere (vetro.cli.terminal.documents).
+        raise CommandError(
+            f"The service's answer has an unexpected form: {error}",
+            "Is it a Vetro, and of this command's version? '--debug' shows what was asked.",
+        ) from error
     except (KeyboardInterrupt, EOFError) as error:
         click.echo(err=True)
         raise click.exceptions.Exit(INTERRUPTED) from error

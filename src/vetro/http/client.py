@@ -5,6 +5,8 @@ A response of any status is returned; only a request without a response raises `
 
 from __future__ import annotations
 
+import errno
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -21,7 +23,14 @@ from vetro.json_texts import decode_json
 
 
 class TransportError(Exception):
-    """No response: the server cannot be reached, or the connection was lost."""
+    """No response: the server cannot be reached, or the connection was lost.
+
+    ``is_untrusted``: its certificate was not signed by an authority that is trusted here.
+    """
+
+    def __init__(self, message: str, *, is_untrusted: bool = False) -> None:
+        super().__init__(message)
+        self.is_untrusted = is_untrusted
 
 
 class SyncResponse:
@@ -70,9 +79,57 @@ def _system_trust() -> ssl.SSLContext:
     return _SystemTrust(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _explain(error: httpx2.HTTPError | httpx2.InvalidURL) -> TransportError:
-    text = str(error) or type(error).__name__
-    return TransportError(text)
+_ERRNO_TEXTS = {
+    errno.ECONNREFUSED: "nothing listens there (connection refused)",
+    errno.ECONNRESET: "it closed the connection",
+    errno.EPIPE: "it closed the connection",
+    errno.EHOSTUNREACH: "there is no route to it",
+    errno.ENETUNREACH: "there is no route to it",
+    errno.ETIMEDOUT: "it does not answer (timed out)",
+}
+_TLS_TEXTS = {
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+    "RECORD_LAYER_FAILURE": "it does not speak TLS",
+}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came from."""
+    found: BaseException | None = error
+    seen: set[int] = set()
+    while found is not None and id(found) not in seen:
+        seen.add(id(found))
+        yield found
+        found = found.__cause__ or found.__context__
+
+
+def plain(error: BaseException) -> str:
+    """Why there is no response, in words for people: of an error of the library behind this module."""
+    for one in _causes(error):
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {one.verify_message}"
+        if isinstance(one, ssl.SSLError):
+            return _TLS_TEXTS.get(one.reason or "", f"TLS failed: {one.reason or one}")
+        if isinstance(one, socket.gaierror):
+            return "no address is known for its name"
+        if isinstance(one, OSError) and one.errno in _ERRNO_TEXTS:
+            return _ERRNO_TEXTS[one.errno]
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "it does not answer (timed out)"
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer came in time (timed out)"
+    if isinstance(error, httpx2.ProxyError):
+        return f"the proxy refused: {error}"
+    if isinstance(error, httpx2.RemoteProtocolError):
+        if "disconnected" in str(error) or "closed" in str(error):
+            return "it closed the connection without an answer"
+        return f"it does not speak HTTP: {error}"
+    return str(error) or type(error).__name__
+
+
+def _explain(error: Exception, asked: str = "") -> TransportError:
+    is_untrusted = any(isinstance(one, ssl.SSLCertVerificationError) for one in _causes(error))
+    return TransportError(f"{asked}{plain(error)}", is_untrusted=is_untrusted)
 
 
 class SyncClient:
@@ -122,7 +179,7 @@ class SyncClient:
                 params=dict(params) if params is not None else None,
             )
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise TransportError(str(error) or type(error).__name__) from error
+            raise _explain(error) from error
         return SyncResponse(response.status_code, dict(response.headers), response.content)
 
     def upload(
@@ -138,7 +195,7 @@ class SyncClient:
                     content=iter(lambda: file.read(1 << 20), b""),
                     timeout=None,
                 )
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _explain(error) from error
         if response.status_code >= 400:
             raise Fault(response.text[:500], status=response.status_code)
@@ -201,7 +258,7 @@ class SyncClient:
                     raise Fault(response.text[:500], status=response.status_code)
                 for line in response.iter_lines():
                     yield line.rstrip("\r\n")
-        except httpx2.HTTPError as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _explain(error) from error
 
 
@@ -279,9 +336,7 @@ class HttpClient:
                     **options,
                 )
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                raise TransportError(
-                    f"{method} {url}: {str(error) or type(error).__name__}"
-                ) from error
+                raise _explain(error, f"{method} {url}: ") from error
             span.note(
                 http_request_method=method,
                 http_response_status__code=response.status_code,
@@ -306,8 +361,8 @@ class HttpClient:
                     async for chunk in response.aiter_bytes(1 << 20):
                         file.write(chunk)
                         size += len(chunk)
-        except httpx2.HTTPError as error:
-            raise TransportError(f"GET {url}: {str(error) or type(error).__name__}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise _explain(error, f"GET {url}: ") from error
         return size
 
     async def stream_lines(
@@ -323,5 +378,5 @@ class HttpClient:
                     raise Fault(response.text[:500], status=response.status_code)
                 async for line in response.aiter_lines():
                     yield line.rstrip("\r\n")
-        except httpx2.HTTPError as error:
-            raise TransportError(f"{method} {url}: {error}") from error
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise _explain(error, f"{method} {url}: ") from error

@@ -138,7 +138,10 @@ class ArchiveMembers:
             self._archive = zipfile.ZipFile(io.BytesIO(content))
             self._members = self._check(self._archive.infolist())
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise PackageFormatError(f"the file is not a zip archive ({error})") from error
+            said = str(error)
+            # The most frequent reason says nothing more.
+            why = "" if said == "File is not a zip file" else f" ({said})"
+            raise PackageFormatError(f"the file is not a zip archive{why}") from error
 
     def _check(self, infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
         limits = self.limits

@@ -330,7 +330,9 @@ def _unpack(file: Path, directory: Path) -> _Manifest:
                 else:
                     raise _damaged(file, f"it has a member {info.name!r}, which no backup has")
     except FileNotFoundError as error:
-        raise StartError(f"There is no file {file}", "See the name.") from error
+        raise StartError(
+            f"There is no file {file}", "Name a file that 'vetro backup' wrote."
+        ) from error
     except (tarfile.TarError, EOFError, msgspec.DecodeError, ValueError) as error:
         raise _damaged(file, str(error)) from error
     if manifest is None:

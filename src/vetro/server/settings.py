@@ -326,6 +326,10 @@ def _unknown(name: str, known: list[str], where: str) -> SettingsError:
 def _from_file(values: dict[str, dict[str, object]], path: Path) -> None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise SettingsError(
+            f"{path}: not a settings file: {error.reason} at byte {error.start}"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: {error}") from error
     for section, table in document.items():
@@ -390,7 +394,10 @@ def load_settings(
     named = config_file or (Path(environ["VETRO_CONFIG"]) if environ.get("VETRO_CONFIG") else None)
     if named is not None:
         if not named.is_file():
-            raise SettingsError(f"{named}: the settings file does not exist")
+            found = "the settings file does not exist"
+            if named.is_dir():
+                found = "it is a directory, not a settings file"
+            raise SettingsError(f"{named}: {found}: see --config and VETRO_CONFIG")
         _from_file(values, named)
     else:
         data_dir = flags.get("server.data_dir") or environ.get("VETRO_DATA_DIR")

@@ -11,6 +11,7 @@ from vetro.cli.catalog.importing import CATEGORIES, PUBLIC, PackageImport, exist
 from vetro.cli.catalog.repository import Repository
 from vetro.cli.catalog.saving import PackageSaving
 from vetro.cli.terminal.output import done, fail, json_option
+from vetro.cli.terminal.paths import DIRECTORY
 
 REPO_URL = click.option(
     "--repo-url",
@@ -97,7 +98,7 @@ def directory_for(output: Path) -> Path:
 
 
 @bundle.command("index", short_help="Write the index of a repository.")
-@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("directory", type=DIRECTORY)
 @json_option
 def index(directory: Path) -> None:
     """Write DIRECTORY/index.json: the archives below DIRECTORY/apps with their versions and hashes.

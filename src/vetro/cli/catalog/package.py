@@ -42,6 +42,7 @@ from vetro.cli.terminal.output import (
     json_option,
     wants_json,
 )
+from vetro.cli.terminal.paths import EITHER, FILE, package_hint, package_there
 
 if TYPE_CHECKING:
     pass
@@ -87,27 +88,27 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     """Check package DIRECTORIES and write each as a zip archive."""
     from vetro.packages import PackageError, build_archive, open_package
 
-    output.mkdir(parents=True, exist_ok=True)
+    for directory in directories:
+        package_there(directory)
     rows: list[dict[str, object]] = []
     for directory in directories:
         try:
-            if directory.is_dir() and not (directory / "manifest.yaml").is_file():
-                fail(f"{directory}: there is no manifest.yaml", "Name package directories.")
             full_name = open_package(directory).full_name
+            output.mkdir(parents=True, exist_ok=True)
             target = output / f"{full_name}.zip"
             build_archive(directory, target)
         except PackageError as error:
-            fail(f"{directory}: {error}", "'vetro check' lists everything that is wrong.")
+            fail(f"{directory}: {error}", package_hint(error))
         rows.append({"package": full_name, "file": str(target), "bytes": target.stat().st_size})
     emit_rows(rows, [("PACKAGE", "package"), ("FILE", "file"), ("BYTES", "bytes")])
 
 
 @package.command("sign", short_help="Sign package archives.")
-@click.argument("archives", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.argument("archives", nargs=-1, required=True, type=EITHER)
 @click.option(
     "--key",
     required=True,
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     help="The private key, Ed25519 in PEM ('openssl genpkey -algorithm ed25519' makes one).",
 )
 @json_option

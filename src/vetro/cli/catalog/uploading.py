@@ -10,13 +10,13 @@ from typing import Any
 from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal.output import CommandError, fail
+from vetro.cli.terminal.paths import PACKAGE, package_hint, package_there
 
 
 def read_archive(path: Path) -> bytes:
     """A zip, or a directory packed on the way."""
+    package_there(path)
     if path.is_dir():
-        if not (path / "manifest.yaml").is_file():
-            fail(f"{path}: there is no manifest.yaml", "Name a package zip or a package directory.")
         import tempfile
 
         from vetro.packages import PackageError, build_archive
@@ -26,12 +26,12 @@ def read_archive(path: Path) -> bytes:
             try:
                 build_archive(path, archive)
             except PackageError as error:
-                fail(f"{path}: {error}", "'vetro check' lists everything that is wrong.")
+                fail(f"{path}: {error}", package_hint(error))
             return archive.read_bytes()
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        fail(f"{path}: {error.strerror}", "Name a package zip or a package directory.")
+    content = path.read_bytes()
+    if not content:
+        fail(f"{path}: the file is empty", PACKAGE)
+    return content
 
 
 def signature_beside(path: Path, content: bytes) -> str | None:

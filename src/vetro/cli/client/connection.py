@@ -21,7 +21,7 @@ from urllib.parse import quote
 import click
 
 from vetro.cli.client.answers import Environment
-from vetro.cli.client.hints import error_text, hint_for
+from vetro.cli.client.hints import error_text, hint_for, not_of_vetro
 from vetro.cli.client.trust import CACERT, trust
 from vetro.cli.terminal.output import Row, fail
 from vetro.http.client import SyncClient, SyncResponse, TransportError
@@ -235,7 +235,11 @@ class Connection:
         url = f"{self.identity_url}/auth/tokens"
         response = self._send("POST", url, json={"auth": auth}, headers={})
         if response.status != 201:
-            fail(f"Login of {who} refused: {error_text(response)}")
+            stranger = (
+                f"{self.identity_url} is no identity service: see OS_AUTH_URL, --url, VETRO_URL."
+            )
+            hint = stranger if response.status < 400 else None
+            fail(f"Login of {who} refused: {error_text(response)}", hint)
         self._project = _project_in(response.json())
         self._catalog = response.json()["token"].get("catalog")
         return response.headers["x-subject-token"]
@@ -263,7 +267,18 @@ class Connection:
             fail(*self._unanswered(url, error))
         request_id = answer.headers.get("x-openstack-request-id", "")
         self._log(method, url, began, f"{answer.status} {request_id}".rstrip())
+        if stranger := not_of_vetro(answer, self._asked(url)):
+            fail(*stranger)
         return answer
+
+    def _asked(self, url: str) -> str:
+        """The address, as it was configured, that a request went to."""
+        identity = self.variables.get("OS_AUTH_URL", "").rstrip("/")
+        own = self._url or DEFAULT_URL
+        is_login = (
+            bool(identity) and url.startswith(f"{identity}/") and not url.startswith(f"{own}/")
+        )
+        return identity if is_login else own
 
     def _log(self, method: str, url: str, began: float, said: str) -> None:
         """With ``--debug``: a line for each request, without bodies and without the token."""
@@ -271,12 +286,12 @@ class Connection:
             milliseconds = (time.monotonic() - began) * 1000
             click.echo(f"{method} {url}: {said} ({milliseconds:.0f} ms)", err=True)
 
-    def _unanswered(self, url: str, error: Exception) -> tuple[str, str]:
+    def _unanswered(self, url: str, error: TransportError) -> tuple[str, str]:
         """What refused, by its own address, and where that address is from."""
-        identity = self.variables.get("OS_AUTH_URL", "").rstrip("/")
         # Where Vetro is may be what was asked for just now.
         own = self._url or DEFAULT_URL
-        if identity and url.startswith(f"{identity}/") and not url.startswith(f"{own}/"):
+        identity = self._asked(url)
+        if identity != own:
             given = "OS_AUTH_URL" in os.environ
             where = "the environment" if given else str(data_directory() / "admin-openrc")
             return (
@@ -284,15 +299,30 @@ class Connection:
                 f"The address is OS_AUTH_URL of {where}, the service's own is {own}:"
                 " correct OS_AUTH_URL, or 'unset' it to use the service's.",
             )
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        if error.is_untrusted:
             return (
-                f"The certificate of {own} is not trusted: {error}",
+                f"No Vetro answers at {own}: {error}",
                 "--cacert FILE (OS_CACERT) names the authority that signed it; --insecure believes anybody.",
             )
         if not own.startswith(("http://", "https://")):
             return (
                 f"{own} is no address of a Vetro: {error}",
                 f"Name it with --url or VETRO_URL, such as {DEFAULT_URL}.",
+            )
+        if "does not speak TLS" in str(error):
+            return (
+                f"No Vetro answers at {own}: {error}",
+                f"Name it with --url or VETRO_URL as http://{own.partition('://')[2]}.",
+            )
+        if "no address is known" in str(error):
+            return (
+                f"No Vetro answers at {own}: {error}",
+                "Correct the name in --url or VETRO_URL, or give an address instead of a name.",
+            )
+        if "in time" in str(error):
+            return (
+                f"No Vetro answers at {own}: {error}",
+                "--api-timeout SECONDS waits longer; its log says what keeps it busy.",
             )
         return (
             f"No Vetro answers at {own}: {error}",

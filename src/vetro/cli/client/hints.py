@@ -50,6 +50,33 @@ BY_STATUS = {
 }
 
 
+def not_of_vetro(response: SyncResponse, address: str) -> tuple[str, str] | None:
+    """The error and the hint for an answer that is no service's but a proxy's, or a web site's.
+
+    No face of Vetro, and none of OpenStack, sends a command a web page or somewhere else.
+    """
+    status = response.status
+    if 300 <= status < 400 and (place := response.headers.get("location")):
+        return (
+            f"{address} answers that what is asked for is at {place} ({status})",
+            "When Vetro is there, name that address with --url, VETRO_URL or OS_AUTH_URL.",
+        )
+    if not response.headers.get("content-type", "").startswith("text/html"):
+        return None
+    title = re.search(r"<title[^>]*>([^<]*)</title>", response.text, re.IGNORECASE)
+    said = " ".join(title[1].split())[:80] if title else ""
+    named = f", titled {said!r}" if said else ""
+    if status in (502, 503, 504):
+        return (
+            f"{address} is answered by a proxy that does not reach Vetro ({status}{named})",
+            "Start it with 'vetro up' where the proxy looks for it, or name its own address with --url.",
+        )
+    return (
+        f"{address} answers with a web page ({status}{named}): it is no Vetro, or a proxy answers for it",
+        "Name Vetro's address with --url or VETRO_URL; HTTP_PROXY and NO_PROXY say which proxy is asked.",
+    )
+
+
 def error_text(response: SyncResponse) -> str:
     """The message of an error body in any of the faces' styles."""
     try:

@@ -7,18 +7,22 @@ from typing import TextIO, cast
 
 import click
 
+from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.paths import TEXT
 from vetro.json_values import JsonObject
 
 NAMED = 3
 RANKED = 10
+
+CASE = "A case is a JSON object with 'servers', 'vm'."
 
 
 @click.command("allocate")
 @click.option(
     "--case",
     "case_file",
-    type=click.File(encoding="utf-8"),
+    type=TEXT,
     required=True,
     help="A case, or a list.",
 )
@@ -29,11 +33,9 @@ def allocate(case_file: TextIO, explain: bool) -> None:
 
     remarks_to_stderr()
     try:
-        document: object = json.load(case_file)
-    except (ValueError, RecursionError) as error:
-        fail(
-            f"{case_file.name}: not JSON: {error}", "A case is a JSON object with 'servers', 'vm'."
-        )
+        document: object = read_json(text_of(case_file))
+    except NotADocument as error:
+        fail(f"{case_file.name}: {error}", CASE)
     cases = cast("list[object]", document if isinstance(document, list) else [document])
     for case in cases:
         result = allocate_case(case)

@@ -38,6 +38,7 @@ from vetro.cli.terminal.output import (
     say,
     wants_json,
 )
+from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
 from vetro.compute.wire import Image, ImageManifest, NewImage, VmImage
 from vetro.http import Fault
@@ -273,7 +274,7 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
 
 @image.command("import")
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option(
     "--type",
     "type_",

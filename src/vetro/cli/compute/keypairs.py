@@ -13,6 +13,7 @@ from vetro.cli.client.name_completion import KEYPAIR
 from vetro.cli.compute.lookup import project_of, project_option
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import done, emit_object, emit_rows, fail, json_option
+from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import calls
 from vetro.compute.wire import NewKeypair
 
@@ -78,7 +79,7 @@ def keypair_show(name: str, project: str | None) -> None:
 
 @keypair.command("create", short_help="Keep a public key under a name.")
 @click.argument("name")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @project_option
 @json_option
 def keypair_create(name: str, file: Path, project: str | None) -> None:

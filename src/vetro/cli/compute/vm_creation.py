@@ -29,6 +29,7 @@ from vetro.cli.compute.lookup import (
 )
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
+from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
 from vetro.compute.client.calls import PORTS, SUBNETS
 from vetro.compute.client.http_client import refusal
@@ -89,7 +90,7 @@ def _port_uuid(vm: str, number: int) -> str:
 @click.option("--key", type=KEYPAIR, help="A key pair, or the file of a public key, for root.")
 @click.option(
     "--user-data",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     help="A script (#!) or #cloud-config that its first start runs.",
 )
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Kept with it.")

@@ -13,6 +13,7 @@ from vetro.cli.environments.applications import application_row, emit_applicatio
 from vetro.cli.environments.setting_completion import FORM_FIELD
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.paths import TEXT
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +25,7 @@ def adding_options(command: F) -> F:
         click.option(
             "--file",
             "file",
-            type=click.File(encoding="utf-8"),
+            type=TEXT,
             help="A JSON object (or list) to add as it is; of one that was listed, its inputs.",
         ),
         click.option(

@@ -16,6 +16,7 @@ from vetro.cli.environments.editing import session_and_services
 from vetro.cli.environments.sessions import SESSION, open_session_of
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import done, emit_json, emit_object, fail, json_option, wants_json
+from vetro.cli.terminal.paths import TEXT
 
 MODEL_PATCH = "application/env-model-json-patch"
 _PLACE = re.compile(r"===id(\d+)===")
@@ -23,7 +24,7 @@ _PLACE = re.compile(r"===id(\d+)===")
 
 @click.command("patch", short_help="Change applications by a JSON Patch.")
 @click.argument("environment", type=ENVIRONMENT)
-@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.argument("file", type=TEXT, default="-")
 @click.option("--model", is_flag=True, help="Paths begin at the model, not at its applications.")
 @SESSION
 @json_option
@@ -38,7 +39,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     try:
         steps = read_json(text_of(file))
     except NotADocument as error:
-        fail(f"{file.name}: {error}")
+        fail(f"{file.name}: {error}", "A JSON Patch is a list of operations.")
     if not isinstance(steps, list):
         fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
     steps = with_ids(cast("list[object]", steps))

@@ -24,6 +24,7 @@ from vetro.cli.environments.objects import Checker, application_name, objects_of
 from vetro.cli.environments.sessions import open_session_of, remember_session
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import counted, done, fail, json_option
+from vetro.cli.terminal.paths import TEXT
 
 FORMAT = "vetro-environment/1"
 _MADE = ("status", "_actions")
@@ -76,7 +77,7 @@ def export(environment: str, output: Path | None) -> None:
 
 
 @click.command("import", short_help="Make an environment from an exported file.")
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=TEXT)
 @click.option("--name", help="Not the name in the file.")
 @json_option
 def import_(file: TextIO, name: str | None) -> None:

@@ -10,6 +10,7 @@ import click
 
 from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import counted, emit_json, fail, json_flag, wants_json
+from vetro.cli.terminal.paths import PACKAGE, package_there
 
 if TYPE_CHECKING:
     from vetro.muranopl import PackageResolver, PackageSource
@@ -150,14 +151,15 @@ def check(
     if not chosen:
         fail(
             "There is no package below the directories",
-            "A package has a manifest.yaml.",
+            PACKAGE,
             NOT_A_PACKAGE,
         )
     for path in chosen:
+        package_there(path, NOT_A_PACKAGE)
         try:
             found = find(path, libraries)
         except NotAPackage as error:
-            fail(f"{path}: {error.message}", "A package has a manifest.yaml.", NOT_A_PACKAGE)
+            fail(f"{path}: {error.message}", PACKAGE, NOT_A_PACKAGE)
         except Exception as error:
             click.echo(f"Error: {path}: the check itself failed: {error!r}", err=True)
             raise SystemExit(INTERNAL_ERROR) from error

@@ -9,12 +9,13 @@ import click
 
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
 from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.paths import TEXT
 
 HINT = "A case is a JSON object with 'ui', 'fqn' and 'data': see docs/forms.md."
 
 
 @click.command("form-case")
-@click.argument("case_file", type=click.File(encoding="utf-8"), default="-")
+@click.argument("case_file", type=TEXT, default="-")
 def form_case(case_file: TextIO) -> None:
     """Fill in a form as a case on standard input says; print the object, or what is refused, as JSON.
 

@@ -13,6 +13,7 @@ import click
 from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.documents import NotADocument, json_or_text, read_json, read_yaml, text_of
 from vetro.cli.terminal.output import emit_json, fail, json_option
+from vetro.cli.terminal.paths import TEXT
 
 if TYPE_CHECKING:
     from vetro.cli.offline.world import World
@@ -38,7 +39,7 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
 @click.option(
     "--model",
     "model_file",
-    type=click.File(encoding="utf-8"),
+    type=TEXT,
     help="An object model to load first.",
 )
 @library_option("the named ones require")
@@ -127,7 +128,7 @@ def read_model(text: str, name: str) -> dict[str, object]:
     try:
         value = read_yaml(text)
     except NotADocument as error:
-        fail(f"{name} is neither JSON nor YAML: {error}", "A model is a map with Objects.", 2)
+        fail(f"{name}: {error}", "A model is a map with Objects.", 2)
     if not isinstance(value, dict):
         fail(f"{name}: a model is a map", "{Objects: {'?': {type: …, id: …}, …}}", 2)
     model = cast("dict[str, Any]", value)

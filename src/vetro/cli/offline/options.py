@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from vetro.cli.terminal.paths import EITHER
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,6 +19,6 @@ def library_option(whose: str) -> Callable[[F], F]:
         "-l",
         "libraries",
         multiple=True,
-        type=click.Path(path_type=Path, exists=True),
+        type=EITHER,
         help=f"A directory with packages that {whose}.",
     )

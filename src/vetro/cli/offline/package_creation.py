@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vetro.cli.terminal.output import emit_object, fail, format_options
+from vetro.cli.terminal.paths import DIRECTORY, FILE, text_in
 
 if TYPE_CHECKING:
     from vetro.muranopl import MappingNode
@@ -26,8 +27,8 @@ GENERATED = "io.murano.apps.generated"
 NO_DESCRIPTION = "This application has no description"
 #: The logo of packages that are made without one.
 LOGO = "HelloScript/logo.png"
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = FILE
+_DIRECTORY = DIRECTORY
 
 
 @dataclass(frozen=True)
@@ -135,11 +136,14 @@ def facts_of_template(file: Path) -> Facts:
     from vetro.cli.terminal.documents import NotADocument, read_yaml
 
     try:
-        found = read_yaml(file.read_text(encoding="utf-8"))
-    except (NotADocument, UnicodeDecodeError) as error:
-        fail(f"{file}: not YAML: {error}")
+        found = read_yaml(text_in(file, "a Heat template"))
+    except NotADocument as error:
+        fail(f"{file}: not YAML: {error}", "Name a Heat template.")
     if not isinstance(found, dict):
-        fail(f"{file}: not a Heat template: a template is a map with 'resources'")
+        fail(
+            f"{file}: not a Heat template",
+            "A template is a YAML map with 'heat_template_version' and 'resources'.",
+        )
     words = [word for word in re.split(r"[^A-Za-z0-9]+", file.stem) if word]
     title = "".join(word[0].upper() + word[1:] for word in words) or "Template"
     title = title if title[0].isalpha() else f"_{title}"
@@ -160,7 +164,9 @@ def facts_of_classes(directory: Path) -> Facts:
     from vetro.muranopl import MappingNode, MuranoError, loose_package, parents_of, read_documents
 
     texts = {
-        file.relative_to(directory).as_posix(): file.read_text(encoding="utf-8")
+        file.relative_to(directory).as_posix(): text_in(
+            file, "classes that are YAML", may_be_empty=True
+        )
         for file in sorted(directory.rglob("*.yaml"))
     }
     try:

@@ -14,6 +14,7 @@ import click
 
 from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.paths import FILE
 
 if TYPE_CHECKING:
     from vetro.cli.offline.prompt import Prompt
@@ -136,7 +137,7 @@ def converse(prompt: Prompt, read_line: Callable[[str], str]) -> int:
 
 @click.command("repl")
 @click.argument("packages", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--model", "model_file", type=click.Path(path_type=Path), help="A model to load.")
+@click.option("--model", "model_file", type=FILE, help="A model to load.")
 @library_option("the named ones require")
 @click.option(
     "--with-library/--without-library",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.paths import package_hint, package_there
 
 if TYPE_CHECKING:
     from vetro.engine.system import MemoryCloud
@@ -244,14 +245,11 @@ def packages_or_fail(paths: Sequence[Path]) -> Generator[None]:
     from vetro.packages import PackageError
 
     for path in paths:
-        if not path.exists():
-            fail(f"{path}: there is no such file or directory", "Name a package directory or zip.")
-        if path.is_dir() and not (path / "manifest.yaml").is_file():
-            fail(f"{path}: there is no manifest.yaml", "Name a package directory or zip.")
+        package_there(path)
     try:
         yield
     except PackageError as error:
         where = f"{paths[0]}: " if len(paths) == 1 else ""
-        fail(f"{where}{error}", "'vetro check' lists everything that is wrong.")
+        fail(f"{where}{error}", package_hint(error))
     except MuranoError as error:
         fail(error.format(), error.hint)

@@ -12,6 +12,7 @@ from vetro.cli.repository.trees import pack_tree, unpack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, local_settings
 from vetro.cli.terminal.output import counted, done, emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.paths import DIRECTORY, FILE
 
 ADMIN = "/repository/v1/admin"
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -62,7 +63,7 @@ def show(place: str) -> None:
 
 @repository.command("upload")
 @click.argument("place")
-@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option("--name", help="Name to store it under [the file's].")
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")
@@ -125,7 +126,7 @@ def delete(place: str, recursive: bool) -> None:
 
 
 @repository.command("import")
-@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("directory", type=DIRECTORY)
 @click.option("--overwrite", is_flag=True, help="Replace files with other content.")
 @click.option("--replace", is_flag=True, help="Instead of all definitions that there are.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")

@@ -10,6 +10,7 @@ from vetro.cli.client.connection import Connection, segment
 from vetro.cli.repository.trees import pack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import done, emit_object, emit_rows, json_option
+from vetro.cli.terminal.paths import EITHER
 
 SERVICES = "/repository/v1/admin/services"
 COLUMNS = [
@@ -50,7 +51,7 @@ def show(name: str) -> None:
 
 
 @service.command("upload")
-@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.argument("source", type=EITHER)
 @click.option("--overwrite", is_flag=True, help="Replace files with other content.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")
 @json_option

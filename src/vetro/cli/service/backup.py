@@ -8,6 +8,7 @@ import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
 from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.paths import FILE
 
 
 @click.command("backup")
@@ -36,7 +37,7 @@ def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @installation_options
 @json_option
 def restore(file: Path, data_dir: str | None, config: Path | None) -> None:

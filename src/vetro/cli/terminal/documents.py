@@ -16,11 +16,13 @@ NotADocument = documents.DocumentError
 
 def read_json(text: str) -> Any:
     """The value of a JSON text. Raises NotADocument, also for one nested too deep."""
+    _refuse_empty(text)
     return documents.read_json(text, LIMITS)
 
 
 def read_yaml(text: str) -> Any:
     """The value of a JSON or YAML text. Raises NotADocument."""
+    _refuse_empty(text)
     try:
         return read_json(text)
     except documents.DocumentTooLarge:
@@ -42,4 +44,13 @@ def text_of(file: TextIO) -> str:
     try:
         return file.read()
     except UnicodeDecodeError as error:
-        fail(f"{file.name}: not UTF-8 text: {error.reason} at byte {error.start}", exit_code=2)
+        fail(
+            f"{file.name}: not UTF-8 text: {error.reason} at byte {error.start}",
+            "Name a text file.",
+            2,
+        )
+
+
+def _refuse_empty(text: str) -> None:
+    if not text.strip():
+        raise NotADocument("it is empty")

@@ -9,12 +9,13 @@ import click
 
 from vetro.cli.terminal.documents import NotADocument, read_json, read_yaml, text_of
 from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.paths import TEXT
 
 HINT = "A case is a JSON object with 'model', 'files' and 'replies': see docs/workflows.md."
 
 
 @click.command("workflow-case")
-@click.argument("case_file", type=click.File(encoding="utf-8"), default="-")
+@click.argument("case_file", type=TEXT, default="-")
 def workflow_case(case_file: TextIO) -> None:
     """Run a case of XML workflows from standard input and print what it did, as one JSON document.
 

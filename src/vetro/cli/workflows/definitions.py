@@ -7,6 +7,7 @@ from typing import cast
 
 from vetro.cli.terminal.documents import NotADocument, read_yaml
 from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.paths import text_in
 from vetro.json_values import Json
 
 FOLDERS = {
@@ -51,6 +52,6 @@ def manifest_of(folder: Path, service: str) -> dict[str, Json]:
 def document(file: Path) -> Json:
     """The YAML or JSON of a file; ends the command if it cannot be read."""
     try:
-        return read_yaml(file.read_text(encoding="utf-8"))
-    except (NotADocument, UnicodeDecodeError) as error:
+        return read_yaml(text_in(file, "a file of YAML or JSON"))
+    except NotADocument as error:
         fail(f"{file}: {error}")

@@ -11,6 +11,7 @@ import click
 
 from vetro.cli.terminal.documents import read_yaml
 from vetro.cli.terminal.output import emit_json, fail, json_option, remarks_to_stderr, wants_json
+from vetro.cli.terminal.paths import DIRECTORY, EITHER, FILE
 from vetro.cli.workflows.definitions import document, files_of, manifest_of, shipped_folder
 from vetro.json_values import Json
 
@@ -21,7 +22,7 @@ def workflow() -> None:
 
 
 @workflow.command("test")
-@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("folders", nargs=-1, required=True, type=EITHER)
 @json_option
 def test(folders: tuple[Path, ...]) -> None:
     """Run cases and compare them with what they expect.
@@ -90,11 +91,11 @@ def _as_case(contents: dict[str, bytes]) -> dict[str, Json]:
 
 
 @workflow.command("explain")
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=FILE)
 @click.option("--service", help="Only the files of this service type (with its manifest).")
 @click.option(
     "--definitions",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="A folder of definitions [those that ship].",
 )
 @click.option(
