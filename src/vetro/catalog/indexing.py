@@ -3,6 +3,10 @@
 A word is found anywhere in a text, also inside other words. So the index is one of trigrams: FTS5
 on SQLite, a ``tsvector`` with a GIN index on PostgreSQL, which needs no extension. It only selects
 candidates; the texts themselves decide, and say which field matched best.
+
+On SQLite a new text waits beside the index: each that is added alone becomes a segment of its own, which is
+merged with others later, and the same again when it is removed. Several are added together, and a search
+takes those that wait for candidates.
 """
 
 from __future__ import annotations
@@ -11,19 +15,35 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, select, text
+from sqlalchemy import ColumnElement, bindparam, case, delete, insert, or_, select, text, update
 
 from vetro.catalog.tables import index, packages
-from vetro.storage import Prepared, Transaction
+from vetro.storage import Prepared, StoredRow, Transaction
 
 #: The fields, best first: results are ordered by the first one that matches.
 FIELDS = ("name", "full_name", "description", "categories", "tags", "classes", "author", "type")
 #: Words shorter than this are in no index.
 GRAM = 3
 
+#: Texts in bytes that may wait: longer ones take long, so they are not added together.
+SHORT_TEXT = 2048
+#: One of so many texts takes those that wait with it into the index.
+EACH = 16
+#: Texts that one takes with it at most.
+TOGETHER = 2 * EACH
+
 _INDEXED = Prepared(insert(index))
 _UNINDEXED = Prepared(
-    delete(index).where(index.c.package_id == bindparam("id")).execution_options(short=True)
+    delete(index)
+    .where(index.c.package_id == bindparam("id"))
+    .returning(index.c.is_waiting)
+    .execution_options(short=True)
+)
+_WAITING = Prepared(select(index).where(index.c.is_waiting).limit(TOGETHER))
+_TAKEN = Prepared(
+    update(index)
+    .where(index.c.package_id.in_(bindparam("ids", expanding=True)))
+    .values(is_waiting=False)
 )
 # FTS5 finds a row by its number only; by anything else it reads the whole table.
 _TEXT = Prepared(
@@ -51,21 +71,38 @@ async def index_package(tx: Transaction, view: Mapping[str, Any], *, is_new: boo
     )
     values: dict[str, str] = dict(zip(FIELDS, (one.lower() for one in texts), strict=True))
     names = {key: view[key] for key in ("class_definitions", "tags", "categories")}
-    await tx.execute(_INDEXED, {"package_id": id_, "names": names, **values})
-    await _index_words(tx, id_, values)
+    # A line break is in no word, so nothing is found across two fields.
+    body = "\n".join(values.values())
+    waits = tx.is_sqlite and len(body) <= SHORT_TEXT and text_number(id_) % EACH != 0
+    await tx.execute(_INDEXED, {"package_id": id_, "names": names, "is_waiting": waits, **values})
+    if not waits:
+        await _index_words(tx, id_, body)
+        if tx.is_sqlite and len(body) <= SHORT_TEXT:
+            await _index_waiting(tx)
+
+
+async def _index_waiting(tx: Transaction) -> None:
+    """Add texts that wait to the index of words."""
+    rows = (await tx.execute(_WAITING)).all()
+    if rows:
+        await tx.execute(_TAKEN, {"ids": [row.package_id for row in rows]})
+    for row in rows:
+        await _index_words(tx, row.package_id, _body(row))
+
+
+def _body(row: StoredRow) -> str:
+    return "\n".join(getattr(row, name) for name in FIELDS)
 
 
 async def rebuild_index(tx: Transaction) -> None:
     """Fill the index of words of this kind of database, which has none, from the indexed fields."""
-    for row in (
-        await tx.execute(select(index.c.package_id, *(index.c[one] for one in FIELDS)))
-    ).all():
-        await _index_words(tx, row.package_id, {name: getattr(row, name) for name in FIELDS})
+    query = select(index.c.package_id, index.c.is_waiting, *(index.c[one] for one in FIELDS))
+    for row in (await tx.execute(query)).all():
+        if not (tx.is_sqlite and row.is_waiting):
+            await _index_words(tx, row.package_id, _body(row))
 
 
-async def _index_words(tx: Transaction, id_: str, values: Mapping[str, str]) -> None:
-    # A line break is in no word, so nothing is found across two fields.
-    body = "\n".join(values[name] for name in FIELDS)
+async def _index_words(tx: Transaction, id_: str, body: str) -> None:
     if tx.is_sqlite:
         await tx.execute(_TEXT, {"number": text_number(id_), "id": id_, "body": body})
         return
@@ -80,13 +117,8 @@ async def _index_words(tx: Transaction, id_: str, values: Mapping[str, str]) -> 
 
 async def unindex_package(tx: Transaction, id_: str) -> None:
     """Make a package not to be found any more."""
-    await tx.execute(_UNINDEXED, {"id": id_})
-    await unindex_removed(tx, id_)
-
-
-async def unindex_removed(tx: Transaction, id_: str) -> None:
-    """Remove what the row of a package, which was removed, did not take with it."""
-    if tx.is_sqlite:
+    row = (await tx.execute(_UNINDEXED, {"id": id_})).first()
+    if row is not None and tx.is_sqlite and not row.is_waiting:
         await tx.execute(_WITHOUT_TEXT, {"number": text_number(id_)})
 
 
@@ -111,6 +143,7 @@ def candidates(words: Sequence[str], *, is_sqlite: bool) -> ColumnElement[bool] 
         phrases = " OR ".join('"' + word.replace('"', '""') + '"' for word in words)
         found = text(
             "SELECT package_id FROM catalog_index_text WHERE catalog_index_text MATCH :found"
+            " UNION ALL SELECT package_id FROM catalog_index WHERE is_waiting = 1"
         ).bindparams(bindparam("found", phrases))
         return packages.c.id.in_(found.columns(packages.c.id))
     quoted = [

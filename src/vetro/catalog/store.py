@@ -21,7 +21,7 @@ from vetro.catalog.adding import (
 )
 from vetro.catalog.archives import archive_name, fetch_archive
 from vetro.catalog.categories import CategoryStore, category_id
-from vetro.catalog.indexing import index_package, unindex_package, unindex_removed
+from vetro.catalog.indexing import index_package, unindex_package
 from vetro.catalog.inheritance import index_parents, making_packages
 from vetro.catalog.listing import EXTRAS, package_views, search_packages
 from vetro.catalog.resolving import (
@@ -232,9 +232,9 @@ class Catalog:
                     raise in_use(package, users, principal)
             at_once = tx.is_sqlite and not users
             if at_once:
+                await unindex_package(tx, id_)
                 if (await tx.execute(REMOVED, {"wanted": id_})).first() is None:
                     raise _unknown(id_)  # another request deleted it meanwhile
-                await unindex_removed(tx, id_)
                 await self._drop_archive(tx, row.archive)
             else:
                 await self._row(tx, id_)

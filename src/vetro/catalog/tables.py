@@ -16,7 +16,9 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     insert,
+    text,
 )
 
 from vetro.storage import Json, Prepared, Transaction, UtcDateTime
@@ -134,6 +136,14 @@ index = Table(
             *("name", "full_name", "description", "categories"),
             *("tags", "classes", "author", "type"),
         )
+    ),
+    # Whether the text is to be added to the trigrams (SQLite).
+    Column("is_waiting", Boolean, nullable=False, server_default=false()),
+    Index(
+        "catalog_index_waiting",
+        "is_waiting",
+        sqlite_where=text("is_waiting = 1"),
+        postgresql_where=text("is_waiting"),
     ),
 )
 
