@@ -75,7 +75,7 @@ async def test_rooms_migrate_one_after_another(database: Database, tmp_path: Pat
     step(tmp_path / "a", "apples", 2, table("more_apples"))
     assert await migrate(database, [MigrationSet("apples", tmp_path / "a")]) is True
     assert await migrate(database, [MigrationSet("pears", tmp_path / "b")]) is False
-    assert await revisions(database) == {"storage_0004", "apples_0002", "pears_0001"}
+    assert await revisions(database) == {"storage_0005", "apples_0002", "pears_0001"}
     async with database.read() as tx:
         for name in ("apples", "more_apples", "pears"):
             await tx.execute(text(f"SELECT a FROM {name}"))
@@ -88,10 +88,10 @@ async def test_a_failing_migration_changes_nothing(database: Database, tmp_path:
     step(tmp_path, "apples", 2, "op.execute('SELECT nothing FROM nowhere')")
     with pytest.raises(DBAPIError):
         await migrate(database, [ours])
-    assert await revisions(database) == {"storage_0004"}
+    assert await revisions(database) == {"storage_0005"}
     step(tmp_path, "apples", 2, table("more_apples"))
     assert await migrate(database, [ours]) is True
-    assert await revisions(database) == {"storage_0004", "apples_0002"}
+    assert await revisions(database) == {"storage_0005", "apples_0002"}
 
 
 async def test_two_processes_may_migrate_at_once(database_url: str, tmp_path: Path) -> None:

@@ -16,15 +16,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, case, delete, func, or_, select, update
+from sqlalchemy import and_, bindparam, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
+from vetro.storage.claiming import (
+    CLAIMABLE,
+    OF_CLAIM,
+    any_claimable,
+    first_in_turn,
+    full_parties,
+    mark_claimed,
+    next_fence,
+)
 from vetro.storage.database import Database
 from vetro.storage.errors import AlreadyQueued, LeaseLost, StorageError
+from vetro.storage.prepared import Prepared
 from vetro.storage.renewal import Renewal
 from vetro.storage.sqlite_driver import carried_through
-from vetro.storage.tables import fences, leased_work
+from vetro.storage.tables import leased_work
 from vetro.storage.types import UtcDateTime
 from vetro.storage.units import Transaction
 from vetro.storage.waiting import LookAgain, await_until
@@ -54,6 +64,17 @@ class QueueLoad:
     held: int
     waiting: int
     oldest_seconds: float
+
+
+def _changed(*names: str) -> Prepared:
+    """Set columns of the work of a claim."""
+    return Prepared(update(leased_work).where(OF_CLAIM).values({n: bindparam(n) for n in names}))
+
+
+_RENEW = _changed("expires_at")
+_RELEASE = _changed("owner", "expires_at", "available_at")
+_UNCLAIM = _changed("owner", "expires_at", "attempt")
+_COMPLETE = Prepared(delete(leased_work).where(OF_CLAIM))
 
 
 class LeaseQueue:
@@ -106,29 +127,6 @@ class LeaseQueue:
     def _insert(self) -> Any:
         return sqlite_insert if self.database.is_sqlite else postgresql_insert
 
-    def _claimable(
-        self, now: datetime, key: str | None = None, share: tuple[str, int] | None = None
-    ) -> Any:
-        """The condition for claimable work; ``share``: an owner, and what it may hold per party."""
-        return and_(
-            leased_work.c.queue == self.name,
-            *([] if key is None else [leased_work.c.key == key]),
-            leased_work.c.available_at <= now,
-            or_(leased_work.c.owner.is_(None), leased_work.c.expires_at <= now),
-            *([] if share is None else [self._held_of_party(now, share[0]) < share[1]]),
-        )
-
-    def _held_of_party(self, now: datetime, owner: str | None = None) -> Any:
-        """How much work of a row's party is held (by one owner); 0 for work without a party."""
-        other = leased_work.alias("other")
-        query = select(func.count()).where(
-            other.c.queue == self.name,
-            other.c.party == leased_work.c.party,
-            other.c.owner.is_not(None) if owner is None else other.c.owner == owner,
-            other.c.expires_at > now,
-        )
-        return query.correlate(leased_work).scalar_subquery()
-
     async def claim(
         self,
         owner: str,
@@ -143,17 +141,14 @@ class LeaseQueue:
         does not delay the others. With ``key``: only the work of that key. ``most_per_party``: skip
         parties of which ``owner`` already holds so much work.
         """
-        share = None if most_per_party is None else (owner, most_per_party)
         async with self.database.read() as tx:
             # Most calls find nothing: do not take the write lock for that.
-            claimable = self._claimable(self.database.steady_now(), key, share)
-            found = await tx.execute(select(leased_work.c.id).where(claimable).limit(1))
-            if found.first() is None:
+            if not await self._any_claimable(tx, owner, most_per_party, key):
                 return None
         lease: Lease | None = None
         try:
             async with self.database.transaction() as tx:
-                lease = await self._claim_in(tx, owner, ttl_seconds, key, share)
+                lease = await self._claim_in(tx, owner, ttl_seconds, key, most_per_party)
         except asyncio.CancelledError:
             # A commit that has begun is completed all the same: nobody would run the work until the
             # lease ends.
@@ -163,34 +158,30 @@ class LeaseQueue:
             raise
         return lease
 
+    async def _any_claimable(
+        self, tx: Transaction, owner: str | None, most: int | None, key: str | None = None
+    ) -> bool:
+        now = self.database.steady_now()
+        full = await full_parties(tx, self.name, now, owner, most) if owner else ()
+        return await any_claimable(tx, self.name, now, key=key, full=full)
+
     async def _claim_in(
         self,
         tx: Transaction,
         owner: str,
         ttl_seconds: float,
         key: str | None,
-        share: tuple[str, int] | None,
+        most: int | None,
     ) -> Lease | None:
         # Read the clock after the wait for the write lock: the lease begins now.
         now = self.database.steady_now()
-        row = (
-            await tx.execute(
-                select(leased_work)
-                .where(self._claimable(now, key, share))
-                .order_by(self._held_of_party(now), leased_work.c.id)
-                .limit(1)
-                .with_for_update(skip_locked=True, of=leased_work)
-            )
-        ).first()
+        full = await full_parties(tx, self.name, now, owner, most)
+        row = await first_in_turn(tx, self.name, now, key=key, full=full)
         if row is None:
             return None
-        fence = await self._next_fence(tx)
+        fence = await next_fence(tx, self.name)
         expires_at = now + timedelta(seconds=ttl_seconds)
-        await tx.execute(
-            update(leased_work)
-            .where(leased_work.c.id == row.id)
-            .values(owner=owner, expires_at=expires_at, fence=fence, attempt=row.attempt + 1)
-        )
+        await mark_claimed(tx, row, owner, expires_at, fence)
         return Lease(
             row.key,
             row.payload,
@@ -205,28 +196,18 @@ class LeaseQueue:
     async def unclaim(self, lease: Lease) -> None:
         """Undo a claim whose work was not begun: it was no attempt. Does nothing when it is not ours."""
         async with self.database.transaction() as tx:
-            values = {"owner": None, "expires_at": None, "attempt": lease.attempt - 1}
-            await tx.execute(update(leased_work).where(self._held(lease)).values(**values))
+            changes = {"owner": None, "expires_at": None, "attempt": lease.attempt - 1}
+            await tx.execute(_UNCLAIM, self._of_claim(lease) | changes)
             tx.notify(self.channel, lease.key)
 
-    async def _next_fence(self, tx: Transaction) -> int:
-        raised = await tx.execute(
-            self._insert(fences)
-            .values(queue=self.name, value=1)
-            .on_conflict_do_update(
-                index_elements=[fences.c.queue], set_={"value": fences.c.value + 1}
-            )
-            .returning(fences.c.value)
-        )
-        return int(raised.scalar_one())
-
-    def _held(self, lease: Lease) -> Any:
-        return and_(
-            leased_work.c.queue == self.name,
-            leased_work.c.key == lease.key,
-            leased_work.c.fence == lease.fence,
-            leased_work.c.owner == lease.owner,
-        )
+    def _of_claim(self, lease: Lease) -> dict[str, object]:
+        """The parameters of ``OF_CLAIM``."""
+        return {
+            "its_queue": self.name,
+            "its_key": lease.key,
+            "its_fence": lease.fence,
+            "its_owner": lease.owner,
+        }
 
     async def renew(self, lease: Lease, ttl_seconds: float | None = None) -> Lease:
         """Extend the lease to ``ttl_seconds`` (as long as it was given for) from now.
@@ -236,9 +217,7 @@ class LeaseQueue:
         ttl = lease.ttl_seconds if ttl_seconds is None else ttl_seconds
         async with self.database.transaction() as tx:
             expires_at = self.database.steady_now() + timedelta(seconds=ttl)
-            changed = await tx.execute(
-                update(leased_work).where(self._held(lease)).values(expires_at=expires_at)
-            )
+            changed = await tx.execute(_RENEW, self._of_claim(lease) | {"expires_at": expires_at})
             if changed.rowcount != 1:
                 raise LeaseLost(self.name, lease.key, lease.fence)
         return replace(lease, expires_at=expires_at, ttl_seconds=ttl)
@@ -257,18 +236,15 @@ class LeaseQueue:
 
         A lease that expired but was not claimed again is still ours: the fence is unchanged.
         """
-        removed = await tx.execute(delete(leased_work).where(self._held(lease)))
+        removed = await tx.execute(_COMPLETE, self._of_claim(lease))
         if removed.rowcount != 1:
             raise LeaseLost(self.name, lease.key, lease.fence)
 
     async def release(self, lease: Lease) -> None:
         """Give the work back at once, for another owner to claim (a graceful shutdown)."""
         async with self.database.transaction() as tx:
-            changed = await tx.execute(
-                update(leased_work)
-                .where(self._held(lease))
-                .values(owner=None, expires_at=None, available_at=self.database.steady_now())
-            )
+            free = {"owner": None, "expires_at": None, "available_at": self.database.steady_now()}
+            changed = await tx.execute(_RELEASE, self._of_claim(lease) | free)
             if changed.rowcount != 1:
                 raise LeaseLost(self.name, lease.key, lease.fence)
             tx.notify(self.channel, lease.key)
@@ -323,10 +299,11 @@ class LeaseQueue:
         )
         query = (
             select(leased_work.c.key)
-            .where(self._claimable(now), since <= now - timedelta(seconds=seconds))
+            .where(CLAIMABLE, since <= now - timedelta(seconds=seconds))
             .order_by(leased_work.c.id)
         )
-        return [str(row.key) for row in await tx.execute(query)]
+        rows = await tx.execute(query, {"its_queue": self.name, "now": now})
+        return [str(row.key) for row in rows]
 
     async def load(self, tx: Transaction) -> QueueLoad:
         """The load of the queue."""
@@ -336,11 +313,12 @@ class LeaseQueue:
         numbers = await tx.execute(
             select(
                 func.count().filter(held).label("held"),
-                func.count().filter(self._claimable(now)).label("waiting"),
+                func.count().filter(CLAIMABLE).label("waiting"),
                 func.min(leased_work.c.available_at, type_=UtcDateTime)
-                .filter(self._claimable(now))
+                .filter(CLAIMABLE)
                 .label("oldest"),
-            ).where(mine)
+            ).where(mine),
+            {"its_queue": self.name, "now": now},
         )
         row = numbers.one()
         age = (now - row.oldest).total_seconds() if row.oldest is not None else 0.0
@@ -359,15 +337,11 @@ class LeaseQueue:
         end the wait. ``False`` after ``timeout`` seconds without any. There is no polling: the wait
         ends with a notification or when the first held lease expires.
         """
-        share = None if owner is None or most_per_party is None else (owner, most_per_party)
 
         async def look() -> bool | LookAgain | None:
             now = self.database.steady_now()
             async with self.database.read() as tx:
-                ready = await tx.execute(
-                    select(leased_work.c.id).where(self._claimable(now, share=share)).limit(1)
-                )
-                if ready.first() is not None:
+                if await self._any_claimable(tx, owner, most_per_party):
                     return True
                 next_at = await self._next_change(tx, now)
             return None if next_at is None else LookAgain((next_at - now).total_seconds())

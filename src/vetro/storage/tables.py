@@ -6,6 +6,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Index,
     Integer,
     MetaData,
     String,
@@ -38,6 +39,15 @@ leased_work = Table(
     Column("fence", BigInteger, nullable=False),
     Column("attempt", Integer, nullable=False),
     UniqueConstraint("queue", "key"),
+)
+# The oldest work of a queue, and what of it is held, without reading the rest.
+Index("storage_leased_work_oldest", leased_work.c.queue, leased_work.c.id)
+Index(
+    "storage_leased_work_held",
+    leased_work.c.queue,
+    leased_work.c.party,
+    sqlite_where=leased_work.c.owner.is_not(None),
+    postgresql_where=leased_work.c.owner.is_not(None),
 )
 
 fences = Table(
