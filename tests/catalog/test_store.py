@@ -453,3 +453,20 @@ async def test_packages_from_before_their_texts_had_numbers_are_found_and_remove
             assert left.scalar_one() == 0
     finally:
         await database.close()
+
+
+async def test_what_an_upload_answers_is_what_is_shown_later(shelf: Shelf, user: Any) -> None:
+    """The answer is made of what was stored, also of values that JSON has no form for."""
+    file = shelf.archive(classes=[f"org.acme.C{number}" for number in range(9)])
+    with zipfile.ZipFile(file) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    content["manifest.yaml"] += (
+        b"Supplier: {Name: a, 5: x, CompanyUrl: {Text: 1.5, Link: {6: ~}}}\n"
+    )
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, one in content.items():
+            archive.writestr(name, one)
+    added = await shelf.add("p", file=file, tags=["b", "a"], description="ü")
+    assert added == await shelf.catalog.show(user("p"), added["id"])
+    (found,), _ = await shelf.catalog.search(user("p"), ALL)
+    assert added == found

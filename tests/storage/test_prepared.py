@@ -233,3 +233,27 @@ async def test_large_values_are_coded_in_threads(
         row = (await tx.execute(Prepared(ONE), {"wanted": "empty"})).one()
     assert (row.shape, row.secret) == (value, value)
     assert seen == [by_the_loop] * 4
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 250])
+async def test_several_sets_of_parameters_are_several_rows(sealed: Database, count: int) -> None:
+    """All are written or none, in values of every type, and the error for one is the usual one."""
+    new = Prepared(insert(things))
+    rows = [{**FULL, "id": f"t{number:03}"} for number in range(count)]
+    async with sealed.transaction() as tx:
+        await tx.execute(new, rows)
+    stored = await both(sealed, ALL, {})
+    assert [dict(zip(FULL, row, strict=True)) for row in stored] == rows
+    with pytest.raises(IntegrityError, match="t000|prepared_things.id"):
+        async with sealed.transaction() as tx:
+            await tx.execute(new, [{**FULL, "id": "new"}, *rows])
+    assert len(await both(sealed, ALL, {})) == count
+
+
+async def test_large_values_of_several_sets_are_written_beside_the_loop(sealed: Database) -> None:
+    """Those are left to SQLAlchemy, all of them."""
+    rows = [{**FULL, "id": "a"}, {**FULL, "id": "b", "shape": ["x" * 70_000]}]
+    async with sealed.transaction() as tx:
+        await tx.execute(Prepared(insert(things)), rows)
+    stored = await both(sealed, ALL, {})
+    assert [dict(zip(FULL, row, strict=True)) for row in stored] == rows

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -44,7 +45,7 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     enabled: bool = True
 
 
-_NEW_PACKAGE = Prepared(insert(packages).returning(packages))
+_NEW_PACKAGE = Prepared(insert(packages))
 REMOVED = Prepared(
     delete(packages)
     .where(packages.c.id == bindparam("wanted"))
@@ -75,9 +76,15 @@ _TAKEN = Prepared(
 )
 
 
-def read_upload(file: Path) -> tuple[Package, list[tuple[str, str]], str]:
-    """A checked package, its classes with what they extend, and the digest of the file."""
-    content = file.read_bytes()
+def read_upload(
+    file: Path, content: bytes | None = None
+) -> tuple[Package, list[tuple[str, str]], str]:
+    """A checked package, its classes with what they extend, and the digest of the file.
+
+    ``content``: of the file, where it is known.
+    """
+    if content is None:
+        content = file.read_bytes()
     package = _checked(file, content)
     return package, parents_in(package), sha256(content).hexdigest()
 
@@ -157,7 +164,7 @@ async def insert_package(
         "created": now,
         "updated": now,
     }
-    row = (await tx.execute(_NEW_PACKAGE, values)).one()
+    await tx.execute(_NEW_PACKAGE, values)
     await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
     tag_names = await add_tags(tx, id_, [*manifest.tags, *metadata.tags])
     filed = [{"package_id": id_, "category_id": one} for one in category_ids]
@@ -167,6 +174,9 @@ async def insert_package(
         "tags": tag_names,
         "categories": sorted(category_names),
     }
+    # As it is read later: values of YAML without a JSON form are stored as they are in JSON.
+    supplier: object = msgspec.json.decode(msgspec.json.encode(values["supplier"]))
+    row: Any = SimpleNamespace(**{**values, "supplier": supplier, "signature": None})
     return package_object(row, names, signers), [str(one.archive) for one in replaced]
 
 

@@ -72,8 +72,8 @@ Endpoint = http.Endpoint[Call]
 
 async def receive_package(
     request: AnyRequest, directory: Path, limit_bytes: int
-) -> tuple[Path, UploadMetadata]:
-    """The file and the metadata of an upload. Errors: 400, 413, 507."""
+) -> tuple[Path, bytes | None, UploadMetadata]:
+    """The file and the metadata of an upload, and the content of a small file. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
         raise BadRequest("Upload a package as multipart/form-data")
     try:
@@ -96,7 +96,7 @@ async def receive_package(
         raise
 
 
-def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
+def _package_parts(parts: list[Part]) -> tuple[Path, bytes | None, UploadMetadata]:
     if len(parts) > 2:
         raise BadRequest("An upload has at most two parts: the file and its metadata")
     files = [part for part in parts if part.path is not None]
@@ -119,7 +119,7 @@ def _package_parts(parts: list[Part]) -> tuple[Path, UploadMetadata]:
             raise BadRequest(f"The metadata lists an element of {name} twice")
         if any(not 0 < len(value) <= 80 for value in values):
             raise BadRequest(f"The metadata's {name} must be texts of 1 to 80 characters")
-    return files[0].path, metadata
+    return files[0].path, files[0].content, metadata
 
 
 def _may(call: Call, rule: str) -> bool:
@@ -149,17 +149,18 @@ async def search(call: Call) -> Json:
 
 async def upload(call: Call) -> Json:
     """Check and add a package archive."""
-    path, metadata = await receive_package(
+    path, content, metadata = await receive_package(
         call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
+    may_publish = _may(call, "publicize_package")
     return await call.service.catalog.upload(
-        call.principal, path, metadata, may_publish=_may(call, "publicize_package")
+        call.principal, path, metadata, may_publish=may_publish, content=content
     )
 
 
 async def check(call: Call) -> Json:
     """Every finding of a package archive, with the lines around it; nothing is added."""
-    path, _ = await receive_package(
+    path, _, _ = await receive_package(
         call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
     try:

@@ -111,14 +111,18 @@ class Catalog:
         metadata: UploadMetadata,
         *,
         may_publish: bool = False,
+        content: bytes | None = None,
     ) -> dict[str, Any]:
-        """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409."""
+        """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409.
+
+        ``content``: of the file, where it is known.
+        """
         digest, moved = "", False
         try:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
             # Parsing every class takes a while: do it in a thread.
-            package, extended, found = await asyncio.to_thread(read_upload, file)
+            package, extended, found = await asyncio.to_thread(read_upload, file, content)
             digest = found
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
@@ -218,7 +222,7 @@ class Catalog:
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
             (package,) = await stored_packages(tx, [row])
-        users = (await users_of(self.database, [package], uses)).get(id_, [])
+            users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
         if users and not force:
             raise in_use(package, users, principal)
         async with self.database.transaction() as tx:

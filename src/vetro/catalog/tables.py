@@ -151,7 +151,11 @@ FEW_ROWS = 4
 
 
 async def add_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows. Few go one by one: a statement for one row is compiled once, one of several each time."""
+    """Insert rows. On SQLite all at once; elsewhere few go one by one: a statement for one row is compiled
+    once, one of several each time."""
+    if tx.is_sqlite and rows:
+        await tx.execute(_INSERTS[table], rows)
+        return
     if len(rows) > FEW_ROWS:
         await tx.execute(insert(table).values(rows))
         return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -81,7 +81,10 @@ class Needs:
         pinned = self.pins.get(package.full_name)
         if pinned is not None and package.version in pinned:
             return True
-        return any(_refers(one, package, pinned) for one in self.references)
+        names = package.class_names
+        # Without a call for each of the references that are to other packages: nearly all.
+        named = [one for one in self.references if one.class_name in names]
+        return any(_refers(one, package, pinned) for one in named)
 
 
 def joined(several: Sequence[Needs]) -> Needs:
@@ -108,9 +111,8 @@ def pinned_packages(model: Mapping[str, object]) -> dict[str, set[str]]:
 
 
 def _refers(one: _Reference, package: StoredPackage, pinned: set[str] | None) -> bool:
+    """Whether a reference to one of the package's classes means this version of it."""
     if one.package is not None and one.package != package.full_name:
-        return False
-    if one.class_name not in package.class_names:
         return False
     if one.spec is None:
         # Any version matches, unless the last run used one.
@@ -216,14 +218,11 @@ class EnvironmentUses:
             self._views.popitem(last=False)
         return view
 
-    @asynccontextmanager
-    async def _reading(self, tx: Transaction | None) -> AsyncGenerator[Transaction]:
+    def _reading(
+        self, tx: Transaction | None
+    ) -> AbstractAsyncContextManager[Transaction, bool | None]:
         """The given unit of work, or a new one."""
-        if tx is not None:
-            yield tx
-            return
-        async with self.database.read() as unit:
-            yield unit
+        return self.database.read() if tx is None else nullcontext(tx)
 
     async def _needs(
         self, wanted: Sequence[_Written], tx: Transaction | None = None

@@ -28,6 +28,7 @@ from vetro.http.faults import (
     PayloadTooLarge,
     UnsupportedMediaType,
 )
+from vetro.http.headers import header
 from vetro.json_texts import NotJson, decode_json
 
 UPLOAD_PREFIX = ".upload-"
@@ -39,12 +40,18 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 def content_type(request: AnyRequest) -> str:
     """The media type of the body without its parameters; '' when none is given."""
-    return request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
+    return header_of(request, b"content-type").split(";", 1)[0].strip().lower()
+
+
+def header_of(request: AnyRequest, name: bytes) -> str:
+    """The first header of this name, or ''; without the framework's map of all headers."""
+    headers: Any = request.scope["headers"]
+    return header(headers, name)
 
 
 def announced_bytes(request: AnyRequest) -> int | None:
     """The ``Content-Length``; ``None`` for a body of unknown length."""
-    given = request.headers.get("content-length", "")
+    given = header_of(request, b"content-length")
     return int(given) if is_number(given) else None
 
 
@@ -142,6 +149,8 @@ class SpooledWriter:
         self.path = directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
         self.limit = limit_bytes
         self.size = 0
+        self.content: bytes | None = None
+        """Of a small file that is closed, so that it need not be read again."""
         self._waiting = bytearray()
         # An uploaded file is later renamed, not copied: create it for this user only.
         try:
@@ -178,6 +187,8 @@ class SpooledWriter:
 
     async def close(self) -> None:
         """Write the rest and close the file."""
+        if self.size <= SMALL_UPLOAD:
+            self.content = bytes(self._waiting)
         await self._flush()
         self._file.close()
 
@@ -231,7 +242,10 @@ async def receive_upload(request: AnyRequest, directory: Path, limit_bytes: int)
 
 @dataclass
 class Part:
-    """One part of a multipart form: a text ``value``, or a file with ``filename`` at ``path``."""
+    """One part of a multipart form: a text ``value``, or a file with ``filename`` at ``path``.
+
+    ``content``: of a small file, so that it need not be read again.
+    """
 
     name: str
     filename: str | None = None
@@ -239,6 +253,7 @@ class Part:
     value: str = ""
     path: Path | None = None
     size: int = 0
+    content: bytes | None = None
     text: bytearray = field(default_factory=bytearray, repr=False)
 
 
@@ -258,7 +273,7 @@ async def receive_multipart(
     type,
     """
     parsed: object = cast("Any", multipart).parse_options_header(
-        request.headers.get("content-type", "")
+        header_of(request, b"content-type")
     )
     kind, options = cast("tuple[str, dict[str, str]]", parsed)
     if kind != "multipart/form-data":
@@ -347,6 +362,7 @@ class _Form:
     async def _end(self) -> None:
         if self._writer is not None:
             await self._writer.close()
+            self.parts[-1].content = self._writer.content
             return
         part = self.parts[-1]
         try:

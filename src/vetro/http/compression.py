@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from typing import Any, cast
+from typing import Any
 
-from litestar.types import Message, Send
+from litestar.types import Send
 
 from vetro.http.headers import Headers, header
 
@@ -70,10 +70,11 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
         and accepts_gzip(headers)
     )
     start: dict[str, Any] | None = None
+    send_any: Any = send
 
-    async def answer(message: Message) -> None:
+    async def answer(message: Any) -> None:
         nonlocal start
-        given = cast("dict[str, Any]", message)
+        given: dict[str, Any] = message
         if given["type"] == "http.response.start":
             own: Headers = list(given.get("headers", []))
             if _compressible(own):
@@ -88,8 +89,8 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
                 body = await _gzip(body)
                 first = {**first, "headers": _of_compressed(first["headers"], len(body))}
                 given = {**given, "body": body}
-            await send(cast("Message", first))
-        await send(cast("Message", given))
+            await send_any(first)
+        await send_any(given)
 
     return answer
 

@@ -32,7 +32,8 @@ class RequestContext:
 
 def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> RequestContext:
     """The context of a request."""
-    return cast("RequestContext", cast("Any", connection.scope)[SCOPE_KEY])
+    scope: Any = connection.scope
+    return scope[SCOPE_KEY]
 
 
 def principal_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:

@@ -6,7 +6,6 @@ whoever reads a log line by line need not know which part of the program wrote i
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
 import logging
@@ -18,7 +17,7 @@ from typing import TextIO, cast
 
 import structlog
 
-from vetro.secrecy import cover_log, masked
+from vetro.secrecy import cover_of_logs, masked
 from vetro.tracing import add_trace_id
 
 _NOT_DATA = ("event", "exc_info", "stack_info", "exception", "level", "timestamp")
@@ -55,10 +54,14 @@ def without_secrets(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """A structlog processor that masks values with secret names and the running task's secrets."""
-    shown: structlog.typing.EventDict = {}
-    for name, value in event.items():
-        value = value if name in _NOT_DATA else masked(value, name)
-        shown[name] = cover_log(value) if isinstance(value, str) else value
+    shown: structlog.typing.EventDict = {
+        name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
+    }
+    cover = cover_of_logs()
+    if cover is not None:
+        for name, value in shown.items():
+            if isinstance(value, str):
+                shown[name] = cover(value)
     return shown
 
 
@@ -120,14 +123,17 @@ class LogStream:
 
     def write(self, text: str) -> int:
         """Write a text if that is possible."""
-        with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
-            self._stream.write(text)
-        return len(text)
+        try:  # without a context of `suppress`: each line of the log would enter two
+            return self._stream.write(text)
+        except (OSError, ValueError):  # ValueError: it is closed
+            return len(text)
 
     def flush(self) -> None:
         """Flush the stream if that is possible."""
-        with contextlib.suppress(OSError, ValueError):
+        try:
             self._stream.flush()
+        except (OSError, ValueError):
+            return
 
 
 def configure_logging(level: str = "info", style: str = "console") -> None:

@@ -102,6 +102,9 @@ def _not(check: Check) -> Check:
 
 
 def _any_of(checks: list[Check]) -> Check:
+    if len(checks) == 1:
+        return checks[0]
+
     def one_of(policy: Policy, caller: Principal, target: Target, depth: int) -> bool:
         return any(check(policy, caller, target, depth) for check in checks)
 
@@ -109,6 +112,9 @@ def _any_of(checks: list[Check]) -> Check:
 
 
 def _all_of(checks: list[Check]) -> Check:
+    if len(checks) == 1:
+        return checks[0]
+
     def each(policy: Policy, caller: Principal, target: Target, depth: int) -> bool:
         return all(check(policy, caller, target, depth) for check in checks)
 

@@ -54,7 +54,8 @@ class Unread:
 
     async def _next(self) -> dict[str, object]:
         self._invited = True
-        message = cast("dict[str, Any]", await self._receive())
+        received: Any = await self._receive()
+        message: dict[str, Any] = received
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
             self._left = bool(message.get("more_body", False))
@@ -64,7 +65,8 @@ class Unread:
 
     async def send(self, message: Message) -> None:
         """Pass on a message of the answer; the last one only after the body has been drained."""
-        given = cast("dict[str, Any]", message)
+        anything: Any = message
+        given: dict[str, Any] = anything
         self._answering = True
         if self._left and given["type"] == "http.response.start" and not self._will_end:
             kept = [pair for pair in given.get("headers", []) if pair[0].lower() != b"connection"]
@@ -77,7 +79,8 @@ class Unread:
                         await self._drain()
                 given = {**given, "body": b""}
             given["more_body"] = False
-        await self._send(cast("Message", given))
+        anything = given
+        await self._send(anything)
 
     @property
     def _will_end(self) -> bool:

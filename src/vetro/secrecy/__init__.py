@@ -104,6 +104,6 @@ def hide_in_logs(cover: Cover | None) -> None:
     _in_logs = cover
 
 
-def cover_log(text: str) -> str:
-    """``text`` as the log may have it."""
-    return _in_logs(text) if _in_logs is not None else text
+def cover_of_logs() -> Cover | None:
+    """What takes the running task's secrets out of the texts of the log; ``None``: there are none."""
+    return _in_logs

@@ -28,7 +28,10 @@ from vetro.storage.sealed import SealedJson
 from vetro.storage.sqlite_driver import LARGE_VALUES, SHORT, SqliteConnection
 from vetro.storage.types import Json
 
+_ROW: Any = Row
 _Convert = Callable[[Any], Any]
+MOST_SETS = 200
+"""Sets of parameters for which a statement is run on the loop: in about 3 µs each."""
 MOST_FORMS = 64
 """Sets of parameters of one statement that are kept; lists of other lengths are other sets."""
 
@@ -48,15 +51,15 @@ class PreparedResult(IteratorResult[Any]):
         if values is None:
             return None
         columns: Any = self._metadata
-        return cast("Any", Row)(columns, None, columns._key_to_index, values)
+        return _ROW(columns, None, columns._key_to_index, values)
 
     def __iter__(self) -> Iterator[Row[Any]]:
         """The rows that are left; made here, as `first` does."""
         if self._hard_closed or self._unique_filter_state:
             return super().__iter__()
         columns: Any = self._metadata
-        make, keys = cast("Any", Row), columns._key_to_index
-        rows = [make(columns, None, keys, values) for values in self.iterator]
+        keys = columns._key_to_index
+        rows = [_ROW(columns, None, keys, values) for values in self.iterator]
         self._soft_close()
         return iter(rows)
 
@@ -121,6 +124,8 @@ class _Form:
 
 
 _REQUIRED = object()
+_CURSOR_OF = sqlite3.Connection.cursor
+"""The driver's own; a `LoopConnection` makes those that SQLAlchemy needs."""
 
 
 class Prepared:
@@ -144,7 +149,7 @@ class Prepared:
         if values is None:
             return None
         driver = connection.driver
-        cursor = driver.raw_cursor()
+        cursor = _CURSOR_OF(driver)
         try:
             cursor.execute(form.sql, values)
             rows: list[Any] = cursor.fetchall() if form.rows is not None else []
@@ -162,7 +167,35 @@ class Prepared:
                 rows = await greenlet_spawn(form.read, rows)
             else:
                 rows = form.read(rows)
-        result = PreparedResult(cast("Any", form.rows or _NO_COLUMNS), iter(rows))
+        columns: Any = form.rows or _NO_COLUMNS
+        result = PreparedResult(columns, iter(rows))
+        result.rowcount = changed
+        return result
+
+    def run_for_each(
+        self, connection: SqliteConnection, several: Sequence[Mapping[str, Any]]
+    ) -> PreparedResult | None:
+        """Run it for each of several sets of parameters, which are alike; see `run`."""
+        form = self._form(connection.dialect, several[0])
+        if form is None or form.rows is not None or len(several) > MOST_SETS:
+            return None
+        written = [form.written(one) for one in several]
+        values = [one for one in written if one is not None]
+        if len(values) < len(several):
+            return None
+        cursor = _CURSOR_OF(connection.driver)
+        try:
+            cursor.executemany(form.sql, values)
+            changed = cursor.rowcount
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(
+                form.sql, values, error, sqlite3.Error, dialect=connection.dialect
+            ) from error
+        finally:
+            cursor.close()
+        connection.driver.written += 4 + len(several) // 8
+        none: Any = _NO_COLUMNS
+        result = PreparedResult(none, iter(()))
         result.rowcount = changed
         return result
 
@@ -170,9 +203,10 @@ class Prepared:
         lists = self._lists
         if lists is None:
             lists = self._lists = _lists_in(self.statement, dialect)
-        # A list that the statement has itself is always the same.
-        sizes = tuple([len(parameters[name]) for name in lists if name in parameters])
-        key = (dialect, *parameters, *sizes)
+        key: tuple[object, ...] = (dialect, *parameters)
+        if lists:
+            # A list that the statement has itself is always the same.
+            key += tuple([len(parameters[name]) for name in lists if name in parameters])
         try:
             return self._forms[key]
         except KeyError:

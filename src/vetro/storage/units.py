@@ -68,13 +68,20 @@ class Transaction:
     async def execute(
         self, statement: Executable | Prepared, parameters: Parameters | None = None
     ) -> CursorResult[Any]:
-        """Run a statement; its result is buffered and can be read at any time."""
+        """Run a statement; its result is buffered and can be read at any time.
+
+        With a list of parameters it is run for each of them, and returns no rows.
+        """
         if isinstance(statement, Prepared):
             if isinstance(self.connection, SqliteConnection):
-                given = cast("Mapping[str, object]", parameters or {})
-                result = await statement.run(self.connection, given)
+                result: Any
+                if isinstance(parameters, list) and parameters:
+                    result = statement.run_for_each(self.connection, parameters)
+                else:
+                    given: Any = parameters or {}
+                    result = await statement.run(self.connection, given)
                 if result is not None:
-                    return cast("CursorResult[object]", result)
+                    return result
             statement = statement.statement
         return await self.connection.run_sync(_whole_result, statement, parameters)
 
