@@ -1,13 +1,15 @@
 """Composing an environment and deploying it, in a browser."""
 
 import re
+import uuid
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.waiting import until
 
-from .conftest import HOSTILE, Person
+from .conftest import HOSTILE, Person, Service
+from .test_misfortune import environment
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
@@ -307,3 +309,23 @@ def test_the_palette_shows_the_applications_of_a_category(visit: Visit) -> None:
         for one in service.api("GET", "/v1/catalog/categories")["categories"]:
             if one["name"] == "For the palette":
                 service.api("DELETE", f"/v1/catalog/categories/{one['id']}")
+
+
+def test_an_open_session_without_changes_is_nothing_to_deploy(
+    visit: Visit, service: Service
+) -> None:
+    """A form that was left opened one; the list and the environment's page say the same of it (A2)."""
+    made = environment(service, "unchanged")
+    session = str(service.api("POST", f"/v1/environments/{made}/configure")["id"])
+    page = visit().sign_in()
+    for text in ("Ready to configure", "Ready to deploy"):
+        page.goto(f"{service.url}/dashboard/environments")
+        tile = page.get_by_role("listitem").filter(has_text="unchanged")
+        expect(tile.get_by_text(text)).to_be_visible()
+        tile.get_by_role("link", name="unchanged").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("unchanged")
+        expect(page.get_by_role("main").get_by_text(text)).to_be_visible()
+        body = {"?": {"id": uuid.uuid4().hex, "type": "org.example.Any"}}
+        at = f"/v1/environments/{made}/services"
+        service.api("POST", at, body, X_Configuration_Session=session)
+    service.api("DELETE", f"/v1/environments/{made}?abandon=true")

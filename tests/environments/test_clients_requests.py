@@ -42,8 +42,8 @@ PACKAGE = (
 )
 #: Answers to reads, where their objects are, the fields of those, and what is ours.
 FIELDS = [
-    ("/environments", "environments", f"{CHANGED} status", "model_kind"),
-    ("/environments/{environment}", "", ENVIRONMENT, "model_kind"),
+    ("/environments", "environments", f"{CHANGED} status", "model_kind has_changes"),
+    ("/environments/{environment}", "", ENVIRONMENT, "model_kind has_changes"),
     ("/environments/{environment}/sessions/{session}", "", SESSION, ""),
     ("/deployments", "deployments", DEPLOYMENT, OUR_DEPLOYMENT),
     ("/environments/{environment}/deployments", "deployments", DEPLOYMENT, OUR_DEPLOYMENT),

@@ -154,6 +154,37 @@ async def test_opened_sessions_are_listed_with_their_changes(api: Api) -> None:
     assert (await api.call("POST", f"{path}/{mine}/rebase", user="eve")).status == 403
 
 
+async def test_an_environment_says_whether_a_session_holds_changes(api: Api) -> None:
+    """Pending is one with any open session; a form that was left, or a change that was undone, are no
+    changes to deploy. The list and the environment itself say the same, and stock clients see neither."""
+    environment, web = await deployed(api)
+    base = f"/environments/{environment}"
+
+    async def shown() -> tuple[str, bool]:
+        one = (await api.call("GET", base, fields="all")).json()
+        (row,) = (await api.call("GET", "/environments", fields="all")).json()["environments"]
+        assert (one["status"], one["has_changes"]) == (row["status"], row["has_changes"])
+        return row["status"], row["has_changes"]
+
+    assert await shown() == ("ready", False)
+    session = await api.session(environment)
+    assert await shown() == ("pending", False)
+    port = f"{base}/services/{web}/port"
+    await api.call("PUT", port, 8080, session=session)
+    assert await shown() == ("pending", True)
+    await api.call("PUT", port, 80, session=session)
+    assert await shown() == ("pending", False)
+    await api.call("PUT", port, 8080, session=session)
+    await overtake(api, environment, "deployment")
+    assert await shown() == ("ready", False)
+    kept = await api.call("POST", f"{base}/sessions/{session}/rebase")
+    assert kept.status == 200
+    assert await shown() == ("pending", True)
+    await api.deploy(environment, kept.json()["id"])
+    assert await shown() == ("deploying", False)
+    assert "has_changes" not in (await api.call("GET", base)).json()
+
+
 async def test_a_change_of_what_is_gone_is_refused_and_kept(api: Api) -> None:
     """The rebase names the impossible change, and the session still has it."""
     environment, web = await deployed(api)

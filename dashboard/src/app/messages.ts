@@ -34,7 +34,7 @@ export const messages = catalogue({
     definitions: 'Definitionen',
     history: 'Verlauf',
     people: 'Benutzer und Projekte',
-    about: 'Einstellungen und Zustand',
+    about: 'Einstellungen und Status',
     navigation: 'Hauptnavigation',
     openNavigation: 'Navigation öffnen',
     skip: 'Zum Inhalt springen',

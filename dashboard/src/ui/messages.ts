@@ -39,7 +39,7 @@ export const messages = catalogue({
     forbidden: 'Ihr Konto darf das in diesem Projekt nicht.',
     retry: 'Noch einmal versuchen',
     request: 'Anfrage {id}: das Protokoll des Dienstes sagt mehr darüber.',
-    failed: 'Das ging nicht',
+    failed: 'Das hat nicht funktioniert',
     cancel: 'Abbrechen',
     typeName: 'Zur Bestätigung {name} eingeben',
     close: 'Schließen',

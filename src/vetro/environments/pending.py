@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from vetro.environments.model import Json, header, object_id
+from vetro.environments.model import Json, header, named, object_id
 from vetro.environments.views import Change, Changed
+from vetro.json_values import JsonObject
 
 _MISSING: object = object()
 #: Parts of a header that only the service and the engine write.
@@ -41,6 +42,17 @@ def changes(base: Json, objects: Json) -> list[Change]:
         of_all = Changed(application=None, id=object_id(after), type=None)
         found.append({"change": "changed", **of_all, "properties": rest})
     return found
+
+
+def of_session(name: str, base: JsonObject, model: JsonObject) -> list[Change]:
+    """The changes of a session's model to the model that it was opened on.
+
+    ``name``: the environment's now. A new name is no change of the session's.
+    """
+    objects: JsonObject | None = model.get("Objects")
+    if objects is not None and objects.get("name") == name:
+        base = named(base, name)
+    return changes(base.get("Objects"), objects)
 
 
 def described(found: Iterable[Change]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
 from sqlalchemy import and_, bindparam, delete, insert, select, update
@@ -50,6 +51,9 @@ _CHANGED = Prepared(
         updated=bindparam("now", type_=sessions.c.updated.type),
     )
 )
+
+#: What `updated` of a session with changes is later than `created`, at least.
+WRITTEN = timedelta(microseconds=1)
 
 
 class SessionStore:
@@ -109,7 +113,8 @@ class SessionStore:
             "version": environment.version,
             "model": named(environment.model if model is None else model, environment.name),
             "created": now,
-            "updated": now,
+            # A session that nobody has written to says so by these two (`EnvironmentStore.with_changes`).
+            "updated": now if model is None else now + WRITTEN,
         }
         return self.session_view((await tx.execute(_NEW_SESSION, values)).one())
 
@@ -242,7 +247,7 @@ class SessionStore:
             else:
                 check_model(objects)
             await self.store.settings.refuse_large(objects)
-            now = self.database.clock.now()
+            now = max(self.database.clock.now(), session.created + WRITTEN)
             await tx.execute(_CHANGED, {"wanted": session.id, "changed": model, "now": now})
             tx.notify(project_channel(environment.tenant_id), environment.id)
             return result
@@ -283,11 +288,7 @@ class SessionStore:
         base = environment.model if session.version == environment.version else session.base
         if base is None:  # overtaken before bases were kept, or without any change
             return []
-        objects: JsonObject | None = session.model.get("Objects")
-        if objects is not None and objects.get("name") == environment.name:
-            # The new name is no change of the session's.
-            base = named(base, environment.name)
-        return pending.changes(base.get("Objects"), objects)
+        return pending.of_session(environment.name, base, session.model)
 
     async def overtaken(
         self, tx: Transaction, environment: StoredRow, session: StoredRow
@@ -446,7 +447,10 @@ class SessionStore:
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == view["id"])
-                .values(model={**environment.model, "Objects": objects})
+                .values(
+                    model={**environment.model, "Objects": objects},
+                    updated=self.database.clock.now() + WRITTEN,
+                )
             )
             await tx.execute(_DROPPED, {"wanted": session_id})
             tx.notify(project_channel(environment.tenant_id), environment.id)

@@ -44,7 +44,9 @@ COLUMNS = {
 KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
 #: The answer to a change: the sent values are echoed beside the columns.
 CHANGED = shape("ChangedEnvironment", {**COLUMNS, **KIND}, [*KIND])
-LISTED = shape("ListedEnvironment", {**COLUMNS, **KIND, "status": STATUS}, [*KIND])
+#: Whether it is pending because of changes to deploy, not only because a session is open.
+_HELD = {"has_changes": FLAG}
+LISTED = shape("ListedEnvironment", {**COLUMNS, **KIND, "status": STATUS, **_HELD}, [*KIND, *_HELD])
 ENVIRONMENT = shape(
     "Environment",
     {
@@ -52,9 +54,10 @@ ENVIRONMENT = shape(
         **KIND,
         "status": STATUS,
         "acquired_by": maybe(TEXT),
+        **_HELD,
         "services": listed(SERVICE),
     },
-    [*KIND],
+    [*KIND, *_HELD],
 )
 SESSION = shape(
     "Session",

@@ -9,7 +9,7 @@ from typing import TypedDict, cast
 from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
 
 from vetro.catalog import api_time
-from vetro.environments import states
+from vetro.environments import pending, states
 from vetro.environments.flat import (
     MURANOPL,
     WORKFLOW,
@@ -60,7 +60,7 @@ class SessionElsewhere(BadRequest):
 MODELS_CHANNEL = "environments/models"
 
 #: What an environment has beyond the API's sample, whose fields are exact (§14).
-ENVIRONMENT_EXTRAS = Extras(("model_kind",))
+ENVIRONMENT_EXTRAS = Extras(("model_kind", "has_changes"))
 
 WITHOUT_MODEL = [column for column in environments.c if column.name != "model"]
 
@@ -310,10 +310,33 @@ class EnvironmentStore:
         by_environment: dict[str, list[str]] = {}
         for session in found:
             by_environment.setdefault(session.environment_id, []).append(session.state)
+        status = {row.id: states.environment_status(by_environment.get(row.id, [])) for row in rows}
+        waiting = [id_ for id_, known in status.items() if known == states.PENDING]
+        changed = await self.with_changes(tx, waiting)
         return [
-            {**self.view(row), "status": states.environment_status(by_environment.get(row.id, []))}
+            {**self.view(row), "status": status[row.id], "has_changes": row.id in changed}
             for row in rows
         ]
+
+    async def with_changes(self, tx: Transaction, ids: Sequence[str]) -> set[str]:
+        """Those of the environments of which a session, anybody's, holds changes to deploy.
+
+        Most open sessions were opened with a form that was left: their models are not even read.
+        """
+        if not ids:
+            return set()
+        found = await tx.execute(
+            select(environments.c.id, environments.c.name, environments.c.model.label("base"))
+            .add_columns(sessions.c.model)
+            .join(sessions, sessions.c.environment_id == environments.c.id)
+            .where(
+                environments.c.id.in_(ids),
+                sessions.c.state == states.OPENED,
+                sessions.c.version == environments.c.version,
+                sessions.c.updated != sessions.c.created,
+            )
+        )
+        return {row.id for row in found if pending.of_session(row.name, row.base, row.model)}
 
     async def show(
         self, principal: Principal, id_: str, session_id: str | None
@@ -334,6 +357,7 @@ class EnvironmentStore:
         return {
             **self.view(row),
             "status": status,
+            "has_changes": status == states.PENDING and bool(await self.with_changes(tx, [row.id])),
             "acquired_by": acquired if status == states.DEPLOYING else None,
             "services": shown_services(model, status),
         }

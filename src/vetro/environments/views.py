@@ -25,9 +25,11 @@ class EnvironmentView(TypedDict):
 
 
 class ListedEnvironment(EnvironmentView):
-    """An environment in a list."""
+    """An environment in a list. ``has_changes``: whether it is ``pending`` because of changes to deploy,
+    not only because a session is open."""
 
     status: str
+    has_changes: bool
 
 
 class ShownEnvironment(ListedEnvironment):

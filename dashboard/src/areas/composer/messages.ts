@@ -83,7 +83,7 @@ export const messages = catalogue({
     quotaSum: '{used} in Gebrauch, {planned} geplant, {now} hier, von {limit} {unit}',
     quotaOver: 'Mehr als {limit} {unit}: {used} in Gebrauch, {planned} geplant, {now} hier',
     services: 'Dienste zum Hinzufügen',
-    noServices: 'Kein Dienst ist eingeschaltet und gültig.',
+    noServices: 'Kein Dienst ist aktiviert und gültig.',
     definitions: 'Dienstdefinitionen',
     step: 'Schritt {number} von {count}',
     back: 'Zurück',

@@ -5,10 +5,13 @@ const one = (name: string, status: string, version = 1) => ({ id: name, name, st
 
 describe('allowed', () => {
   it('follows the status of the environment', () => {
-    const can = (status: string, version = 1) => (['deploy', 'destroy', 'abandon'] as Act[]).filter((act) => allowed(act, { status, version }));
+    const can = (status: string, version = 1, has_changes?: boolean) => (['deploy', 'destroy', 'abandon'] as Act[]).filter((act) => allowed(act, { status, version, has_changes }));
     expect(can('ready')).toEqual(['destroy', 'abandon']);
     expect(can('ready', 0)).toEqual(['destroy']);
     expect(can('pending')).toEqual(['deploy', 'destroy']);
+    expect(can('pending', 1, true)).toEqual(['deploy', 'destroy']);
+    expect(can('pending', 1, false)).toEqual(['destroy', 'abandon']);
+    expect(can('pending', 0, false)).toEqual(['destroy']);
     expect(can('deploying')).toEqual(['abandon']);
     expect(can('deleting')).toEqual(['abandon']);
     expect(can('deploy failure', 0)).toEqual(['deploy', 'destroy', 'abandon']);

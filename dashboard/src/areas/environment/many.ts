@@ -2,28 +2,27 @@
 import type { QueryClient } from '@tanstack/react-query';
 import { catalogApi } from '~/api/client';
 import type { Rule } from '~/app/session';
-import { changesOf, currentSession, ensureSession, isBusy, sessionsQuery } from './queries';
+import { changesOf, currentSession, ensureSession, isBusy, sessionsQuery, shownStatus, type Judged } from './queries';
 
 export type Act = 'deploy' | 'destroy' | 'abandon';
 /** The policy's rule of each. */
 export const RULE_OF = { deploy: 'deploy_session', destroy: 'delete_environment', abandon: 'delete_environment' } as const satisfies Record<Act, Rule>;
 
-export interface Acted {
+export interface Acted extends Judged {
   id: string;
   name: string;
-  status: string;
-  version: number;
 }
 
 /** Whether the status of an environment lets it be done (dashboard-and-cli.md A4). */
-export function allowed(act: Act, { status, version }: { status: string; version: number }): boolean {
+export function allowed(act: Act, environment: Judged): boolean {
+  const status = shownStatus(environment);
   switch (act) {
     case 'deploy':
       return status === 'pending' || status === 'deploy failure';
     case 'destroy':
       return !isBusy(status);
     case 'abandon':
-      return status !== 'pending' && !(status === 'ready' && version === 0);
+      return status !== 'pending' && status !== 'new';
   }
 }
 

@@ -50,6 +50,19 @@ export function withHeader(service: Record<string, unknown>, kind = 'service'): 
 
 const IN_PROGRESS = new Set(['deploying', 'deleting']);
 
+/** What the status of an environment is said by, in the list and on its own page. */
+export interface Judged {
+  status: string;
+  version: number;
+  has_changes?: boolean;
+}
+
+/** What a person calls the status (A2): an open session without changes is nothing to deploy, and what was never deployed is new. */
+export function shownStatus({ status, version, has_changes }: Judged): string {
+  const known = status === 'pending' && has_changes === false ? 'ready' : status;
+  return known === 'ready' && version === 0 ? 'new' : known;
+}
+
 export const isBusy = (status: string) => IN_PROGRESS.has(status);
 
 export const nameOf = (component: Component) => component['?'].name ?? component.name ?? component['?'].type.split('.').pop() ?? component['?'].id;

@@ -1,7 +1,7 @@
 import { Badge, Loader } from '@mantine/core';
 import { useTexts } from '~/i18n';
 import { messages, type EnvironmentText } from './messages';
-import { isBusy } from './queries';
+import { isBusy, shownStatus, type Judged } from './queries';
 
 const COLORS: Record<string, string> = {
   new: 'gray',
@@ -13,12 +13,7 @@ const COLORS: Record<string, string> = {
   'delete failure': 'red',
 };
 
-/** What a person calls the status: one that was never deployed and has nothing to deploy is new. */
-export function shownStatus(environment: { status: string; version: number }): string {
-  return environment.status === 'ready' && environment.version === 0 ? 'new' : environment.status;
-}
-
-export function Status({ environment }: { environment: { status: string; version: number } }) {
+export function Status({ environment }: { environment: Judged }) {
   const t = useTexts(messages);
   const status = shownStatus(environment);
   const text = `status_${status}` in messages.en ? t(`status_${status}` as EnvironmentText) : status;

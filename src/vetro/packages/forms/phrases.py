@@ -12,7 +12,7 @@ from collections.abc import Mapping
 #: English to German; ``{}`` stands for what is said, in the same order.
 _GERMAN = {
     "Step {}": "Schritt {}",
-    "Optional": "Freiwillig",
+    "Optional": "Optional",
     "Select Application": "Anwendung wählen",
     "Select Image": "Image wählen",
     "No images available": "Es gibt keine Images",
@@ -30,7 +30,7 @@ _GERMAN = {
     "Continue application adding": "Weitere Anwendungen hinzufügen",
     "Stay in the catalog and add further applications": "Im Katalog bleiben und weitere Anwendungen"
     " hinzufügen",
-    "This field is required": "Hier fehlt eine Eingabe",
+    "This field is required": "Dieses Feld ist erforderlich",
     "Enter text": "Geben Sie Text ein",
     "Enter a whole number": "Geben Sie eine ganze Zahl ein",
     "Choose yes or no": "Wählen Sie ja oder nein",
