@@ -6,7 +6,6 @@ from alembic import op
 revision = "blobs_0001"
 down_revision = None
 branch_labels = ("blobs",)
-depends_on = None
 
 
 def upgrade() -> None:

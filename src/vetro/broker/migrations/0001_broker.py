@@ -6,7 +6,6 @@ from alembic import op
 revision = "broker_0001"
 down_revision = None
 branch_labels = ("broker",)
-depends_on = None
 
 
 def upgrade() -> None:

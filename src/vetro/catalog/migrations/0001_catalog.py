@@ -6,7 +6,6 @@ from alembic import op
 revision = "catalog_0001"
 down_revision = None
 branch_labels = ("catalog",)
-depends_on = None
 
 
 def upgrade() -> None:

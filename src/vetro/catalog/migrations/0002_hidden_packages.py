@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "catalog_0002"
 down_revision = "catalog_0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -12,8 +12,6 @@ from alembic import op
 
 revision = "catalog_0003"
 down_revision = "catalog_0002"
-branch_labels = None
-depends_on = None
 
 FIELDS = ("name", "full_name", "description", "categories", "tags", "classes", "author", "type")
 

@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "catalog_0006"
 down_revision = "catalog_0005"
-branch_labels = None
-depends_on = None
 
 ROWS = 500
 

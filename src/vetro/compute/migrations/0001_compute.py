@@ -6,7 +6,6 @@ from alembic import op
 revision = "compute_0001"
 down_revision = None
 branch_labels = ("compute",)
-depends_on = None
 
 
 def upgrade() -> None:

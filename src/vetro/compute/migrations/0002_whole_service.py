@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "compute_0002"
 down_revision = "compute_0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

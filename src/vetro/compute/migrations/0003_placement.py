@@ -10,8 +10,6 @@ from alembic import op
 
 revision = "compute_0003"
 down_revision = "compute_0002"
-branch_labels = None
-depends_on = None
 
 SOURCES = (
     ("compute_servers", "uuid"),

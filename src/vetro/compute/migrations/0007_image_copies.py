@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "compute_0007"
 down_revision = "compute_0006"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "compute_0010"
 down_revision = "compute_0009"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

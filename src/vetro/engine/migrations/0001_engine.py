@@ -6,7 +6,6 @@ from alembic import op
 revision = "engine_0001"
 down_revision = None
 branch_labels = ("engine",)
-depends_on = None
 
 
 def upgrade() -> None:

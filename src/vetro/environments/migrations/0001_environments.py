@@ -6,7 +6,6 @@ from alembic import op
 revision = "environments_0001"
 down_revision = None
 branch_labels = ("environments",)
-depends_on = None
 
 
 def upgrade() -> None:

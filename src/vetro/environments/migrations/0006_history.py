@@ -7,8 +7,6 @@ from alembic import op
 
 revision = "environments_0006"
 down_revision = "environments_0005"
-branch_labels = None
-depends_on = None
 
 TASKS = "environments_tasks"
 OLD = (

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "environments_0008"
 down_revision = "environments_0007"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

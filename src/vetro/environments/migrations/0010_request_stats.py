@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "environments_0010"
 down_revision = "environments_0009"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

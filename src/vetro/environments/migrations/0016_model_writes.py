@@ -4,8 +4,6 @@ from alembic import op
 
 revision = "environments_0016"
 down_revision = "environments_0015"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -4,8 +4,6 @@ from alembic import op
 
 revision = "environments_0018"
 down_revision = "environments_0017"
-branch_labels = None
-depends_on = None
 
 #: How reports began that engines wrote when their service had ended.
 INTERRUPTED = (

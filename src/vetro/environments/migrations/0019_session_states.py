@@ -4,8 +4,6 @@ from alembic import op
 
 revision = "environments_0019"
 down_revision = "environments_0018"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

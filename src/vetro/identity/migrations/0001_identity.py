@@ -6,7 +6,6 @@ from alembic import op
 revision = "identity_0001"
 down_revision = None
 branch_labels = ("identity",)
-depends_on = None
 
 
 def upgrade() -> None:

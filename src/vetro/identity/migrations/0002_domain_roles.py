@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "identity_0002"
 down_revision = "identity_0001"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -6,7 +6,6 @@ from alembic import op
 revision = "messaging_0001"
 down_revision = None
 branch_labels = ("messaging",)
-depends_on = None
 
 
 def upgrade() -> None:

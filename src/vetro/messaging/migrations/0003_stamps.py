@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "messaging_0003"
 down_revision = "messaging_0002"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:

@@ -6,7 +6,6 @@ from alembic import op
 revision = "repository_0001"
 down_revision = None
 branch_labels = ("repository",)
-depends_on = None
 
 
 def upgrade() -> None:

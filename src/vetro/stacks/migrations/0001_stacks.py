@@ -6,7 +6,6 @@ from alembic import op
 revision = "stacks_0001"
 down_revision = None
 branch_labels = ("stacks",)
-depends_on = None
 
 
 def upgrade() -> None:

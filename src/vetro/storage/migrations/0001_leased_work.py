@@ -6,7 +6,6 @@ from alembic import op
 revision = "storage_0001"
 down_revision = None
 branch_labels = ("storage",)
-depends_on = None
 
 
 def upgrade() -> None:
