@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from litestar import Response
 
-from vetro.broker.answers import BINDING, ERROR, INSTANCE, REPLIES
+from vetro.broker import answers
 from vetro.broker.catalog_api import CHALLENGE, Account
 from vetro.broker.offers import Json
 from vetro.broker.store import Broker, Wanted
@@ -20,6 +20,7 @@ from vetro.http import (
     FaultStyle,
     NotFound,
     PreconditionFailed,
+    Reply,
     Security,
     Unauthorized,
     make_face,
@@ -35,7 +36,7 @@ LONGEST = 255
 VERSION = re.compile(r"2\.\d{1,4}", re.ASCII)
 REQUEST_IDENTITY = "X-Broker-API-Request-Identity"
 BROKER_FAULTS = FaultStyle(
-    lambda fault, _request_id: {"description": fault.message, **fault.extra}, schema=ERROR
+    lambda fault, _request_id: {"description": fault.message, **fault.extra}, schema=answers.ERROR
 )
 
 
@@ -172,31 +173,30 @@ _WHICH = tuple(Param(one, STRING, True, "query") for one in ("service_id", "plan
 _ASYNC = query(STRING, "accepts_incomplete")
 _PARAMETERS = (Param("parameters", OBJECT),)
 
+INSTANCE = "/v2/service_instances/{instance_id}"
+BINDING = INSTANCE + "/service_bindings/{binding_id}"
 ENDPOINTS: list[Endpoint[Call]] = [
-    Endpoint("catalog", "GET", "/v2/catalog", catalog),
-    Endpoint(
-        "provision",
-        "PUT",
-        INSTANCE,
-        provision,
-        (
-            *_texts(("service_id", "plan_id", "organization_guid", "space_guid")),
-            *_PARAMETERS,
-            *_ASYNC,
-        ),
-    ),
-    Endpoint("update", "PATCH", INSTANCE, change, _texts(("service_id",))),
-    Endpoint("deprovision", "DELETE", INSTANCE, deprovision, (*_WHICH, *_ASYNC)),
-    Endpoint(
-        "last_operation",
-        "GET",
-        INSTANCE + "/last_operation",
-        last_operation,
-        query(STRING, "service_id", "plan_id", "operation"),
-    ),
-    Endpoint("bind", "PUT", BINDING, bind, (*_texts(("service_id", "plan_id")), *_PARAMETERS)),
-    Endpoint("unbind", "DELETE", BINDING, unbind, _WHICH),
-]
+    Endpoint("catalog", "GET", "/v2/catalog", catalog,
+             reply=answers.CATALOG, errors=(412,)),
+    Endpoint("provision", "PUT", INSTANCE, provision,
+             (*_texts(("service_id", "plan_id", "organization_guid", "space_guid")), *_PARAMETERS,
+              *_ASYNC),
+             reply=Reply(answers.EMPTY, status=202, others={200: answers.EMPTY}),
+             errors=(409, 412, 422, 502)),
+    Endpoint("update", "PATCH", INSTANCE, change, _texts(("service_id",)), reply=answers.EMPTY,
+             errors=(410, 412, 422)),
+    Endpoint("deprovision", "DELETE", INSTANCE, deprovision, (*_WHICH, *_ASYNC),
+             reply=Reply(answers.EMPTY, status=202, others={200: answers.EMPTY, 410: answers.EMPTY}),
+             errors=(412, 422, 502)),
+    Endpoint("last_operation", "GET", INSTANCE + "/last_operation", last_operation,
+             query(STRING, "service_id", "plan_id", "operation"),
+             reply=Reply(answers.OPERATION, others={410: answers.EMPTY}), errors=(412, 502)),
+    Endpoint("bind", "PUT", BINDING, bind, (*_texts(("service_id", "plan_id")), *_PARAMETERS),
+             reply=Reply(answers.BINDING, status=201, others={200: answers.BINDING}),
+             errors=(409, 412, 422, 502, 504)),
+    Endpoint("unbind", "DELETE", BINDING, unbind, _WHICH,
+             reply=Reply(answers.EMPTY, others={410: answers.EMPTY}), errors=(412, 502)),
+]  # fmt: skip
 
 
 def credentials_of(authorization: str) -> tuple[str, str]:
@@ -242,6 +242,5 @@ def broker_face(broker: Broker, *, debug: bool = False) -> Face:
         faults=BROKER_FAULTS,
         version="2.17",
         debug=debug,
-        replies=REPLIES,
         security=Security({"basic": {"type": "http", "scheme": "basic"}}),
     )

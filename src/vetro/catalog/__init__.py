@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from vetro.catalog.adding import UploadMetadata
-from vetro.catalog.answers import REPLIES
 from vetro.catalog.endpoints import PackageLimits, catalog_handlers
 from vetro.catalog.importing import Sources
 from vetro.catalog.indexing import rebuild_index

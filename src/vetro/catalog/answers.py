@@ -52,8 +52,11 @@ CATEGORY_WITH_PACKAGES = shape(
     "CategoryWithPackages",
     {**CATEGORY["properties"], "packages": listed(_PACKAGE_NAME)},
 )
-_BYTES = {"type": "string", "format": "binary"}
-_ONE = "/v1/catalog/packages/{package_id}"
+BYTES = {"type": "string", "format": "binary"}
+DOWNLOAD = Reply(BYTES, media=("application/octet-stream",), others={206: BYTES, 304: None})
+PART = Reply(
+    BYTES, media=("text/plain", "text/markdown", "application/octet-stream"), others={304: None}
+)
 
 _PLACE = {"type": ["integer", "null"], "minimum": 1}
 _FINDING = shape(
@@ -85,63 +88,20 @@ _OUTCOME = shape(
         "images": _TEXTS,
     },
 )
-
-REPLIES = {
-    "GET /v1/catalog/packages": Reply(
-        shape("PackagePage", {"packages": listed(PACKAGE), "next_marker": _TEXT}, ["next_marker"]),
-        name="list_packages",
-        errors=(404,),
-    ),
-    "POST /v1/catalog/packages": Reply(PACKAGE, name="upload_package", errors=(409,)),
-    "POST /v1/catalog/checks": Reply(
-        shape("PackageCheck", {"findings": listed(_FINDING)}), name="check_package"
-    ),
-    f"GET {_ONE}": Reply(PACKAGE, name="show_package"),
-    f"PATCH {_ONE}": Reply(PACKAGE, name="change_package", errors=(409,)),
-    f"DELETE {_ONE}": Reply(name="delete_package", errors=(409,)),
-    f"GET {_ONE}/download": Reply(
-        _BYTES,
-        media=("application/octet-stream",),
-        others={206: _BYTES, 304: None},
-        errors=(416,),
-        name="download_package",
-    ),
-    f"GET {_ONE}/needs": Reply(
-        shape(
-            "PackageNeeds",
-            {
-                "sizes": listed(shape("SizeNeed", {"label": _TEXT, "limits": {"type": "object"}})),
-                "license": {"type": ["string", "null"]},
-            },
-        ),
-        name="show_package_needs",
-    ),
-    f"GET {_ONE}/{{part}}": Reply(
-        _BYTES,
-        media=("text/plain", "text/markdown", "application/octet-stream"),
-        others={304: None},
-        name="show_package_part",
-    ),
-    "GET /v1/catalog/repository": Reply(
-        shape("RepositoryInfo", {"url": {"type": ["string", "null"]}, "any_address": _FLAG}),
-        name="show_repository",
-    ),
-    "POST /v1/catalog/bundles": Reply(
-        shape("Bundle", {"packages": listed(_BUNDLED), "skipped": _TEXTS}),
-        name="read_bundle",
-        errors=(404,),
-    ),
-    "POST /v1/catalog/imports": Reply(
-        shape("PackageImport", {"outcomes": listed(_OUTCOME)}), name="import_package"
-    ),
-    "GET /v1/catalog/categories": Reply(
-        shape(
-            "CategoryPage", {"categories": listed(CATEGORY), "next_marker": _TEXT}, ["next_marker"]
-        ),
-        name="list_categories",
-        errors=(404,),
-    ),
-    "POST /v1/catalog/categories": Reply(CATEGORY, name="create_category", errors=(409,)),
-    "GET /v1/catalog/categories/{category_id}": Reply(CATEGORY_WITH_PACKAGES, name="show_category"),
-    "DELETE /v1/catalog/categories/{category_id}": Reply(name="delete_category"),
-}
+PACKAGE_PAGE = shape(
+    "PackagePage", {"packages": listed(PACKAGE), "next_marker": _TEXT}, ["next_marker"]
+)
+CHECK = shape("PackageCheck", {"findings": listed(_FINDING)})
+NEEDS = shape(
+    "PackageNeeds",
+    {
+        "sizes": listed(shape("SizeNeed", {"label": _TEXT, "limits": {"type": "object"}})),
+        "license": _TEXT_OR_NULL,
+    },
+)
+REPOSITORY = shape("RepositoryInfo", {"url": _TEXT_OR_NULL, "any_address": _FLAG})
+BUNDLE = shape("Bundle", {"packages": listed(_BUNDLED), "skipped": _TEXTS})
+IMPORT = shape("PackageImport", {"outcomes": listed(_OUTCOME)})
+CATEGORY_PAGE = shape(
+    "CategoryPage", {"categories": listed(CATEGORY), "next_marker": _TEXT}, ["next_marker"]
+)

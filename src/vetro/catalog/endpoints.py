@@ -12,7 +12,7 @@ import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
-from vetro.catalog import bodies
+from vetro.catalog import answers, bodies
 from vetro.catalog.adding import UploadMetadata
 from vetro.catalog.importing import Imports, Sources
 from vetro.catalog.listing import EXTRAS
@@ -330,43 +330,37 @@ _ALL, _ONE = "/v1/catalog/packages", "/v1/catalog/packages/{package_id}"
 _CATEGORIES, _CATEGORY = "/v1/catalog/categories", "/v1/catalog/categories/{category_id}"
 
 ENDPOINTS = [
-    Endpoint(
-        "list_packages",
-        "GET",
-        _ALL,
-        search,
-        bodies.SEARCH,
-        remembered=True,
-        extras=Extras(EXTRAS.names, "packages"),
-    ),
-    Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD, extras=EXTRAS),
-    Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD),
-    Endpoint("show_package", "GET", _ONE, show, remembered=True, extras=EXTRAS),
-    Endpoint(
-        "change_package",
-        "PATCH",
-        _ONE,
-        change,
-        (*bodies.FORCE, *IF_MATCH),
-        bodies.PATCH,
-        extras=EXTRAS,
-    ),
-    Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH)),
-    Endpoint(
-        "download_package", "GET", _ONE + "/download", archive, any_accept=True, remembered=True
-    ),
-    Endpoint("show_package_needs", "GET", _ONE + "/needs", needs, query(STRING, "language")),
-    Endpoint(
-        "show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True, remembered=True
-    ),
-    Endpoint("show_repository", "GET", "/v1/catalog/repository", repository),
-    Endpoint("read_bundle", "POST", "/v1/catalog/bundles", read_bundle, takes=bodies.BUNDLE),
-    Endpoint("import_package", "POST", "/v1/catalog/imports", import_package, takes=bodies.IMPORT),
-    Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE, remembered=True),
-    Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY),
-    Endpoint("show_category", "GET", _CATEGORY, show_category, remembered=True),
+    Endpoint("list_packages", "GET", _ALL, search, bodies.SEARCH, remembered=True,
+             extras=Extras(EXTRAS.names, "packages"), reply=answers.PACKAGE_PAGE, errors=(404,)),
+    Endpoint("upload_package", "POST", _ALL, upload, takes=bodies.UPLOAD, extras=EXTRAS,
+             reply=answers.PACKAGE, errors=(409,)),
+    Endpoint("check_package", "POST", "/v1/catalog/checks", check, takes=bodies.UPLOAD,
+             reply=answers.CHECK),
+    Endpoint("show_package", "GET", _ONE, show, remembered=True, extras=EXTRAS,
+             reply=answers.PACKAGE),
+    Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH,
+             extras=EXTRAS, reply=answers.PACKAGE, errors=(409,)),
+    Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH), errors=(409,)),
+    Endpoint("download_package", "GET", _ONE + "/download", archive, any_accept=True,
+             remembered=True, reply=answers.DOWNLOAD, errors=(416,)),
+    Endpoint("show_package_needs", "GET", _ONE + "/needs", needs, query(STRING, "language"),
+             reply=answers.NEEDS),
+    Endpoint("show_package_part", "GET", _ONE + "/{part}", part_of, any_accept=True,
+             remembered=True, reply=answers.PART),
+    Endpoint("show_repository", "GET", "/v1/catalog/repository", repository,
+             reply=answers.REPOSITORY),
+    Endpoint("read_bundle", "POST", "/v1/catalog/bundles", read_bundle, takes=bodies.BUNDLE,
+             reply=answers.BUNDLE, errors=(404,)),
+    Endpoint("import_package", "POST", "/v1/catalog/imports", import_package, takes=bodies.IMPORT,
+             reply=answers.IMPORT),
+    Endpoint("list_categories", "GET", _CATEGORIES, list_categories, bodies.PAGE, remembered=True,
+             reply=answers.CATEGORY_PAGE, errors=(404,)),
+    Endpoint("create_category", "POST", _CATEGORIES, add_category, takes=bodies.ADD_CATEGORY,
+             reply=answers.CATEGORY, errors=(409,)),
+    Endpoint("show_category", "GET", _CATEGORY, show_category, remembered=True,
+             reply=answers.CATEGORY_WITH_PACKAGES),
     Endpoint("delete_category", "DELETE", _CATEGORY, remove_category),
-]
+]  # fmt: skip
 
 
 def catalog_handlers(

@@ -8,14 +8,14 @@ from typing import cast
 from litestar.response import Stream
 
 from vetro.digits import is_number
-from vetro.environments import bodies, states
+from vetro.environments import bodies, shapes, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.flat import ids_of
 from vetro.environments.model import Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
-from vetro.http import BadRequest, Extras, ServerEvent, event_stream
+from vetro.http import BadRequest, Extras, Reply, ServerEvent, event_stream, listed
 
 
 async def project_deployments(call: Call) -> Json:
@@ -208,46 +208,26 @@ _EXTRAS = Extras(
 )
 
 ENDPOINTS = [
-    Endpoint(
-        "list_project_deployments",
-        "GET",
-        "/v1/deployments",
-        project_deployments,
-        bodies.DEPLOYMENTS,
-        extras=_EXTRAS,
-    ),
-    Endpoint(
-        "list_deployments",
-        "GET",
-        E + "/deployments",
-        deployments,
-        bodies.DEPLOYMENTS,
-        extras=_EXTRAS,
-    ),
-    Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS),
-    Endpoint("show_trace", "GET", _ONE + "/trace", trace),
-    Endpoint(
-        "cancel_deployment",
-        "POST",
-        _ONE + "/cancel",
-        cancel,
-        takes=bodies.CANCELLATION,
-        status=202,
-    ),
-    Endpoint("follow_deployment", "GET", _ONE + "/events", events, bodies.EVENTS, any_accept=True),
-    Endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION),
-    Endpoint(
-        "call_action",
-        "POST",
-        E + "/actions/{action_id}",
-        call_action,
-        bodies.PENDING,
-        bodies.ACTION,
-    ),
-    Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result),
-    Endpoint("aggregated_statistics", "GET", _STATISTICS + "/aggregated", aggregated_statistics),
-    Endpoint("raw_statistics", "GET", _STATISTICS + "/raw", raw_statistics),
-    Endpoint(
-        "raw_statistics_of_instance", "GET", _STATISTICS + "/raw/{instance_id}", raw_statistics
-    ),
-]
+    Endpoint("list_project_deployments", "GET", "/v1/deployments", project_deployments,
+             bodies.DEPLOYMENTS, extras=_EXTRAS, reply=shapes.DEPLOYMENT_PAGE, errors=(404,)),
+    Endpoint("list_deployments", "GET", E + "/deployments", deployments, bodies.DEPLOYMENTS,
+             extras=_EXTRAS, reply=shapes.DEPLOYMENT_PAGE),
+    Endpoint("list_reports", "GET", _ONE, reports, bodies.REPORTS, reply=shapes.REPORTS),
+    Endpoint("show_trace", "GET", _ONE + "/trace", trace, reply=shapes.TRACE),
+    Endpoint("cancel_deployment", "POST", _ONE + "/cancel", cancel, takes=bodies.CANCELLATION,
+             status=202, reply=shapes.DEPLOYMENT, errors=(409,)),
+    Endpoint("follow_deployment", "GET", _ONE + "/events", events, bodies.EVENTS, any_accept=True,
+             reply=Reply(shapes.TEXT, media=("text/event-stream",))),
+    Endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION,
+             reply=shapes.LAST_STATUSES),
+    Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.PENDING,
+             bodies.ACTION, reply=shapes.STARTED_TASK, errors=(409,)),
+    Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result,
+             reply=shapes.ACTION_RESULT),
+    Endpoint("aggregated_statistics", "GET", _STATISTICS + "/aggregated", aggregated_statistics,
+             reply=listed(shapes.AGGREGATED)),
+    Endpoint("raw_statistics", "GET", _STATISTICS + "/raw", raw_statistics,
+             reply=listed(shapes.STATISTIC)),
+    Endpoint("raw_statistics_of_instance", "GET", _STATISTICS + "/raw/{instance_id}",
+             raw_statistics, reply=listed(shapes.STATISTIC)),
+]  # fmt: skip

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from litestar.response import Stream
 
 from vetro.digits import is_number
-from vetro.environments import bodies, states
+from vetro.environments import bodies, shapes, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
 from vetro.environments.model import Json
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.store import ENVIRONMENT_EXTRAS, project_channel
-from vetro.http import IF_MATCH, BadRequest, Extras, ServerEvent, event_stream
+from vetro.http import IF_MATCH, BadRequest, Extras, Reply, ServerEvent, event_stream
 from vetro.http.endpoint import EMPTY, as_asked
 
 
@@ -148,43 +148,25 @@ FOLLOWED_SECONDS = 600
 """How long a stream of changes lasts at most."""
 
 ENDPOINTS = [
-    Endpoint(
-        "list_environments",
-        "GET",
-        "/v1/environments",
-        listing,
-        bodies.OF_PROJECTS,
-        remembered=True,
-        extras=Extras(ENVIRONMENT_EXTRAS.names, "environments"),
-    ),
-    Endpoint("follow_environments", "GET", "/v1/events", follow, bodies.FOLLOW, any_accept=True),
-    Endpoint(
-        "create_environment",
-        "POST",
-        "/v1/environments",
-        create,
-        takes=bodies.CREATE,
-        extras=ENVIRONMENT_EXTRAS,
-    ),
-    Endpoint(
-        "show_environment",
-        "GET",
-        E,
-        show,
-        bodies.SESSION,
-        remembered=True,
-        extras=ENVIRONMENT_EXTRAS,
-    ),
-    Endpoint(
-        "rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME, extras=ENVIRONMENT_EXTRAS
-    ),
-    Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH)),
-    Endpoint("list_leaked", "GET", E + "/leaked", leaked),
+    Endpoint("list_environments", "GET", "/v1/environments", listing, bodies.OF_PROJECTS,
+             remembered=True, extras=Extras(ENVIRONMENT_EXTRAS.names, "environments"),
+             reply=shapes.ENVIRONMENT_PAGE, errors=(404,)),
+    Endpoint("follow_environments", "GET", "/v1/events", follow, bodies.FOLLOW, any_accept=True,
+             reply=Reply(shapes.TEXT, media=("text/event-stream",))),
+    Endpoint("create_environment", "POST", "/v1/environments", create, takes=bodies.CREATE,
+             extras=ENVIRONMENT_EXTRAS, reply=shapes.CHANGED, errors=(409,)),
+    Endpoint("show_environment", "GET", E, show, bodies.SESSION, remembered=True,
+             extras=ENVIRONMENT_EXTRAS, reply=shapes.ENVIRONMENT),
+    Endpoint("rename_environment", "PUT", E, rename, IF_MATCH, bodies.RENAME,
+             extras=ENVIRONMENT_EXTRAS, reply=shapes.CHANGED, errors=(409,)),
+    Endpoint("delete_environment", "DELETE", E, remove, (*bodies.REMOVE, *IF_MATCH), errors=(409,)),
+    Endpoint("list_leaked", "GET", E + "/leaked", leaked, reply=shapes.ALL_LEAKED),
     Endpoint("dismiss_leaked", "DELETE", E + "/leaked/{object_id}", dismiss_leaked),
-    Endpoint("open_session", "POST", E + "/configure", configure),
-    Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions),
-    Endpoint("show_session", "GET", _SESSION, show_session),
+    Endpoint("open_session", "POST", E + "/configure", configure, reply=shapes.SESSION),
+    Endpoint("list_sessions", "GET", E + "/sessions", opened_sessions, reply=shapes.ALL_OPENED),
+    Endpoint("show_session", "GET", _SESSION, show_session, reply=shapes.SESSION),
     Endpoint("drop_session", "DELETE", _SESSION, drop_session),
-    Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase),
-    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.PENDING),
-]
+    Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase, reply=shapes.SESSION,
+             errors=(409,)),
+    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.PENDING, errors=(409,)),
+]  # fmt: skip

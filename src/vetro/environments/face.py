@@ -12,14 +12,13 @@ from typing import Any
 import structlog
 from litestar import Litestar, Response
 
-from vetro.catalog import REPLIES as CATALOG_REPLIES
 from vetro.catalog import Catalog, PackageLimits, Sources, catalog_handlers
 from vetro.environments import (
-    answers,
     deployment_endpoints,
     environment_endpoints,
     model_endpoints,
     quota_endpoints,
+    shapes,
     static_call_endpoints,
     template_endpoints,
     upgrade_endpoints,
@@ -53,6 +52,7 @@ from vetro.http import (
     RequestCounts,
     ServiceUnavailable,
     denied,
+    listed,
     make_face,
     with_tag,
 )
@@ -133,11 +133,13 @@ async def discovery(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("list_versions", "GET", "/", versions, status=300),
-    Endpoint("show_version", "GET", "/v1", version),
-    Endpoint("list_flavors", "GET", "/v1/flavors", sizes),
-    Endpoint("list_networks", "GET", "/v1/networks", networks),
-    Endpoint("list_request_statistics", "GET", "/v1/stats", request_statistics),
+    Endpoint("list_versions", "GET", "/", versions, status=300, reply=shapes.VERSIONS),
+    Endpoint("show_version", "GET", "/v1", version, reply=shapes.ONE_VERSION),
+    Endpoint("list_flavors", "GET", "/v1/flavors", sizes, reply=shapes.FLAVORS, errors=(404,)),
+    Endpoint("list_networks", "GET", "/v1/networks", networks, reply=shapes.NETWORKS,
+             errors=(404,)),
+    Endpoint("list_request_statistics", "GET", "/v1/stats", request_statistics,
+             reply=listed(shapes.REQUEST_STATISTIC)),
     Endpoint(
         "discovery",
         "GET POST PUT PATCH DELETE",
@@ -155,7 +157,7 @@ ENDPOINTS = [
     *wizard_endpoints.ENDPOINTS,
     *quota_endpoints.ENDPOINTS,
     *v03_endpoints.ENDPOINTS,
-]
+]  # fmt: skip
 
 
 def _is_versioned(path: str) -> bool:
@@ -311,7 +313,6 @@ def environments_face(
             rate=chosen.project_rate,
             burst=chosen.project_burst,
         ),
-        replies={**answers.REPLIES, **CATALOG_REPLIES},
         compresses=True,
         conditional=True,
         remembered=Remembered(revision),

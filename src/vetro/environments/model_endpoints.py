@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import cast
 
 from vetro.catalog import api_time
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
 from vetro.environments.flat import (
     check_changed,
@@ -193,15 +193,24 @@ _MODEL = E + "/model"
 _CHANGE = (*bodies.SESSION, *IF_MATCH)
 
 ENDPOINTS = [
-    Endpoint("list_services", "GET", _ALL, read, bodies.SESSION, remembered=True),
-    Endpoint("show_service", "GET", _AT, read, bodies.SESSION, remembered=True),
-    Endpoint("add_services", "POST", _ALL, append, _CHANGE, bodies.ADD_SERVICES),
-    Endpoint("add_services_at", "POST", _AT, append, _CHANGE, bodies.ADD_SERVICES),
-    Endpoint("replace_services", "PUT", _ALL, replace, _CHANGE, bodies.PUT_SERVICES),
-    Endpoint("replace_service", "PUT", _AT, replace, _CHANGE, bodies.PUT_SERVICES),
+    Endpoint("list_services", "GET", _ALL, read, bodies.SESSION, remembered=True,
+             reply=shapes.ANYTHING),
+    Endpoint("show_service", "GET", _AT, read, bodies.SESSION, remembered=True,
+             reply=shapes.ANYTHING),
+    Endpoint("add_services", "POST", _ALL, append, _CHANGE, bodies.ADD_SERVICES,
+             reply=shapes.ANYTHING),
+    Endpoint("add_services_at", "POST", _AT, append, _CHANGE, bodies.ADD_SERVICES,
+             reply=shapes.ANYTHING),
+    Endpoint("replace_services", "PUT", _ALL, replace, _CHANGE, bodies.PUT_SERVICES,
+             reply=shapes.ANYTHING),
+    Endpoint("replace_service", "PUT", _AT, replace, _CHANGE, bodies.PUT_SERVICES,
+             reply=shapes.ANYTHING),
     Endpoint("delete_services", "DELETE", _ALL, remove, _CHANGE),
     Endpoint("delete_service", "DELETE", _AT, remove, _CHANGE),
-    Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION, remembered=True),
-    Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION),
-    Endpoint("change_model", "PATCH", _MODEL, change_model, _CHANGE, bodies.PATCH_MODEL),
-]
+    Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION, remembered=True,
+             reply=shapes.ANYTHING),
+    Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION,
+             reply=shapes.ANYTHING),
+    Endpoint("change_model", "PATCH", _MODEL, change_model, _CHANGE, bodies.PATCH_MODEL,
+             reply=shapes.ANYTHING),
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http.endpoint import EMPTY
@@ -48,8 +48,8 @@ async def reset(call: Call) -> Json:
 
 _OF = "/v1/quotas/{project_id}"
 ENDPOINTS = [
-    Endpoint("show_quotas", "GET", "/v1/quotas", show_own, bodies.REGION),
-    Endpoint("show_project_quotas", "GET", _OF, show),
-    Endpoint("change_project_quotas", "PUT", _OF, change, takes=bodies.QUOTAS),
+    Endpoint("show_quotas", "GET", "/v1/quotas", show_own, bodies.REGION, reply=shapes.QUOTAS),
+    Endpoint("show_project_quotas", "GET", _OF, show, reply=shapes.QUOTAS),
+    Endpoint("change_project_quotas", "PUT", _OF, change, takes=bodies.QUOTAS, reply=shapes.QUOTAS),
     Endpoint("reset_project_quotas", "DELETE", _OF, reset),
-]
+]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vetro.http import listed, maybe, shape
 
 TEXT = {"type": "string"}
@@ -339,5 +341,123 @@ JOINABLE = shape(
         "id": TEXT,
         "name": TEXT,
         "subnets": listed(shape("JoinableSubnet", dict.fromkeys(("id", "name", "cidr"), TEXT))),
+    },
+)
+
+
+def _in(key: str, shown: object) -> dict[str, object]:
+    return {"type": "object", "properties": {key: shown}, "required": [key]}
+
+
+def _page(title: str, key: str, shown: Mapping[str, object]) -> Mapping[str, object]:
+    """A page of a list: the marker of the next one is there if anything follows."""
+    return shape(title, {key: listed(shown), "next_marker": TEXT}, ["next_marker"])
+
+
+UPGRADABLE = shape(
+    "ApplicationVersions",
+    {
+        "id": TEXT,
+        "name": maybe(TEXT),
+        "class": TEXT,
+        "package": maybe(TEXT),
+        "version": maybe(TEXT),
+        "newest": maybe(TEXT),
+        "newer": listed(TEXT),
+    },
+)
+PROPERTY_CHANGE = shape(
+    "PropertyChange",
+    {
+        "property": TEXT,
+        "change": {"type": "string", "enum": ["added", "removed", "changed"]},
+        "aspects": listed({"type": "string", "enum": ["contract", "default", "usage"]}),
+        "from": maybe(OBJECT),
+        "to": maybe(OBJECT),
+    },
+)
+UPGRADE = shape(
+    "Upgrade",
+    {
+        "applications": listed(
+            shape(
+                "ApplicationUpgrade",
+                {
+                    "id": TEXT,
+                    "name": maybe(TEXT),
+                    "class": TEXT,
+                    "package": maybe(TEXT),
+                    "from": maybe(TEXT),
+                    "to": maybe(TEXT),
+                    "direction": {"type": "string", "enum": ["upgrade", "downgrade", "none"]},
+                    "objects": listed(
+                        shape(
+                            "ObjectUpgrade",
+                            {
+                                "id": TEXT,
+                                "class": TEXT,
+                                "package": TEXT,
+                                "from": maybe(TEXT),
+                                "to": TEXT,
+                                "changes": listed(PROPERTY_CHANGE),
+                            },
+                        )
+                    ),
+                    "shared": listed(
+                        shape(
+                            "SharedObject",
+                            {"id": TEXT, "class": TEXT, "used_by": listed(OBJECT)},
+                        )
+                    ),
+                    "problems": listed(TEXT),
+                    "notes": listed(TEXT),
+                },
+            )
+        ),
+        "problems": listed(TEXT),
+    },
+)
+FIXED = _in("packages", {"type": "object", "additionalProperties": listed(TEXT)})
+UPGRADABLES = _in("applications", listed(UPGRADABLE))
+PROJECT_UPGRADABLES = _in(
+    "environments", {"type": "object", "additionalProperties": listed(UPGRADABLE)}
+)
+ENVIRONMENT_PAGE = _page("EnvironmentPage", "environments", LISTED)
+ALL_LEAKED = _in("leaked", listed(LEAKED))
+ALL_OPENED = _in("sessions", listed(OPENED))
+DEPLOYMENT_PAGE = _page("DeploymentPage", "deployments", DEPLOYMENT)
+REPORTS = _in("reports", listed(REPORT))
+TRACE = _in("rounds", listed(TRACE_ROUND))
+LAST_STATUSES = _in("lastStatuses", {"type": "object", "additionalProperties": maybe(REPORT)})
+STARTED_TASK = _in("task_id", TEXT)
+ACTION_RESULT = {"type": "object", "properties": {"isException": FLAG, "result": ANYTHING}}
+TEMPLATE_PAGE = _page("TemplatePage", "templates", shape("ListedTemplate", TEMPLATE_COLUMNS))
+MADE_ENVIRONMENT = shape("MadeEnvironment", {"session_id": TEXT, "environment_id": TEXT})
+VERSIONS = _in("versions", listed(VERSION))
+ONE_VERSION = _in("version", VERSION)
+FLAVORS = _in("flavors", listed(shape("Flavor", {"name": TEXT})))
+NETWORKS = _in("networks", listed(JOINABLE))
+WIZARDS = _in("wizards", listed(LISTED_WIZARD))
+FORM_DEFINITION = shape("FormDefinition", {"text": TEXT})
+BUILT = _in("model", OBJECT)
+FINISHED = shape("FinishedWizard", {"environment_id": TEXT, "component": OBJECT})
+ANY_LIST = listed(ANYTHING)
+# Without /v1 (§7)
+V03_ENVIRONMENT = shape(
+    "V03Environment",
+    {
+        **COLUMNS,
+        **KIND,
+        "status": {"type": "string", "enum": ["ready", "pending", "deploying"]},
+        "status_detail": STATUS,
+    },
+)
+V03_ENVIRONMENTS = _in("environments", listed(V03_ENVIRONMENT))
+V03_SESSION = shape(
+    "V03Session",
+    {
+        **SESSION["properties"],
+        "state": {"type": "string", "enum": ["open", "deploying", "deployed"]},
+        "state_detail": TEXT,
     },
 )

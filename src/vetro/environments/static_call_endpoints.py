@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import cast
 
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http import BadRequest
@@ -78,9 +78,10 @@ def _package(value: object) -> str | None:
 _CLASS = "/v1/schemas/{class_name}"
 
 ENDPOINTS = [
-    Endpoint(
-        "call_static_action", "POST", "/v1/actions", static_action, takes=bodies.STATIC_ACTION
-    ),
-    Endpoint("show_schemas", "GET", _CLASS, schemas, bodies.SCHEMAS),
-    Endpoint("show_method_schemas", "GET", _CLASS + "/{method_names}", schemas, bodies.SCHEMAS),
-]
+    Endpoint("call_static_action", "POST", "/v1/actions", static_action, takes=bodies.STATIC_ACTION,
+             reply=shapes.ANYTHING, errors=(404, 504)),
+    Endpoint("show_schemas", "GET", _CLASS, schemas, bodies.SCHEMAS, reply=shapes.OBJECT,
+             errors=(504,)),
+    Endpoint("show_method_schemas", "GET", _CLASS + "/{method_names}", schemas, bodies.SCHEMAS,
+             reply=shapes.OBJECT, errors=(504,)),
+]  # fmt: skip

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
 from vetro.environments.model import Json, segments
 from vetro.environments.paging import answer, listing_of
-from vetro.http import IF_MATCH, NotFound
+from vetro.http import IF_MATCH, NotFound, listed
 from vetro.http.endpoint import EMPTY
 
 
@@ -100,29 +100,24 @@ _ALL, _ONE = "/v1/templates", "/v1/templates/{template_id}"
 _PARTS = _ONE + "/services"
 
 ENDPOINTS = [
-    Endpoint("list_templates", "GET", _ALL, listing, bodies.PUBLIC),
-    Endpoint("create_template", "POST", _ALL, create, takes=bodies.CREATE_TEMPLATE),
-    Endpoint("show_template", "GET", _ONE, show),
-    Endpoint("change_template", "PUT", _ONE, change, IF_MATCH, takes=bodies.CHANGE_TEMPLATE),
+    Endpoint("list_templates", "GET", _ALL, listing, bodies.PUBLIC, reply=shapes.TEMPLATE_PAGE,
+             errors=(404,)),
+    Endpoint("create_template", "POST", _ALL, create, takes=bodies.CREATE_TEMPLATE,
+             reply=shapes.CHANGED_TEMPLATE, errors=(409,)),
+    Endpoint("show_template", "GET", _ONE, show, reply=shapes.TEMPLATE),
+    Endpoint("change_template", "PUT", _ONE, change, IF_MATCH, takes=bodies.CHANGE_TEMPLATE,
+             reply=shapes.CHANGED_TEMPLATE, errors=(409,)),
     Endpoint("delete_template", "DELETE", _ONE, remove, IF_MATCH),
-    Endpoint("clone_template", "POST", _ONE + "/clone", clone, takes=bodies.CLONE_TEMPLATE),
-    Endpoint(
-        "create_environment_of_template",
-        "POST",
-        _ONE + "/create-environment",
-        create_environment,
-        takes=bodies.CREATE,
-    ),
-    Endpoint("list_components", "GET", _PARTS, components),
-    Endpoint("show_component", "GET", _PARTS + "/{path:path}", components),
-    Endpoint("add_components", "POST", _PARTS, add, IF_MATCH, takes=bodies.ADD_SERVICES),
-    Endpoint(
-        "replace_component",
-        "PUT",
-        _PARTS + "/{path:path}",
-        replace,
-        IF_MATCH,
-        takes=bodies.PUT_SERVICES,
-    ),
-    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out, IF_MATCH),
-]
+    Endpoint("clone_template", "POST", _ONE + "/clone", clone, takes=bodies.CLONE_TEMPLATE,
+             reply=shapes.TEMPLATE, errors=(409,)),
+    Endpoint("create_environment_of_template", "POST", _ONE + "/create-environment",
+             create_environment, takes=bodies.CREATE, reply=shapes.MADE_ENVIRONMENT, errors=(409,)),
+    Endpoint("list_components", "GET", _PARTS, components, reply=listed(shapes.SERVICE)),
+    Endpoint("show_component", "GET", _PARTS + "/{path:path}", components, reply=shapes.ANYTHING),
+    Endpoint("add_components", "POST", _PARTS, add, IF_MATCH, takes=bodies.ADD_SERVICES,
+             reply=shapes.ANYTHING),
+    Endpoint("replace_component", "PUT", _PARTS + "/{path:path}", replace, IF_MATCH,
+             takes=bodies.PUT_SERVICES, reply=shapes.ANYTHING),
+    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out, IF_MATCH,
+             reply=shapes.TEMPLATE),
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
 from vetro.environments.model import Json
 
@@ -54,10 +54,15 @@ _ALL = E + "/upgrades"
 _FIXED = E + "/packages"
 
 ENDPOINTS = [
-    Endpoint("list_project_upgrades", "GET", "/v1/upgrades", of_project),
-    Endpoint("list_upgrades", "GET", _ALL, listing, bodies.SESSION),
-    Endpoint("preview_upgrade", "POST", _ALL + "/preview", preview, bodies.SESSION, bodies.UPGRADE),
-    Endpoint("list_fixed_packages", "GET", _FIXED, fixed, bodies.SESSION),
-    Endpoint("fix_packages", "PUT", _FIXED, fix, bodies.SESSION, bodies.FIX_PACKAGES),
-    Endpoint("upgrade_applications", "POST", _ALL, upgrade, bodies.SESSION, bodies.UPGRADE),
-]
+    Endpoint("list_project_upgrades", "GET", "/v1/upgrades", of_project,
+             reply=shapes.PROJECT_UPGRADABLES),
+    Endpoint("list_upgrades", "GET", _ALL, listing, bodies.SESSION,
+             reply=shapes.UPGRADABLES),
+    Endpoint("preview_upgrade", "POST", _ALL + "/preview", preview, bodies.SESSION, bodies.UPGRADE,
+             reply=shapes.UPGRADE, errors=(504,)),
+    Endpoint("list_fixed_packages", "GET", _FIXED, fixed, bodies.SESSION, reply=shapes.FIXED),
+    Endpoint("fix_packages", "PUT", _FIXED, fix, bodies.SESSION, bodies.FIX_PACKAGES,
+             reply=shapes.FIXED, errors=(409,)),
+    Endpoint("upgrade_applications", "POST", _ALL, upgrade, bodies.SESSION, bodies.UPGRADE,
+             reply=shapes.UPGRADE, errors=(409, 504)),
+]  # fmt: skip

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import cast
 
-from vetro.environments import bodies, deployment_endpoints, flat, model_endpoints, states
+from vetro.environments import bodies, deployment_endpoints, flat, model_endpoints, shapes, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
 from vetro.environments.model import Json, delete_path, get_path, put_path, segments
 from vetro.environments.store import ForeignProject, SessionElsewhere, SessionRequired
 from vetro.environments.views import ReportView, SessionView
-from vetro.http import BadRequest, Forbidden, NotFound, Unauthorized
+from vetro.http import BadRequest, Forbidden, NotFound, Reply, Unauthorized
 from vetro.http.endpoint import EMPTY, Answer, Body
 from vetro.http.parameters import Param
 
@@ -405,49 +405,61 @@ def _endpoint(
     run: Run,
     params: tuple[Param, ...] = (),
     takes: Body | None = None,
+    *,
+    reply: Mapping[str, object] | Reply | None = None,
+    errors: tuple[int, ...] = (),
+    writes: bool = False,
 ) -> Endpoint:
-    return Endpoint(f"v03_{name}", verb, path, _dialect(run), params, takes)
+    run = _dialect(run, writes=writes)
+    return Endpoint(f"v03_{name}", verb, path, run, params, takes, reply=reply, errors=errors)
 
 
-def _writing(name: str, verb: str, path: str, run: Run, takes: Body | None = None) -> Endpoint:
-    return Endpoint(f"v03_{name}", verb, path, _dialect(run, writes=True), bodies.SESSION, takes)
+def _writing(
+    name: str,
+    verb: str,
+    path: str,
+    run: Run,
+    takes: Body | None = None,
+    reply: Mapping[str, object] | Reply | None = None,
+) -> Endpoint:
+    return _endpoint(name, verb, path, run, bodies.SESSION, takes, reply=reply, writes=True)
 
 
 _SESSION, _ALL, _AT = E + "/sessions/{session_id}", E + "/services", E + "/services/{path:path}"
 _STATISTICS = E + "/instance-statistics"
 
 ENDPOINTS = [
-    _endpoint("list_environments", "GET", "/environments", listing),
-    _endpoint("create_environment", "POST", "/environments", create, (), bodies.RENAME),
-    _endpoint("show_environment", "GET", E, show, bodies.SESSION),
-    _endpoint("change_environment", "PUT", E, change, (), bodies.CHANGE),
+    _endpoint("list_environments", "GET", "/environments", listing, reply=shapes.V03_ENVIRONMENTS),
+    _endpoint("create_environment", "POST", "/environments", create, (), bodies.RENAME,
+              reply=shapes.V03_ENVIRONMENT, errors=(409,)),
+    _endpoint("show_environment", "GET", E, show, bodies.SESSION, reply=shapes.V03_ENVIRONMENT),
+    _endpoint("change_environment", "PUT", E, change, (), bodies.CHANGE,
+              reply=Reply(shapes.V03_ENVIRONMENT, status=201, others={200: shapes.V03_ENVIRONMENT}),
+              errors=(409,)),
     _endpoint("delete_environment", "DELETE", E, remove),
-    _endpoint("open_session", "POST", E + "/configure", configure),
-    _endpoint("show_session", "GET", _SESSION, show_session),
+    _endpoint("open_session", "POST", E + "/configure", configure, reply=shapes.V03_SESSION),
+    _endpoint("show_session", "GET", _SESSION, show_session, reply=shapes.V03_SESSION),
     _endpoint("drop_session", "DELETE", _SESSION, drop_session),
     _endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy),
-    _endpoint("list_services", "GET", _ALL, read, bodies.SESSION),
-    _endpoint("show_service", "GET", _AT, read, bodies.SESSION),
-    _writing("add_services", "POST", _ALL, append, bodies.PUT_SERVICES),
-    _writing("add_services_at", "POST", _AT, append, bodies.PUT_SERVICES),
-    _writing("replace_services", "PUT", _ALL, replace, bodies.PUT_SERVICES),
-    _writing("replace_service", "PUT", _AT, replace, bodies.PUT_SERVICES),
+    _endpoint("list_services", "GET", _ALL, read, bodies.SESSION, reply=shapes.ANYTHING),
+    _endpoint("show_service", "GET", _AT, read, bodies.SESSION, reply=shapes.ANYTHING),
+    _writing("add_services", "POST", _ALL, append, bodies.PUT_SERVICES, reply=shapes.ANYTHING),
+    _writing("add_services_at", "POST", _AT, append, bodies.PUT_SERVICES, reply=shapes.ANYTHING),
+    _writing("replace_services", "PUT", _ALL, replace, bodies.PUT_SERVICES,
+             reply=Reply(shapes.ANYTHING, status=201, others={200: shapes.ANYTHING})),
+    _writing("replace_service", "PUT", _AT, replace, bodies.PUT_SERVICES,
+             reply=Reply(shapes.ANYTHING, status=201, others={200: shapes.ANYTHING})),
     _writing("delete_services", "DELETE", _ALL, drop),
     _writing("delete_service", "DELETE", _AT, drop),
-    _endpoint("list_deployments", "GET", E + "/deployments", deployments),
-    _endpoint("list_reports", "GET", E + "/deployments/{deployment_id}", reports, bodies.REPORTS),
-    _endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION),
-    _endpoint(
-        "aggregated_statistics",
-        "GET",
-        _STATISTICS + "/aggregated",
-        deployment_endpoints.aggregated_statistics,
-    ),
-    _endpoint("raw_statistics", "GET", _STATISTICS + "/raw", deployment_endpoints.raw_statistics),
-    _endpoint(
-        "raw_statistics_of_instance",
-        "GET",
-        _STATISTICS + "/raw/{instance_id}",
-        deployment_endpoints.raw_statistics,
-    ),
-]
+    _endpoint("list_deployments", "GET", E + "/deployments", deployments, reply=shapes.OBJECT),
+    _endpoint("list_reports", "GET", E + "/deployments/{deployment_id}", reports, bodies.REPORTS,
+              reply=shapes.OBJECT),
+    _endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION,
+              reply=shapes.OBJECT),
+    _endpoint("aggregated_statistics", "GET", _STATISTICS + "/aggregated",
+              deployment_endpoints.aggregated_statistics, reply=shapes.ANY_LIST),
+    _endpoint("raw_statistics", "GET", _STATISTICS + "/raw", deployment_endpoints.raw_statistics,
+              reply=shapes.ANY_LIST),
+    _endpoint("raw_statistics_of_instance", "GET", _STATISTICS + "/raw/{instance_id}",
+              deployment_endpoints.raw_statistics, reply=shapes.ANY_LIST),
+]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from vetro.environments import bodies
+from vetro.environments import bodies, shapes
 from vetro.environments.endpoint import Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http import BadRequest
@@ -156,23 +156,21 @@ _ALL, _ONE = "/v1/wizards", "/v1/wizards/{wizard_id}"
 _PAGE = _ONE + "/pages/{page}"
 
 ENDPOINTS = [
-    Endpoint("list_wizards", "GET", _ALL, listing),
-    Endpoint(
-        "start_wizard", "POST", _ALL, start, (*bodies.SESSION, *bodies.LANGUAGE),
-        bodies.START_WIZARD,
-    ),
-    Endpoint("show_wizard", "GET", _ONE, show, (*bodies.SESSION, *bodies.SHOW_WIZARD)),
+    Endpoint("list_wizards", "GET", _ALL, listing, reply=shapes.WIZARDS),
+    Endpoint("start_wizard", "POST", _ALL, start, (*bodies.SESSION, *bodies.LANGUAGE),
+             bodies.START_WIZARD, reply=shapes.WIZARD, errors=(404,)),
+    Endpoint("show_wizard", "GET", _ONE, show, (*bodies.SESSION, *bodies.SHOW_WIZARD),
+             reply=shapes.WIZARD),
     Endpoint("delete_wizard", "DELETE", _ONE, remove),
-    Endpoint("show_wizard_definition", "GET", _ONE + "/definition", definition),
-    Endpoint("show_wizard_page", "GET", _PAGE, show_page, (*bodies.SESSION, *bodies.LANGUAGE)),
-    Endpoint(
-        "submit_wizard_page", "POST", _PAGE, submit, (*bodies.SESSION, *bodies.LANGUAGE),
-        bodies.PAGE_VALUES,
-    ),
-    Endpoint(
-        "check_wizard_page", "POST", _PAGE + "/check", check,
-        (*bodies.SESSION, *bodies.LANGUAGE), bodies.CHECKED_VALUES,
-    ),
-    Endpoint("build_wizard", "POST", _ONE + "/build", build, bodies.SESSION),
-    Endpoint("finish_wizard", "POST", _ONE + "/finish", finish, bodies.SESSION, bodies.FINISH),
+    Endpoint("show_wizard_definition", "GET", _ONE + "/definition", definition,
+             reply=shapes.FORM_DEFINITION),
+    Endpoint("show_wizard_page", "GET", _PAGE, show_page, (*bodies.SESSION, *bodies.LANGUAGE),
+             reply=shapes.FORM_PAGE),
+    Endpoint("submit_wizard_page", "POST", _PAGE, submit, (*bodies.SESSION, *bodies.LANGUAGE),
+             bodies.PAGE_VALUES, reply=shapes.SUBMITTED_PAGE),
+    Endpoint("check_wizard_page", "POST", _PAGE + "/check", check,
+             (*bodies.SESSION, *bodies.LANGUAGE), bodies.CHECKED_VALUES, reply=shapes.CHECKED_PAGE),
+    Endpoint("build_wizard", "POST", _ONE + "/build", build, bodies.SESSION, reply=shapes.BUILT),
+    Endpoint("finish_wizard", "POST", _ONE + "/finish", finish, bodies.SESSION, bodies.FINISH,
+             reply=shapes.FINISHED),
 ]  # fmt: skip

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from vetro.http.dashboard.customs import Customs, DashboardSection
     from vetro.http.dashboard.face import dashboard_face
     from vetro.http.dashboard.health import ServicePart
-    from vetro.http.declaration import Extras
+    from vetro.http.declaration import Extras, Reply
     from vetro.http.description import an_object
-    from vetro.http.document import BEARER, TOKEN, Named, Reply, Security, listed, maybe, shape
+    from vetro.http.document import BEARER, TOKEN, Named, Security, listed, maybe, shape
     from vetro.http.downloads import download, known_content
     from vetro.http.envelope import Envelope
     from vetro.http.events import ServerEvent, event_stream, unless_closing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from vetro.http.parameters import Param
@@ -62,6 +62,20 @@ class Body:
 
 
 @dataclass(frozen=True)
+class Reply:
+    """What a call answers when it succeeds.
+
+    ``schema`` ``None``: an empty body. ``status`` 0: the endpoint's. ``media``: its media types.
+    ``others``: further success statuses with their schemas.
+    """
+
+    schema: Mapping[str, Any] | None = None
+    status: int = 0
+    media: tuple[str, ...] = ("application/json",)
+    others: Mapping[int, Mapping[str, Any] | None] = field(default_factory=dict[int, Any])
+
+
+@dataclass(frozen=True)
 class Endpoint(Generic[C]):
     """A call. ``name`` is the operation's name; ``run``'s docstring its description.
 
@@ -73,6 +87,8 @@ class Endpoint(Generic[C]):
     ``remembered``: what it answers depends only on the database, the caller and the request, so that it
     may be kept until anything is written (`vetro.http.remembered`).
     ``extras``: what it answers only to who asks with `FIELDS_HEADER`.
+    ``reply``: the schema of what it answers, or a `Reply` where there is more to say. ``errors``: its
+    statuses beside those that follow from what it takes and who may call.
     """
 
     name: str
@@ -87,11 +103,19 @@ class Endpoint(Generic[C]):
     listed: bool = True
     remembered: bool = False
     extras: Extras | None = None
+    reply: Mapping[str, Any] | Reply | None = None
+    errors: tuple[int, ...] = ()
 
     @property
     def closed(self) -> bool:
         """Whether its JSON body has no other members than ``params``."""
         return False
+
+    @property
+    def answer(self) -> Reply:
+        """What it answers when it succeeds."""
+        said = self.reply if isinstance(self.reply, Reply) else Reply(self.reply)
+        return said if said.status else replace(said, status=self.status)
 
     @property
     def path_names(self) -> list[str]:

@@ -9,18 +9,21 @@ that is no plain endpoint: streams, errors of routing, ``OPTIONS``, handlers of 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, cast
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import Receive, Scope, Send
 from litestar.utils import normalize_path
 
 from vetro.http.accept import check_accept
+from vetro.http.declaration import Endpoint
 from vetro.http.headers import Headers
 
 OPTION = "vetro_endpoint"
-"""Marks a handler that takes the request, and only that, and gives a response."""
+"""The `Endpoint` of a handler that takes the request, and only that, and gives a response."""
 _HOST = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
 #: Answers with these statuses have no content.
 _EMPTY = frozenset({204, 304})
@@ -72,6 +75,16 @@ class Dispatch:
         if not handler.opt.get(OPTION):
             return None
         return handler, path, parameters, template
+
+
+def endpoints_of(handlers: Iterable[object]) -> dict[str, Endpoint[Any]]:
+    """The endpoints of a face's handlers by ``METHOD /path``, as its document writes them."""
+    routes = (one for one in handlers if isinstance(one, HTTPRouteHandler) and OPTION in one.opt)
+    return {
+        f"{verb} {endpoint.path.replace(':path}', '}')}": endpoint
+        for endpoint in (cast("Endpoint[Any]", one.opt[OPTION]) for one in routes)
+        for verb in endpoint.verbs.split()
+    }
 
 
 def _host(headers: Headers) -> bytes:

@@ -1,17 +1,17 @@
 """A face's OpenAPI document: the framework's, completed with our answers, errors and security.
 
-The framework cannot derive schemas from the values of handlers, so each face has a table of its
-calls' answers: ``{"GET /things/{id}": Reply(THING)}``. Errors need no table: the common ones follow
-from what the call takes and who may make it; `Reply.errors` adds a call's own.
+The framework cannot derive schemas from the values of handlers, so each `Endpoint` says what it answers.
+The common errors follow from what the call takes and who may make it; `Endpoint.errors` adds a call's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, cast
 
+from vetro.http.declaration import Endpoint, Reply
 from vetro.http.description import JsonSchema
 
 JSON = "application/json"
@@ -51,23 +51,6 @@ def maybe(form: JsonSchema) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """The answer of a successful call.
-
-    ``schema`` ``None``: an empty body. ``media``: its media types. ``others``: further success
-    statuses with their schemas. ``errors``: statuses beside the common ones. ``name``: the
-    operation's name, where the framework's is not usable.
-    """
-
-    schema: JsonSchema | None = None
-    status: int = 200
-    media: tuple[str, ...] = (JSON,)
-    others: Mapping[int, JsonSchema | None] = field(default_factory=dict[int, "JsonSchema | None"])
-    errors: tuple[int, ...] = ()
-    name: str = ""
-
-
-@dataclass(frozen=True)
 class Security:
     """How a face's callers authenticate: schemes by name, and the calls that need none."""
 
@@ -101,7 +84,7 @@ FAULT = Named(
 
 def finish(
     document: Document,
-    replies: Mapping[str, Reply],
+    calls: Mapping[str, Endpoint[Any]],
     security: Security,
     *,
     fault: JsonSchema = FAULT,
@@ -112,7 +95,8 @@ def finish(
 ) -> Document:
     """A copy of the document with the face's answers, errors and security.
 
-    ``html``, ``text``: errors may also be a page, or plain text. ``conditional``: answers have entity tags.
+    ``calls``: by ``METHOD /path``. ``html``, ``text``: errors may also be a page, or plain text.
+    ``conditional``: answers have entity tags.
     ``project_limits``: a project that floods is refused.
     """
     shapes: dict[str, object] = {}
@@ -121,18 +105,16 @@ def finish(
         paths[path] = {}
         for verb, given in cast("dict[str, Document]", item).items():
             operation = dict(given)
-            key = f"{verb.upper()} {path}"
-            reply = replies.get(key)
+            call = calls.get(f"{verb.upper()} {path}")
             public = security.public(verb.upper(), path)
-            if reply is not None:
+            codes = _errors(operation, path, public)
+            codes |= {429} if project_limits and not public else set()
+            if call is not None:
+                reply = call.answer
                 operation["responses"] = _good(reply, shapes)
-                if reply.name:
-                    operation["operationId"] = reply.name
                 if conditional and verb == "get" and reply.status == 200:
                     operation["responses"]["304"] = {"description": "Not Modified"}
-            codes = {*_errors(operation, path, public), *(reply.errors if reply else ())}
-            codes |= {429} if project_limits and not public else set()
-            codes -= set(map(int, reply.others)) if reply else set()
+                codes = {*codes, *call.errors} - {*reply.others}
             error = {kind: {"schema": _placed(fault, shapes)} for kind in _kinds(html, text)}
             for code in sorted(codes):
                 operation["responses"][str(code)] = {

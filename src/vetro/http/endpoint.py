@@ -9,7 +9,7 @@ for every call: it makes the `Call`, runs the endpoint and returns `respond(…)
 
     routes(ENDPOINTS, serving(partial(Call, service)))
 
-What a call answers is declared in the room's table of replies (`vetro.http.document`).
+The document of the face says what a call answers (``reply``; `vetro.http.document`).
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _route(
         opt={
             **(ANY_ACCEPT if endpoint.any_accept else {}),
             REMEMBERED: endpoint.remembered,
-            ENDPOINT: True,
+            ENDPOINT: endpoint,
         },
         operation_class=_described(endpoint),
         operation_id=_operation_id(endpoint),

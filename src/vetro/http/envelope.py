@@ -28,8 +28,8 @@ from vetro.http.audit import Audit
 from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
+from vetro.http.declaration import Endpoint
 from vetro.http.dispatch import Dispatch
-from vetro.http.document import Reply
 from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import IN_PROGRESS, observe_request
@@ -93,8 +93,8 @@ class Envelope:
         self.closing = asyncio.Event()
         #: The face's OpenAPI document.
         self.document: Callable[[], dict[str, Any]] = dict
-        #: What its calls answer, by ``METHOD /path``.
-        self.replies: Mapping[str, Reply] = {}
+        #: Its endpoints, by ``METHOD /path``.
+        self.calls: Mapping[str, Endpoint[Any]] = {}
         self._in_progress = IN_PROGRESS.labels(name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

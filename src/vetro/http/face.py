@@ -19,7 +19,8 @@ from vetro.http.accept import check_accept
 from vetro.http.any_request import AnyRequest
 from vetro.http.audit import Audit
 from vetro.http.conventions import CATALOG_CONVENTIONS, Conventions
-from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Reply, Security, finish
+from vetro.http.dispatch import endpoints_of
+from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Security, finish
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
 from vetro.http.principal import Authenticator
@@ -70,7 +71,6 @@ def make_face(
     www_authenticate: str = "",
     version: str = "1",
     debug: bool = False,
-    replies: Mapping[str, Reply] | None = None,
     security: Security | None = None,
     compresses: bool = False,
     conditional: bool = False,
@@ -85,8 +85,8 @@ def make_face(
     token was sent); a handler gets the caller by ``principal_of(request)``. ``www_authenticate``:
     the header of a 401; by default it names the identity service beside this face. Path parameters
     are written ``name: FromPath[str]`` (Litestar). The OpenAPI document is at
-    ``<prefix>/schema/openapi.json`` and always public: ``replies`` has the answers by ``METHOD
-    /path``, ``security`` how callers authenticate (by default with a token). ``compresses``: whether
+    ``<prefix>/schema/openapi.json`` and always public: endpoints say what they answer, ``security``
+    how callers authenticate (by default with a token). ``compresses``: whether
     answers are compressed; not for a face that answers with secrets (`vetro.http.compression`).
     ``conditional``: whether its answers have entity tags, for the document.
     ``counts``: counts its requests. ``audit``: writes its events. ``project_limits``: the share of each
@@ -97,11 +97,12 @@ def make_face(
     def open_to_all(method: str, path: str) -> bool:
         return path.startswith("/schema") or public(method, path)
 
+    calls = endpoints_of(handlers)
     said = security or Security({"token": TOKEN, "bearer": BEARER}, public)
     finished = functools.cache(
         lambda: finish(
             app.openapi_schema.to_schema(),
-            replies or {},
+            calls,
             said,
             fault=Named("Fault", faults.schema) if faults.schema else FAULT,
             html=faults.html,
@@ -143,7 +144,7 @@ def make_face(
         remembered=remembered,
     )
     envelope.document = finished
-    envelope.replies = replies or {}
+    envelope.calls = calls
     return Face(name, prefix.rstrip("/"), envelope, finished)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.http import TOKEN, Named, Reply, Security, listed, maybe, shape
+from vetro.http import TOKEN, Reply, Security, listed, maybe, shape
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
@@ -124,106 +124,38 @@ VERSION = shape(
         "media-types": listed({"type": "object"}),
     },
 )
-_U = "/v3/users/{user_id}"
+SHOWN = {
+    "users": USER,
+    "projects": PROJECT,
+    "roles": ROLE,
+    "domains": DOMAIN,
+    "services": SERVICE,
+    "endpoints": ENDPOINT,
+    "regions": REGION,
+}
+"""By the plurals of the kinds."""
 
 
-def _in(key: str, shown: object) -> dict[str, object]:
+def inside(key: str, shown: object) -> dict[str, object]:
+    """An object with one member."""
     return {"type": "object", "properties": {key: shown}, "required": [key]}
 
 
-def _page(key: str, shown: Named) -> dict[str, object]:
+def page(key: str, shown: object) -> dict[str, object]:
+    """A list and its links."""
     return {
         "type": "object",
-        "properties": {key: listed(shown), "links": _LIST_LINKS},
+        "properties": {key: shown, "links": _LIST_LINKS},
         "required": [key, "links"],
     }
 
 
-def _kind(plural: str, shown: Named) -> dict[str, Reply]:
-    one = plural[:-1]
-    return {
-        f"POST /v3/{plural}": Reply(
-            _in(one, shown), status=201, name=f"create_{one}", errors=(404, 409)
-        ),
-        f"GET /v3/{plural}": Reply(_page(plural, shown), name=f"list_{plural}"),
-        f"GET /v3/{plural}/{{id_}}": Reply(_in(one, shown), name=f"show_{one}"),
-        f"PATCH /v3/{plural}/{{id_}}": Reply(_in(one, shown), name=f"change_{one}", errors=(409,)),
-        f"DELETE /v3/{plural}/{{id_}}": Reply(status=204, name=f"delete_{one}", errors=(409,)),
-    }
-
-
-def _seen(plural: str, shown: Named) -> dict[str, Reply]:
-    one = plural[:-1]
-    return {
-        f"GET /v3/{plural}": Reply(_page(plural, shown), name=f"list_{plural}"),
-        f"GET /v3/{plural}/{{id_}}": Reply(_in(one, shown), name=f"show_{one}"),
-    }
-
-
-def _grants(scope: str) -> dict[str, Reply]:
-    base = f"/v3/{scope}s/{{scope_id}}/users/{{user_id}}/roles"
-    return {
-        f"GET {base}": Reply(_page("roles", _NAMED), name=f"list_{scope}_grants"),
-        f"PUT {base}/{{role_id}}": Reply(status=204, name=f"grant_{scope}_role"),
-        f"GET {base}/{{role_id}}": Reply(status=204, name=f"check_{scope}_grant"),
-        f"DELETE {base}/{{role_id}}": Reply(status=204, name=f"revoke_{scope}_role"),
-    }
-
-
-REPLIES = {
-    "GET /": Reply(
-        _in("versions", _in("values", listed(VERSION))), status=300, name="list_versions"
-    ),
-    "GET /v3": Reply(_in("version", VERSION), name="show_version"),
-    "POST /v3/auth/tokens": Reply(
-        _in("token", TOKEN_BODY), status=201, name="log_in", errors=(401, 403, 404, 429)
-    ),
-    "GET /v3/auth/tokens": Reply(_in("token", TOKEN_BODY), name="show_token", errors=(404,)),
-    "DELETE /v3/auth/tokens": Reply(status=204, name="revoke_token", errors=(404,)),
-    "GET /v3/auth/catalog": Reply(
-        {
-            "type": "object",
-            "properties": {"catalog": CATALOG, "links": _LIST_LINKS},
-            "required": ["catalog", "links"],
-        },
-        name="show_catalog",
-    ),
-    "GET /v3/auth/projects": Reply(_page("projects", PROJECT), name="list_own_projects"),
-    "GET /v3/auth/domains": Reply(_page("domains", DOMAIN), name="list_own_domains"),
-    f"GET {_U}/projects": Reply(_page("projects", PROJECT), name="list_projects_of_user"),
-    f"POST {_U}/password": Reply(status=204, name="change_password", errors=(409,)),
-    **_kind("users", USER),
-    **_kind("projects", PROJECT),
-    "DELETE /v3/projects/{id_}": Reply(
-        status=204, name="delete_project", errors=(409,), others={202: _in("project", PROJECT)}
-    ),
-    "GET /v3/projects/{id_}/holdings": Reply(
-        _in("holdings", {"type": "object", "additionalProperties": listed(_TEXT)}),
-        name="list_project_holdings",
-    ),
-    **_kind("roles", ROLE),
-    **_kind("domains", DOMAIN),
-    **_grants("project"),
-    **_grants("domain"),
-    "GET /v3/role_assignments": Reply(
-        _page("role_assignments", ASSIGNMENT), name="list_role_assignments"
-    ),
-    f"POST {_U}/application_credentials": Reply(
-        _in("application_credential", CREDENTIAL), status=201, name="create_credential",
-        errors=(409,),
-    ),
-    f"GET {_U}/application_credentials": Reply(
-        _page("application_credentials", CREDENTIAL), name="list_credentials"
-    ),
-    f"GET {_U}/application_credentials/{{id_}}": Reply(
-        _in("application_credential", CREDENTIAL), name="show_credential"
-    ),
-    f"DELETE {_U}/application_credentials/{{id_}}": Reply(status=204, name="delete_credential"),
-    **_seen("services", SERVICE),
-    **_seen("endpoints", ENDPOINT),
-    **_seen("regions", REGION),
-    "GET /v3/groups": Reply(_page("groups", _NAMED), name="list_groups"),
-}  # fmt: skip
+VERSIONS = inside("versions", inside("values", listed(VERSION)))
+HOLDINGS = inside("holdings", {"type": "object", "additionalProperties": listed(_TEXT)})
+LEAVING = Reply(status=204, others={202: inside("project", PROJECT)})
+ONE_CREDENTIAL = inside("application_credential", CREDENTIAL)
+CREDENTIALS = page("application_credentials", listed(CREDENTIAL))
+NAMED_ROLES, GROUPS = page("roles", listed(_NAMED)), page("groups", listed(_NAMED))
 
 
 def _public(method: str, path: str) -> bool:

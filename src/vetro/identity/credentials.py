@@ -8,7 +8,7 @@ from typing import Any, cast
 from vetro.http import BadRequest, Forbidden, an_object
 from vetro.http.endpoint import Body
 from vetro.http.parameters import STRING, query
-from vetro.identity import store
+from vetro.identity import answers, store
 from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.login import mapping, stamp, text
 from vetro.identity.passwords import digest, new_secret
@@ -129,8 +129,10 @@ async def remove(call: Call) -> None:
 _ALL = "/v3/users/{user_id}/application_credentials"
 _ONE = _ALL + "/{id_}"
 ENDPOINTS = [
-    Endpoint("create_credential", "POST", _ALL, create, takes=Body(_BODY), status=201),
-    Endpoint("list_credentials", "GET", _ALL, listing, query(STRING, "name")),
-    Endpoint("show_credential", "GET", _ONE, show),
+    Endpoint("create_credential", "POST", _ALL, create, takes=Body(_BODY), status=201,
+             reply=answers.ONE_CREDENTIAL, errors=(409,)),
+    Endpoint("list_credentials", "GET", _ALL, listing, query(STRING, "name"),
+             reply=answers.CREDENTIALS),
+    Endpoint("show_credential", "GET", _ONE, show, reply=answers.ONE_CREDENTIAL),
     Endpoint("delete_credential", "DELETE", _ONE, remove, status=204),
-]
+]  # fmt: skip

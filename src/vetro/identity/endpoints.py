@@ -9,8 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from vetro.http import NotFound
+from vetro.http import NotFound, listed
 from vetro.http.parameters import STRING, query
+from vetro.identity.answers import GROUPS, SHOWN, inside, page
 from vetro.identity.endpoint import Call, Endpoint
 
 Rows = list[dict[str, Any]]
@@ -93,12 +94,14 @@ async def groups(call: Call) -> dict[str, Any]:
 
 ENDPOINTS = [
     *(
-        Endpoint(f"list_{one}", "GET", f"/v3/{one}", partial(listing, one), query(STRING, *filters))
+        Endpoint(f"list_{one}", "GET", f"/v3/{one}", partial(listing, one), query(STRING, *filters),
+                 reply=page(one, listed(SHOWN[one])))
         for one, (_, filters) in KINDS.items()
     ),
     *(
-        Endpoint(f"show_{one[:-1]}", "GET", f"/v3/{one}/{{id_}}", partial(show, one))
+        Endpoint(f"show_{one[:-1]}", "GET", f"/v3/{one}/{{id_}}", partial(show, one),
+                 reply=inside(one[:-1], SHOWN[one]))
         for one in KINDS
     ),
-    Endpoint("list_groups", "GET", "/v3/groups", groups),
-]
+    Endpoint("list_groups", "GET", "/v3/groups", groups, reply=GROUPS),
+]  # fmt: skip

@@ -115,18 +115,22 @@ async def catalog(call: Call) -> dict[str, Any]:
 
 
 _TOKENS = "/v3/auth/tokens"
+_TOKEN = answers.inside("token", answers.TOKEN_BODY)
 ENDPOINTS = [
-    Endpoint("list_versions", "GET", "/", versions),
-    Endpoint("show_version", "GET", "/v3", version),
-    Endpoint("log_in", "POST", _TOKENS, issue, query(STRING, "nocatalog"), takes=Body(_LOGIN)),
-    Endpoint("show_token", "GET", _TOKENS, validate, _SUBJECT),
-    Endpoint("revoke_token", "DELETE", _TOKENS, revoke, _SUBJECT, status=204),
-    Endpoint("show_catalog", "GET", "/v3/auth/catalog", catalog),
+    Endpoint("list_versions", "GET", "/", versions, status=300, reply=answers.VERSIONS),
+    Endpoint("show_version", "GET", "/v3", version,
+             reply=answers.inside("version", answers.VERSION)),
+    Endpoint("log_in", "POST", _TOKENS, issue, query(STRING, "nocatalog"), takes=Body(_LOGIN),
+             status=201, reply=_TOKEN, errors=(401, 403, 404, 429)),
+    Endpoint("show_token", "GET", _TOKENS, validate, _SUBJECT, reply=_TOKEN, errors=(404,)),
+    Endpoint("revoke_token", "DELETE", _TOKENS, revoke, _SUBJECT, status=204, errors=(404,)),
+    Endpoint("show_catalog", "GET", "/v3/auth/catalog", catalog,
+             reply=answers.page("catalog", answers.CATALOG)),
     *resources.ENDPOINTS,
     *grants.ENDPOINTS,
     *credentials.ENDPOINTS,
     *endpoints.ENDPOINTS,
-]
+]  # fmt: skip
 
 
 def identity_face(login: Login, prefix: str, removal: ProjectRemoval) -> Face:
@@ -154,6 +158,5 @@ def identity_face(login: Login, prefix: str, removal: ProjectRemoval) -> Face:
         authenticator=None,
         faults=IDENTITY_FAULTS,
         lifespan=[revocations],
-        replies=answers.REPLIES,
         security=answers.SECURITY,
     )

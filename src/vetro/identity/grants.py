@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vetro.http import NotFound
+from vetro.http import NotFound, listed
 from vetro.http.parameters import STRING, query
-from vetro.identity import store
+from vetro.identity import answers, store
 from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.tables import GRANTS
 
@@ -81,11 +81,12 @@ def _grants(scope: str) -> list[Endpoint]:
     all_ = f"/v3/{scope}s/{{scope_id}}/users/{{user_id}}/roles"
     one = all_ + "/{role_id}"
     return [
-        Endpoint(f"list_{scope}_grants", "GET", all_, partial(listing, scope)),
+        Endpoint(f"list_{scope}_grants", "GET", all_, partial(listing, scope),
+                 reply=answers.NAMED_ROLES),
         Endpoint(f"grant_{scope}_role", "PUT", one, partial(grant, scope), status=204),
         Endpoint(f"check_{scope}_grant", "GET", one, partial(check, scope), status=204),
         Endpoint(f"revoke_{scope}_role", "DELETE", one, partial(ungrant, scope), status=204),
-    ]
+    ]  # fmt: skip
 
 
 _FILTERS = (
@@ -95,6 +96,6 @@ ENDPOINTS = [
     *(one for scope in GRANTS for one in _grants(scope)),
     Endpoint(
         "list_role_assignments", "GET", "/v3/role_assignments", assignments,
-        query(STRING, *_FILTERS),
+        query(STRING, *_FILTERS), reply=answers.page("role_assignments", listed(answers.ASSIGNMENT)),
     ),
 ]  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from vetro.http import BadRequest, Forbidden, Unauthorized, an_object
+from vetro.http import BadRequest, Forbidden, Unauthorized, an_object, listed
 from vetro.http.endpoint import Answer, Body
 from vetro.http.parameters import STRING, query
 from vetro.identity import store
+from vetro.identity.answers import HOLDINGS, LEAVING, SHOWN, inside, page
 from vetro.identity.endpoint import Call, Endpoint
 from vetro.identity.login import mapping, text
 from vetro.identity.passwords import hash_password, verify_password
@@ -241,31 +242,44 @@ async def change_password(call: Call) -> None:
 def _five(plural: str, kind: str) -> list[Endpoint]:
     takes = Body(an_object({kind: an_object(SCHEMAS[kind])}, [kind]))
     all_, one = f"/v3/{plural}", f"/v3/{plural}/{{id_}}"
+    shown = inside(kind, SHOWN[plural])
     removal = (
-        Endpoint("delete_project", "DELETE", one, remove_project, query(STRING, "force"))
+        Endpoint("delete_project", "DELETE", one, remove_project, query(STRING, "force"),
+                 reply=LEAVING, errors=(409,))
         if kind == "project"
-        else Endpoint(f"delete_{kind}", "DELETE", one, partial(remove, kind), status=204)
-    )
+        else Endpoint(f"delete_{kind}", "DELETE", one, partial(remove, kind), status=204,
+                      errors=(409,))
+    )  # fmt: skip
     return [
-        Endpoint(f"create_{kind}", "POST", all_, partial(create, kind), takes=takes, status=201),
-        Endpoint(f"list_{plural}", "GET", all_, partial(listing, plural), query(STRING, *FILTERS)),
-        Endpoint(f"show_{kind}", "GET", one, partial(show, kind)),
-        Endpoint(f"change_{kind}", "PATCH", one, partial(update, kind), takes=takes),
+        Endpoint(f"create_{kind}", "POST", all_, partial(create, kind), takes=takes, status=201,
+                 reply=shown, errors=(404, 409)),
+        Endpoint(f"list_{plural}", "GET", all_, partial(listing, plural), query(STRING, *FILTERS),
+                 reply=_page(plural)),
+        Endpoint(f"show_{kind}", "GET", one, partial(show, kind), reply=shown),
+        Endpoint(f"change_{kind}", "PATCH", one, partial(update, kind), takes=takes, reply=shown,
+                 errors=(409,)),
         removal,
-    ]
+    ]  # fmt: skip
+
+
+def _page(plural: str) -> dict[str, object]:
+    return page(plural, listed(SHOWN[plural]))
 
 
 _PASSWORDS = an_object({"password": _TEXT, "original_password": _TEXT})
 ENDPOINTS = [
     *(
-        Endpoint(f"list_own_{one}", "GET", f"/v3/auth/{one}", partial(own_scopes, one))
+        Endpoint(f"list_own_{one}", "GET", f"/v3/auth/{one}", partial(own_scopes, one),
+                 reply=_page(one))
         for one in ("projects", "domains")
     ),
-    Endpoint("list_projects_of_user", "GET", "/v3/users/{user_id}/projects", projects_of_user),
+    Endpoint("list_projects_of_user", "GET", "/v3/users/{user_id}/projects", projects_of_user,
+             reply=_page("projects")),
     Endpoint(
         "change_password", "POST", "/v3/users/{user_id}/password", change_password, status=204,
-        takes=Body(an_object({"user": _PASSWORDS}, ["user"])),
+        takes=Body(an_object({"user": _PASSWORDS}, ["user"])), errors=(409,),
     ),
-    Endpoint("list_project_holdings", "GET", "/v3/projects/{id_}/holdings", holdings),
+    Endpoint("list_project_holdings", "GET", "/v3/projects/{id_}/holdings", holdings,
+             reply=HOLDINGS),
     *(one for plural, kind in PLURALS.items() for one in _five(plural, kind)),
 ]  # fmt: skip

@@ -94,7 +94,6 @@ class GuestDoor:
             ],
             public=lambda method, path: True,
             lifespan=[self._lifespan],
-            replies=answers.REPLIES,
             security=answers.SECURITY,
         )
         gate = PollGate(
@@ -289,18 +288,26 @@ async def guest_agent(call: SignedCall) -> Response[Any]:
 _WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
 
 ENDPOINTS = [
-    Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait")),
-    Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204),
-    Endpoint("send_result", "POST", "/v1/results", accept_result),
-    Endpoint("say_alive", "POST", "/v1/alive", alive, status=204),
-]
+    Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait"), reply=answers.PLAN,
+             errors=(429,)),
+    Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204,
+             errors=(429,)),
+    Endpoint("send_result", "POST", "/v1/results", accept_result, status=202,
+             errors=(404, 413, 429, 507)),
+    Endpoint("say_alive", "POST", "/v1/alive", alive, status=204, errors=(413, 429)),
+]  # fmt: skip
 SIGNED_ENDPOINTS = [
     http.Endpoint[SignedCall](
-        name, method, "/v1/signals/{handle}", signal, query(STRING, "signature"), status=204
+        name, method, "/v1/signals/{handle}", signal, query(STRING, "signature"), status=204,
+        errors=(401, 409, 413, 429),
     )
     for name, method in (("send_signal", "POST"), ("put_signal", "PUT"))
+]  # fmt: skip
+OPEN_ENDPOINTS = [
+    http.Endpoint[SignedCall](
+        "guest_agent", "GET", "/v1/agent.pyz", guest_agent, reply=answers.AGENT
+    )
 ]
-OPEN_ENDPOINTS = [http.Endpoint[SignedCall]("guest_agent", "GET", "/v1/agent.pyz", guest_agent)]
 
 
 def make_agents_face(mailboxes: Mailboxes, archive: Callable[[], bytes]) -> Face:

@@ -27,7 +27,7 @@ from vetro.http import endpoint as http
 from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
 from vetro.json_values import Json
-from vetro.repository import changes
+from vetro.repository import answers, changes
 from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
 from vetro.repository.paths import (
     NAMING_RULE,
@@ -374,57 +374,41 @@ def _endpoint(name: str, verb: str, path: str, run: Any, **given: Any) -> Endpoi
 
 
 ENDPOINTS = [
-    _endpoint(
-        "fetch_archive",
-        "GET",
-        "/v1/client/{client}",
-        client_archive,
-        params=query(STRING, "hash"),
-    ),
-    _endpoint("fetch_service", "GET", "/v1/client/services/{name}", client_service),
-    _endpoint("list_files", "GET", _KIND, list_files),
-    _endpoint(
-        "upload_file",
-        "POST",
-        _KIND,
-        upload_file,
-        params=(*query(STRING, "filename"), *_FLAGS),
-        takes=_FILE,
-    ),
-    _endpoint("show_path", "GET", _PATH, show_path),
-    _endpoint(
-        "upload_file_to_directory",
-        "POST",
-        _PATH,
-        upload_file,
-        params=(*query(STRING, "filename"), *_FLAGS),
-        takes=_FILE,
-    ),
-    _endpoint("create_directory", "PUT", _PATH, replace_path, params=_FLAGS),
-    _endpoint("remove_path", "DELETE", _PATH, remove_path, params=query(STRING, "recursive")),
-    _endpoint("list_services", "GET", _SERVICES, list_services),
-    _endpoint("upload_service", "POST", _SERVICES, upload_service, params=_FLAGS, takes=_FILE),
-    _endpoint("show_service", "GET", _SERVICE, show_service),
-    _endpoint("put_service", "PUT", _SERVICE, put_service, takes=_MANIFEST),
-    _endpoint(
-        "remove_service", "DELETE", _SERVICE, remove_service, params=query(STRING, "keep_files")
-    ),
-    _endpoint("service_info", "GET", _SERVICE + "/info", service_info),
-    _endpoint("toggle_enabled", "POST", _SERVICE + "/toggle_enabled", toggle_enabled),
-    _endpoint(
-        "toggle_enabled_alias", "POST", _SERVICE + "/toggleEnabled", toggle_enabled, deprecated=True
-    ),
-    _endpoint("reset_caches", "POST", "/v1/admin/reset_caches", reset_caches),
-    _endpoint(
-        "import_definitions",
-        "POST",
-        "/v1/admin/import",
-        import_tree,
-        params=(*query(STRING, "replace"), *_FLAGS),
-        takes=_FILE,
-    ),
-    _endpoint("export_definitions", "GET", "/v1/admin/export", export_tree),
-]
+    _endpoint("fetch_archive", "GET", "/v1/client/{client}", client_archive,
+              params=query(STRING, "hash"),
+              reply=answers.CLIENT_ARCHIVE),
+    _endpoint("fetch_service", "GET", "/v1/client/services/{name}", client_service,
+              reply=answers.ARCHIVE),
+    _endpoint("list_files", "GET", _KIND, list_files, reply=answers.FILES),
+    _endpoint("upload_file", "POST", _KIND, upload_file,
+              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=answers.DONE),
+    _endpoint("show_path", "GET", _PATH, show_path,
+              reply=answers.PATH),
+    _endpoint("upload_file_to_directory", "POST", _PATH, upload_file,
+              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=answers.DONE),
+    _endpoint("create_directory", "PUT", _PATH, replace_path, params=_FLAGS, reply=answers.DONE,
+              errors=(405,)),
+    _endpoint("remove_path", "DELETE", _PATH, remove_path, params=query(STRING, "recursive"),
+              reply=answers.DONE, errors=(405,)),
+    _endpoint("list_services", "GET", _SERVICES, list_services,
+              reply=answers.SERVICES),
+    _endpoint("upload_service", "POST", _SERVICES, upload_service, params=_FLAGS, takes=_FILE,
+              reply=answers.DONE),
+    _endpoint("show_service", "GET", _SERVICE, show_service, reply=answers.FILES),
+    _endpoint("put_service", "PUT", _SERVICE, put_service, takes=_MANIFEST, reply=answers.DONE),
+    _endpoint("remove_service", "DELETE", _SERVICE, remove_service,
+              params=query(STRING, "keep_files"), reply=answers.DONE),
+    _endpoint("service_info", "GET", _SERVICE + "/info", service_info, reply=answers.INFO),
+    _endpoint("toggle_enabled", "POST", _SERVICE + "/toggle_enabled", toggle_enabled,
+              reply=answers.DONE),
+    _endpoint("toggle_enabled_alias", "POST", _SERVICE + "/toggleEnabled", toggle_enabled,
+              deprecated=True, reply=answers.DONE),
+    _endpoint("reset_caches", "POST", "/v1/admin/reset_caches", reset_caches, reply=answers.DONE),
+    _endpoint("import_definitions", "POST", "/v1/admin/import", import_tree,
+              params=(*query(STRING, "replace"), *_FLAGS), takes=_FILE, reply=answers.DONE),
+    _endpoint("export_definitions", "GET", "/v1/admin/export", export_tree,
+              reply=answers.ARCHIVE),
+]  # fmt: skip
 
 
 #: The rules of all calls below ``/client`` and below ``/admin`` (§4).

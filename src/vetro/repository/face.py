@@ -16,7 +16,6 @@ from vetro.http import (
     Policy,
     make_face,
 )
-from vetro.repository.answers import REPLIES
 from vetro.repository.endpoints import RULES, repository_handlers
 from vetro.repository.store import Repository
 
@@ -56,6 +55,5 @@ def repository_face(
         www_authenticate=f'Keystone uri="{identity_url}"' if identity_url else "",
         debug=debug,
         lifespan=[prepared],
-        replies=REPLIES,
         compresses=True,
     )

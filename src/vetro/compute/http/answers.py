@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -212,9 +213,21 @@ _TASKS = (
     *("VmSnapshotDestroy", "VmImagesCreate", "UpdateNicTask"),
 )
 
+STEPS = shape(
+    "Allocation",
+    {"server": SERVER, "steps": listed(_ANYTHING), "imgapiPeers": listed(_ANYTHING), "vm_uuid": maybe(_TEXT)},
+)  # fmt: skip
+CAPACITY = shape(
+    "Capacities",
+    {"capacities": _OBJECT, "errors": _OBJECT, "warnings": _ANYTHING},
+    ["warnings"],
+)
+
 #: By the calls' names; a call that is not listed answers with an empty body.
 SHAPES: dict[str, Any] = {
     "Ping": shape("Ping", {"ready": _FLAG, "services": _OBJECT, "instance": _TEXT}),
+    "SelectServer": STEPS,
+    **dict.fromkeys(("ServerCapacity", "ServerCapacityByGet"), CAPACITY),
     "Info": shape("Info", {"version": _TEXT}),
     "Diagnostics": _OBJECT,
     "GetLoglevel": shape("LogLevel", {"level": _TEXT}),
@@ -326,36 +339,27 @@ _MEDIA = {
 _IN_PARTS = ("ImageDownload", "VolumeBackupDownload")
 #: The errors that any call of this face may return.
 ERRORS = (400, 404, 409, 413, 415)
-STEPS = shape(
-    "Allocation",
-    {"server": SERVER, "steps": listed(_ANYTHING), "imgapiPeers": listed(_ANYTHING), "vm_uuid": maybe(_TEXT)},
-)  # fmt: skip
-CAPACITY = shape(
-    "Capacities",
-    {"capacities": _OBJECT, "errors": _OBJECT, "warnings": _ANYTHING},
-    ["warnings"],
-)
 
 
-def replies(endpoints: Sequence[Endpoint], validation_status: int) -> dict[str, Reply]:
-    """The replies of the face; ``validation_status``: of parameters that do not validate."""
-    errors = (*ERRORS, validation_status)
-    known: dict[str, Reply] = {
-        "POST /allocate": Reply(STEPS, errors=errors, name="SelectServer"),
-        "POST /capacity": Reply(CAPACITY, errors=errors, name="ServerCapacity"),
-        "GET /capacity": Reply(CAPACITY, errors=errors, name="ServerCapacityByGet"),
-    }
-    for one in endpoints:
-        for number, verb in enumerate(one.verbs.split()):
-            known[f"{verb} {one.path}"] = Reply(
+def answering(endpoints: Iterable[Endpoint], validation_status: int) -> list[Endpoint]:
+    """The endpoints with what they answer; ``validation_status``: of parameters that do not validate."""
+    return [
+        replace(
+            one,
+            reply=Reply(
                 None if one.status == 204 else SHAPES.get(one.name),
-                status=one.status,
                 media=_MEDIA.get(one.name, ("application/json",)),
                 others=_OTHERS.get(one.name, {}),
-                errors=(*errors, *one.errors, *((416,) if one.name in _IN_PARTS else ())),
-                name=one.name if not number else f"{one.name}By{verb.title()}",
-            )
-    return known
+            ),
+            errors=(
+                *ERRORS,
+                validation_status,
+                *one.errors,
+                *((416,) if one.name in _IN_PARTS else ()),
+            ),
+        )
+        for one in endpoints
+    ]
 
 
 def public_paths(endpoints: Sequence[Endpoint]) -> set[str]:

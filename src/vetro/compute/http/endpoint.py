@@ -105,7 +105,6 @@ class Endpoint(http.Endpoint[Call]):
     strict: bool = False
     running: bool = False
     known: bool = True
-    errors: tuple[int, ...] = ()
     nodes: bool = False
     upload: bool = False
 

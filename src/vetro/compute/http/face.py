@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vetro.compute.http import placement
-from vetro.compute.http.answers import public_paths, replies
+from vetro.compute.http.answers import answering, public_paths
 from vetro.compute.http.endpoint import around
 from vetro.compute.http.endpoints import all_endpoints
 from vetro.compute.http.heartbeat_fast_path import HeartbeatLane
@@ -22,6 +22,7 @@ def compute_face(
     endpoints = all_endpoints()
 
     open_paths = public_paths(endpoints)
+    status = service.settings.compute.validation_status
 
     def public(_method: str, path: str) -> bool:
         return service.settings.compute.trusted_network or path in open_paths
@@ -30,14 +31,13 @@ def compute_face(
         name="compute",
         prefix=prefix,
         title="Vetro compute node API",
-        handlers=routes([*endpoints, *placement.ENDPOINTS], around(service)),
+        handlers=routes(answering([*endpoints, *placement.ENDPOINTS], status), around(service)),
         authenticator=authenticator,
         public=public,
         faults=COMPUTE_FAULTS,
         lifespan=[service.lifespan],
         conventions=COMPUTE_CONVENTIONS,
         www_authenticate="Bearer",
-        replies=replies(endpoints, service.settings.compute.validation_status),
     )
     lane = HeartbeatLane(face.app, service.heartbeats)
     return Face(face.name, face.prefix, lane, face.document)

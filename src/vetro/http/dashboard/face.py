@@ -19,7 +19,7 @@ from vetro.http.dashboard.files import Files
 from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward, is_own_origin
 from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import Sealer
-from vetro.http.dashboard.signing_in import ENDPOINTS, REPLIES, Call, SigningIn
+from vetro.http.dashboard.signing_in import ENDPOINTS, Call, SigningIn
 from vetro.http.endpoint import routes, serving
 from vetro.http.envelope import Envelope
 from vetro.http.face import Face, make_face
@@ -50,7 +50,6 @@ def dashboard_face(
         handlers=routes(ENDPOINTS, serving(partial(Call, signing))),
         title="Vetro dashboard sessions",
         public=lambda method, path: True,
-        replies=REPLIES,
     )
     front = _Front(made.app, faces, Files(directory), sealer)
     return Face(

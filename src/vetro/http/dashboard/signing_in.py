@@ -16,7 +16,7 @@ from vetro.http.dashboard.customs import Customs
 from vetro.http.dashboard.forwarding import CSRF_HEADER, Answered, ask
 from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import LINK_SECONDS, Link, Sealer, Session, cookie
-from vetro.http.document import Reply, listed, shape
+from vetro.http.document import listed, shape
 from vetro.http.endpoint import Answer
 from vetro.http.face import Face
 from vetro.http.faults import BadRequest, Fault, Forbidden, ServiceUnavailable, Unauthorized
@@ -302,21 +302,6 @@ def _takes(*names: str) -> tuple[Param, ...]:
     return (_CSRF, *(Param(name, STRING) for name in names))
 
 
-ENDPOINTS = [
-    Endpoint("show_session", "GET", "/api/session", show),
-    Endpoint(
-        "sign_in",
-        "POST",
-        "/api/session",
-        sign_in,
-        _takes("user", "password", "project", "domain", "link"),
-    ),
-    Endpoint("change_project", "PUT", "/api/session", change_project, _takes("project")),
-    Endpoint("sign_out", "DELETE", "/api/session", sign_out, (_CSRF,), status=204),
-    Endpoint("make_link", "POST", "/api/links", make_link, (_CSRF,)),
-    Endpoint("show_health", "GET", "/api/health", health),
-]
-
 _TEXT = {"type": "string"}
 _NAMED = shape("NamedObject", {"id": _TEXT, "name": _TEXT})
 _SESSION = shape(
@@ -339,24 +324,19 @@ _SESSION = shape(
         ),
     },
 )
-REPLIES = {
-    "GET /api/session": Reply(_SESSION, errors=(401,)),
-    "POST /api/session": Reply(_SESSION, errors=(401, 403, 429, 503)),
-    "PUT /api/session": Reply(_SESSION, errors=(401, 403)),
-    "DELETE /api/session": Reply(status=204, errors=(403,)),
-    "GET /api/health": Reply(
-        shape(
-            "DashboardHealth",
-            {
-                "version": _TEXT,
-                "parts": listed(
-                    shape("ServicePart", {"name": _TEXT, "made_of": _TEXT, "problem": _TEXT})
-                ),
-            },
-        ),
-        errors=(401,),
-    ),
-    "POST /api/links": Reply(
-        shape("SignInLink", {"url": _TEXT, "seconds": {"type": "number"}}), errors=(401, 403)
-    ),
-}
+_LINK = shape("SignInLink", {"url": _TEXT, "seconds": {"type": "number"}})
+_PART = shape("ServicePart", {"name": _TEXT, "made_of": _TEXT, "problem": _TEXT})
+_HEALTH = shape("DashboardHealth", {"version": _TEXT, "parts": listed(_PART)})
+
+ENDPOINTS = [
+    Endpoint("show_session", "GET", "/api/session", show, reply=_SESSION, errors=(401,)),
+    Endpoint("sign_in", "POST", "/api/session", sign_in,
+             _takes("user", "password", "project", "domain", "link"), reply=_SESSION,
+             errors=(401, 403, 429, 503)),
+    Endpoint("change_project", "PUT", "/api/session", change_project, _takes("project"),
+             reply=_SESSION, errors=(401, 403)),
+    Endpoint("sign_out", "DELETE", "/api/session", sign_out, (_CSRF,), status=204, errors=(403,)),
+    Endpoint("make_link", "POST", "/api/links", make_link, (_CSRF,), reply=_LINK,
+             errors=(401, 403)),
+    Endpoint("show_health", "GET", "/api/health", health, reply=_HEALTH, errors=(401,)),
+]  # fmt: skip
