@@ -22,7 +22,6 @@ from vetro.storage.errors import (
 from vetro.storage.jsontext import decode as decode_json
 from vetro.storage.jsontext import encode as encode_json
 from vetro.storage.keyring import Keyring
-from vetro.storage.keyset import following
 from vetro.storage.leases import Lease, LeaseQueue
 from vetro.storage.migrate import (
     STORAGE_MIGRATIONS,
@@ -37,7 +36,7 @@ from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.sqlite_driver import carried_through
-from vetro.storage.statements import insert_if_new
+from vetro.storage.statements import following, insert_if_new
 from vetro.storage.types import Json, UtcDateTime
 from vetro.storage.units import StoredRow, Transaction
 from vetro.storage.waiting import LookAgain, await_until, watch

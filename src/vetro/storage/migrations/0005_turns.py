@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "storage_0005"
 down_revision = "storage_0004"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
