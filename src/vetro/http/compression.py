@@ -19,6 +19,7 @@ from typing import Any
 
 from litestar.types import Send
 
+from vetro.digits import is_number
 from vetro.http.headers import Headers, header
 
 LEAST_BYTES = 1024
@@ -64,11 +65,6 @@ def without_marks(headers: Headers) -> Headers:
 
 def compressed(send: Send, headers: Headers, method: str) -> Send:
     """``send``, with the answer to a request with these headers compressed where that is good."""
-    takes = (
-        method != "HEAD"
-        and header(headers, b"sec-fetch-site") != "cross-site"
-        and accepts_gzip(headers)
-    )
     start: dict[str, Any] | None = None
     send_any: Any = send
 
@@ -79,7 +75,12 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
             own: Headers = list(given.get("headers", []))
             if _compressible(own):
                 given = {**given, "headers": [*own, (b"vary", b"Accept-Encoding")]}
-                if takes and given["status"] not in (204, 206, 304):
+                if (
+                    method != "HEAD"
+                    and given["status"] not in (204, 206, 304)
+                    and not _is_small(own)
+                    and _takes_gzip(headers)
+                ):
                     start = given  # until its body shows how large it is
                     return
         elif start is not None and given["type"] == "http.response.body":
@@ -93,6 +94,17 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
         await send_any(given)
 
     return answer
+
+
+def _is_small(headers: Headers) -> bool:
+    """Whether an answer with these headers says that it is too small to be compressed."""
+    length = header(headers, b"content-length")
+    return is_number(length) and int(length) < LEAST_BYTES
+
+
+def _takes_gzip(headers: Headers) -> bool:
+    """Whether a request with these headers may be answered compressed."""
+    return header(headers, b"sec-fetch-site") != "cross-site" and accepts_gzip(headers)
 
 
 def _compressible(headers: Headers) -> bool:

@@ -130,13 +130,15 @@ class Envelope:
             "method": "GET" if method == "HEAD" else method,
         }
         exchange = _Exchange(receive, send, self._own, context.request_id, method == "HEAD")
+        # What is there of the caller's is asked for only where spans are sent.
+        traced = headers if tracing.is_on() else []
         with (
             tracing.span(
                 method,
                 "server",
-                parent=header(headers, b"traceparent"),
+                parent=header(traced, b"traceparent"),
                 # Heartbeats and polls of nodes and guests begin no traces.
-                only_inside=header(headers, b"authorization").startswith("Bearer "),
+                only_inside=header(traced, b"authorization").startswith("Bearer "),
             ) as span,
         ):
             self._in_progress.inc()

@@ -33,7 +33,7 @@ class Unread:
         self._left = bool(self._announced or header(headers, b"transfer-encoding"))
         # A client that expects 100 sends its body only when it is read; then nothing need be
         # drained.
-        self._invited = header(headers, b"expect").lower() != "100-continue"
+        self._invited = not self._left or header(headers, b"expect").lower() != "100-continue"
         self._read = 0
         self._answering = False
 

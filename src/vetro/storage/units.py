@@ -57,13 +57,10 @@ class Transaction:
 
     def __init__(self, connection: AsyncConnection | SqliteConnection, *, read_only: bool) -> None:
         self.connection = connection
+        self.is_sqlite = isinstance(connection, SqliteConnection)
+        """Whether the database is SQLite, for the few statements that are not portable."""
         self.read_only = read_only
         self.notifications: list[tuple[str, str]] = []
-
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether the database is SQLite, for the few statements that are not portable."""
-        return self.connection.dialect.name == "sqlite"
 
     async def execute(
         self, statement: Executable | Prepared, parameters: Parameters | None = None
@@ -93,7 +90,7 @@ class Transaction:
         different names may occasionally wait for each other; the locks are taken in order, so they
         never deadlock.
         """
-        if self.connection.dialect.name == "sqlite":
+        if self.is_sqlite:
             return
         for number in sorted({lock_number(name) for name in names}):
             await self.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
