@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import text
 from tests.catalog.conftest import Shelf, person
 
-from vetro.catalog import MIGRATIONS, Catalog, PackageQuery, rebuild_index
+from vetro.catalog import MIGRATIONS, Catalog, PackageQuery, adding, rebuild_index
 from vetro.catalog.indexing import EACH, SHORT_TEXT, text_number
 from vetro.storage import Database, copy_database, migrate
 
@@ -24,6 +25,13 @@ async def found(shelf: Shelf, word: str, **more: Any) -> list[str]:
     """The full names that a search for a word finds, in its order."""
     views, _ = await shelf.catalog.search(person("p"), searched(word, **more))
     return [view["fully_qualified_name"] for view in views]
+
+
+@pytest.fixture(autouse=True)
+def counted_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same ids in every run: which texts wait depends on them."""
+    numbers = count()
+    monkeypatch.setattr(adding, "new_id", lambda: f"{next(numbers):032x}")
 
 
 @pytest.fixture
@@ -73,16 +81,16 @@ async def test_each_text_waits_or_is_in_the_index(sqlite: Shelf) -> None:
     for id_ in added:
         if text_number(id_) % EACH == 0:
             assert id_ in inside
-    for count, (id_, name) in enumerate(added.items()):
-        if count % 3 == 0:
+    for place, (id_, name) in enumerate(added.items()):
+        if place % 3 == 0:
             await sqlite.catalog.delete(person("p"), id_, sqlite.uses)
             assert name not in await found(sqlite, name[4:])
-        elif count % 3 == 1:
-            change = [{"op": "replace", "path": "/description", "value": f"new words {count:03}"}]
+        elif place % 3 == 1:
+            change = [{"op": "replace", "path": "/description", "value": f"new words {place:03}"}]
             await sqlite.catalog.patch(person("p"), id_, change, sqlite.uses)
-            assert await found(sqlite, f"new words {count:03}") == [name]
+            assert await found(sqlite, f"new words {place:03}") == [name]
     waiting, inside = await kept(sqlite.catalog.database)
-    left = {id_ for count, id_ in enumerate(added) if count % 3}
+    left = {id_ for place, id_ in enumerate(added) if place % 3}
     assert waiting | inside == left
     assert not waiting & inside
 
