@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
-from .conftest import PASSWORD, Person
+from .conftest import PASSWORD, Person, Service
+from .test_misfortune import member
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
@@ -43,21 +44,72 @@ def test_no_script_of_the_page_can_read_the_session(visit: Visit) -> None:
     ]
 
 
-def test_a_session_that_is_over_asks_to_sign_in_again(visit: Visit) -> None:
-    """When the session ended elsewhere the next step leads to the sign-in page, and back afterwards."""
+def sign_in_again(page: Page, user: str, password: str) -> None:
+    """Fill in the dialog that lies over a page whose session is over."""
+    again = page.get_by_role("dialog", name="Sign in again")
+    expect(again.get_by_text("what you have typed are still there")).to_be_visible()
+    again.get_by_label("User").fill(user)
+    again.locator("input[name=password]").fill(password)
+    again.get_by_role("button", name="Sign in").click()
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
+def test_what_is_typed_stays_when_the_session_is_over(visit: Visit, image: str) -> None:
+    """In a dialog and in a form: signing in again goes on with them, a wrong password changes nothing."""
     person = visit()
     page = person.sign_in()
     person.open("/environments")
     page.get_by_role("button", name="New environment").first.click()
-    page.get_by_role("dialog").get_by_label("Name").fill("too late")
+    name = page.get_by_role("dialog", name="New environment").get_by_label("Name")
+    name.fill("not too late")
     page.context.clear_cookies()
-    # A list that is refreshed just now may ask before, and take the dialog away.
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Your session is over")).to_be_visible()
-    page.get_by_label("User").fill("admin")
-    page.locator("input[name=password]").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Environments")
+    sign_in_again(page, "admin", "wrong")
+    expect(page.get_by_role("alert").last).to_be_visible()
+    assert person.violations() == []
+    sign_in_again(page, "admin", PASSWORD)
+    expect(page.get_by_role("dialog", name="Sign in again")).to_have_count(0)
+    expect(name).to_have_value("not too late")
+    name.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("not too late")
+    page.get_by_role("button", name="Add application").last.click()
+    page.get_by_label("Search by name").fill("apache")
+    page.get_by_role("button", name="Add Apache HTTP Server").click()
+    page.get_by_label("Port").fill("8081")
+    expect(page.get_by_text("Step 1 of 3")).to_be_visible()
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Next").click()
+    sign_in_again(page, "admin", PASSWORD)
+    expect(page.get_by_role("dialog", name="Sign in again")).to_have_count(0)
+    expect(page.get_by_label("Port")).to_have_value("8081")
+    for number in (2, 3):
+        page.get_by_role("button", name="Next").click()
+        expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
+    page.get_by_role("button", name="Add to the environment").click()
+    expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
+
+
+def test_somebody_else_sees_nothing_of_the_page_whose_session_is_over(
+    visit: Visit, service: Service
+) -> None:
+    """Another user begins at the environments; who leaves the page comes to the sign-in page."""
+    member(service, "eve")
+    person = visit()
+    page = person.sign_in()
+    for leaves in (False, True):
+        person.open("/environments")
+        page.get_by_role("button", name="New environment").first.click()
+        page.get_by_role("dialog").get_by_label("Name").fill("secret")
+        page.context.clear_cookies()
+        page.keyboard.press("Enter")
+        if leaves:
+            page.get_by_role("button", name="Leave the page").click()
+            expect(page.get_by_text("Your session is over")).to_be_visible()
+        else:
+            sign_in_again(page, "eve", PASSWORD)
+            expect(page.get_by_role("heading", level=1)).to_have_text("Environments")
+            expect(page.get_by_role("dialog")).to_have_count(0)
+            expect(page.get_by_role("button", name="Account of eve")).to_be_visible()
 
 
 def test_a_language_is_chosen_and_kept(visit: Visit) -> None:

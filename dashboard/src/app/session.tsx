@@ -6,7 +6,7 @@ const params = { header: CSRF };
 
 export const sessionQuery = queryOptions({
   queryKey: ['session'],
-  queryFn: () => data(sessionApi.GET('/api/session')),
+  queryFn: () => currentSession(),
   staleTime: 60_000,
   retry: false,
 });
@@ -48,6 +48,7 @@ export function useSession() {
   };
 }
 
+export const currentSession = () => data(sessionApi.GET('/api/session'));
 export const signIn = (user: string, password: string, project?: string) =>
   data(sessionApi.POST('/api/session', { params, body: { user, password, ...(project ? { project } : {}) } }));
 export const signInByLink = (link: string) => data(sessionApi.POST('/api/session', { params, body: { link } }));

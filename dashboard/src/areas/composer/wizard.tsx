@@ -113,6 +113,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   const [made, setMade] = useState<Record<string, { value: string; label: string }[]>>({});
   const form = useRef<HTMLFormElement>(null);
   const checking = useRef<AbortController>(undefined);
+  // What the keyboard goes to when the page is drawn as it was answered: the next frame may come before that.
+  const [toFocus, setToFocus] = useState<{ first: string }>();
+  useEffect(() => {
+    if (toFocus) form.current?.querySelector<HTMLElement>(toFocus.first)?.focus();
+  }, [toFocus]);
   const params = { header: headerOf(session), query: { language } };
   const name = page?.name ?? '';
 
@@ -145,7 +150,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     setTouched(new Set());
     setErrors({});
     setProblem('');
-    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('input:not([type=hidden]), select, textarea')?.focus());
+    setToFocus({ first: 'input:not([type=hidden]), select, textarea' });
   };
   const finish = async () => {
     const at = make ? await make() : environmentId && session ? { environmentId, session } : undefined;
@@ -182,7 +187,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
         setErrors(answer.errors);
         setTouched(new Set(Object.keys(values)));
         if (answer.page) setPage(answer.page);
-        requestAnimationFrame(() => form.current?.querySelector<HTMLElement>('[aria-invalid=true]')?.focus());
+        setToFocus({ first: '[aria-invalid=true]' });
       } else if (answer.next && answer.page) show(answer.page);
       else if (answer.complete) await finish();
     } catch (error) {
