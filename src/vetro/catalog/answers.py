@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vetro.http import Reply, listed, shape
+from vetro.catalog.categories import CategoryView
+from vetro.http import Reply, listed, shape, shape_of
 
 _TEXT = {"type": "string"}
 _TEXTS = listed(_TEXT)
@@ -37,16 +38,7 @@ PACKAGE = shape(
     },
     ["signature"],
 )
-CATEGORY = shape(
-    "Category",
-    {
-        "id": _TEXT,
-        "name": _TEXT,
-        "package_count": {"type": "integer"},
-        "created": _TIME,
-        "updated": _TIME,
-    },
-)
+CATEGORY = shape_of(CategoryView, "Category", created=_TIME, updated=_TIME)
 _PACKAGE_NAME = shape("PackageName", {"id": _TEXT, "name": _TEXT, "fully_qualified_name": _TEXT})
 CATEGORY_WITH_PACKAGES = shape(
     "CategoryWithPackages",

@@ -8,7 +8,6 @@ looked after it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
 from sqlalchemy import bindparam, delete, insert, select
 
@@ -17,6 +16,7 @@ from vetro.environments.model import object_id, walk
 from vetro.environments.store import EnvironmentStore
 from vetro.environments.tables import leaked_objects
 from vetro.environments.task_values import LeakedObject
+from vetro.environments.views import LeakedView
 from vetro.http import NotFound, Principal
 from vetro.storage import Database, Prepared, Transaction
 
@@ -27,17 +27,6 @@ _IDS = Prepared(
     .where(leaked_objects.c.environment_id == bindparam("wanted"))
     .order_by(leaked_objects.c.created, leaked_objects.c.object_id)
 )
-
-
-class LeakedView(TypedDict):
-    """A leaked object as the API shows it; ``deployment_id``: whose ``.destroy`` failed."""
-
-    id: str
-    type: str
-    name: str | None
-    error: str
-    deployment_id: str
-    created: str
 
 
 class LeakedObjects:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.http import listed, maybe, shape
+from vetro.environments import upgrades, views
+from vetro.http import listed, maybe, shape, shape_of
 
 TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
@@ -33,52 +34,32 @@ SERVICE = shape(
     },
     ["?"],
 )
-COLUMNS = {
-    "id": TEXT,
-    "name": TEXT,
-    "tenant_id": TEXT,
-    "description_text": TEXT,
-    "version": _NUMBER,
-    "created": _TIME,
-    "updated": _TIME,
-}
+_DATES = {"created": _TIME, "updated": _TIME}
+_KIND = {"type": "string", "enum": ["muranopl", "workflow"]}
 #: Only for clients that ask for all members (`vetro.http.endpoint.Extras`).
-KIND = {"model_kind": {"type": "string", "enum": ["muranopl", "workflow"]}}
+_EXTRA = ("model_kind", "has_changes")
 #: The answer to a change: the sent values are echoed beside the columns.
-CHANGED = shape("ChangedEnvironment", {**COLUMNS, **KIND}, [*KIND])
-#: Whether it is pending because of changes to deploy, not only because a session is open.
-_HELD = {"has_changes": FLAG}
-LISTED = shape("ListedEnvironment", {**COLUMNS, **KIND, "status": STATUS, **_HELD}, [*KIND, *_HELD])
-ENVIRONMENT = shape(
+CHANGED = shape_of(views.EnvironmentView, "ChangedEnvironment", _EXTRA, model_kind=_KIND, **_DATES)
+LISTED = shape_of(
+    views.ListedEnvironment, "ListedEnvironment", _EXTRA, model_kind=_KIND, status=STATUS, **_DATES
+)
+ENVIRONMENT = shape_of(
+    views.ShownEnvironment,
     "Environment",
-    {
-        **COLUMNS,
-        **KIND,
-        "status": STATUS,
-        "acquired_by": maybe(TEXT),
-        **_HELD,
-        "services": listed(SERVICE),
-    },
-    [*KIND, *_HELD],
+    _EXTRA,
+    model_kind=_KIND,
+    status=STATUS,
+    services=listed(SERVICE),
+    **_DATES,
 )
-SESSION = shape(
-    "Session",
-    {
-        "id": TEXT,
-        "environment_id": TEXT,
-        "user_id": TEXT,
-        "state": {
-            "type": "string",
-            "enum": [
-                *("opened", "deploying", "deployed", "deploy failure"),
-                *("deleting", "delete failure"),
-            ],
-        },
-        "version": _NUMBER,
-        "created": _TIME,
-        "updated": _TIME,
-    },
-)
+_STATE = {
+    "type": "string",
+    "enum": [
+        *("opened", "deploying", "deployed", "deploy failure"),
+        *("deleting", "delete failure"),
+    ],
+}
+SESSION = shape_of(views.SessionView, "Session", state=_STATE, **_DATES)
 _QUOTA = shape(
     "Quota",
     {
@@ -98,96 +79,49 @@ QUOTAS = shape(
     },
     ["warnings"],
 )
-TEMPLATE_COLUMNS = {**COLUMNS, "is_public": FLAG}
-TEMPLATE = shape("Template", {**TEMPLATE_COLUMNS, "services": listed(SERVICE)})
+LISTED_TEMPLATE = shape_of(views.TemplateView, "ListedTemplate", **_DATES)
+_COMPONENTS = {"services": listed(SERVICE), **_DATES}
+TEMPLATE = shape_of(views.ShownTemplate, "Template", **_COMPONENTS)
 #: An answer to a change has the components only if the change had some.
-CHANGED_TEMPLATE = shape(
-    "ChangedTemplate", {**TEMPLATE_COLUMNS, "services": listed(SERVICE)}, ["services"]
-)
-OPENED = shape(
-    "OpenedSession",
-    {
-        **SESSION["properties"],
-        "own": FLAG,
-        "overtaken": FLAG,
-        "changes": ANYTHING,
-        "summary": TEXT,
-    },
-)
-LEAKED = shape(
-    "LeakedObject",
-    {
-        "id": TEXT,
-        "type": TEXT,
-        "name": maybe(TEXT),
-        "error": TEXT,
-        "deployment_id": TEXT,
-        "created": _TIME,
-    },
-)
-DEPLOYMENT = shape(
+CHANGED_TEMPLATE = shape_of(views.ShownTemplate, "ChangedTemplate", ["services"], **_COMPONENTS)
+OPENED = shape_of(views.OpenedSession, state=_STATE, changes=ANYTHING, **_DATES)
+LEAKED = shape_of(views.LeakedView, "LeakedObject", created=_TIME)
+DEPLOYMENT = shape_of(
+    views.ListedDeployment,
     "Deployment",
-    {
-        "id": TEXT,
-        "environment_id": TEXT,
-        "environment_name": TEXT,
-        "environment_gone": maybe(_TIME),
-        "user_id": TEXT,
-        "user_name": TEXT,
-        "created": _TIME,
-        "updated": _TIME,
-        "started": _TIME,
-        "finished": maybe(_TIME),
-        "state": {
-            "type": "string",
-            "enum": [
-                *("running", "running_w_errors", "running_w_warnings"),
-                *("success", "completed_w_errors", "completed_w_warnings"),
-            ],
-        },
-        "action": maybe(OBJECT),
-        "outcome": {"type": ["string", "null"], "enum": [*OUTCOMES, None]},
-        "waiting_on": maybe(TEXT),
-        "result": OBJECT,
-        "description": OBJECT,
-        "last_report": maybe(shape("LastReport", {"level": TEXT, "text": TEXT, "created": _TIME})),
-    },
     [
         *("environment_name", "environment_gone", "user_id", "user_name", "outcome", "waiting_on"),
         "last_report",
     ],
+    environment_gone=maybe(_TIME),
+    started=_TIME,
+    finished=maybe(_TIME),
+    state={
+        "type": "string",
+        "enum": [
+            *("running", "running_w_errors", "running_w_warnings"),
+            *("success", "completed_w_errors", "completed_w_warnings"),
+        ],
+    },
+    outcome={"type": ["string", "null"], "enum": [*OUTCOMES, None]},
+    waiting_on=maybe(TEXT),
+    last_report=maybe(shape_of(views.LastReport, created=_TIME)),
+    **_DATES,
 )
-REPORT = shape(
-    "Report",
+_LEVEL = {"type": "string", "enum": ["info", "warning", "error"]}
+REPORT = shape_of(
+    views.ReportView, "Report", entity_id=maybe(TEXT), level=_LEVEL, details=ANYTHING, **_DATES
+)
+_EVENT = shape(
+    "TraceEvent",
     {
-        "id": TEXT,
-        "task_id": TEXT,
-        "entity_id": maybe(TEXT),
-        "entity": maybe(TEXT),
-        "level": {"type": "string", "enum": ["info", "warning", "error"]},
-        "text": TEXT,
-        "details": ANYTHING,
-        "created": _TIME,
-        "updated": _TIME,
+        "kind": {"type": "string", "enum": ["rule", "set", "command", "warning"]},
+        "at": TEXT,
+        "subject": TEXT,
+        "details": OBJECT,
     },
 )
-TRACE_ROUND = shape(
-    "TraceRound",
-    {
-        "round": _NUMBER,
-        "events": listed(
-            shape(
-                "TraceEvent",
-                {
-                    "kind": {"type": "string", "enum": ["rule", "set", "command", "warning"]},
-                    "at": TEXT,
-                    "subject": TEXT,
-                    "details": OBJECT,
-                },
-            )
-        ),
-    },
-)
+TRACE_ROUND = shape_of(views.TraceRound, events=listed(_EVENT))
 REQUEST_STATISTIC = shape(
     "RequestStatistic",
     {
@@ -354,27 +288,11 @@ def _page(title: str, key: str, shown: Mapping[str, object]) -> Mapping[str, obj
     return shape(title, {key: listed(shown), "next_marker": TEXT}, ["next_marker"])
 
 
-UPGRADABLE = shape(
-    "ApplicationVersions",
-    {
-        "id": TEXT,
-        "name": maybe(TEXT),
-        "class": TEXT,
-        "package": maybe(TEXT),
-        "version": maybe(TEXT),
-        "newest": maybe(TEXT),
-        "newer": listed(TEXT),
-    },
-)
-PROPERTY_CHANGE = shape(
-    "PropertyChange",
-    {
-        "property": TEXT,
-        "change": {"type": "string", "enum": ["added", "removed", "changed"]},
-        "aspects": listed({"type": "string", "enum": ["contract", "default", "usage"]}),
-        "from": maybe(OBJECT),
-        "to": maybe(OBJECT),
-    },
+UPGRADABLE = shape_of(upgrades.ApplicationRow, "ApplicationVersions")
+PROPERTY_CHANGE = shape_of(
+    upgrades.PropertyChange,
+    change={"type": "string", "enum": ["added", "removed", "changed"]},
+    aspects=listed({"type": "string", "enum": ["contract", "default", "usage"]}),
 )
 UPGRADE = shape(
     "Upgrade",
@@ -403,12 +321,7 @@ UPGRADE = shape(
                             },
                         )
                     ),
-                    "shared": listed(
-                        shape(
-                            "SharedObject",
-                            {"id": TEXT, "class": TEXT, "used_by": listed(OBJECT)},
-                        )
-                    ),
+                    "shared": listed(shape_of(upgrades.SharedObject)),
                     "problems": listed(TEXT),
                     "notes": listed(TEXT),
                 },
@@ -431,7 +344,7 @@ TRACE = _in("rounds", listed(TRACE_ROUND))
 LAST_STATUSES = _in("lastStatuses", {"type": "object", "additionalProperties": maybe(REPORT)})
 STARTED_TASK = _in("task_id", TEXT)
 ACTION_RESULT = {"type": "object", "properties": {"isException": FLAG, "result": ANYTHING}}
-TEMPLATE_PAGE = _page("TemplatePage", "templates", shape("ListedTemplate", TEMPLATE_COLUMNS))
+TEMPLATE_PAGE = _page("TemplatePage", "templates", LISTED_TEMPLATE)
 MADE_ENVIRONMENT = shape("MadeEnvironment", {"session_id": TEXT, "environment_id": TEXT})
 VERSIONS = _in("versions", listed(VERSION))
 ONE_VERSION = _in("version", VERSION)
@@ -446,8 +359,7 @@ ANY_LIST = listed(ANYTHING)
 V03_ENVIRONMENT = shape(
     "V03Environment",
     {
-        **COLUMNS,
-        **KIND,
+        **CHANGED["properties"],
         "status": {"type": "string", "enum": ["ready", "pending", "deploying"]},
         "status_detail": STATUS,
     },

@@ -1,7 +1,7 @@
 """What the API answers about rows of environments, sessions, templates and deployments, typed.
 
-Times are the API's texts (``vetro.catalog.api_time``). ``vetro.environments.shapes`` says the same for the
-OpenAPI document.
+Times are the API's texts (``vetro.catalog.api_time``). ``vetro.environments.shapes`` makes the schemas of
+the OpenAPI document from these types.
 """
 
 from __future__ import annotations
@@ -150,6 +150,17 @@ class ReportView(TypedDict):
     details: str | None
     created: str
     updated: str
+
+
+class LeakedView(TypedDict):
+    """A leaked object as the API shows it; ``deployment_id``: whose ``.destroy`` failed."""
+
+    id: str
+    type: str
+    name: str | None
+    error: str
+    deployment_id: str
+    created: str
 
 
 class TraceRound(TypedDict):

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vetro.http.dashboard.health import ServicePart
     from vetro.http.declaration import Extras, Reply
     from vetro.http.description import an_object
-    from vetro.http.document import BEARER, TOKEN, Named, Security, listed, maybe, shape
+    from vetro.http.document import BEARER, TOKEN, Named, Security, listed, maybe, shape, shape_of
     from vetro.http.downloads import download, known_content
     from vetro.http.envelope import Envelope
     from vetro.http.events import ServerEvent, event_stream, unless_closing

@@ -6,10 +6,14 @@ The common errors follow from what the call takes and who may make it; `Endpoint
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, NotRequired, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from vetro.http.declaration import Endpoint, Reply
 from vetro.http.description import JsonSchema
@@ -35,6 +39,50 @@ def shape(name: str, properties: Mapping[str, object], optional: Sequence[str] =
     if required:
         form["required"] = required
     return Named(name, form)
+
+
+def shape_of(
+    type_: type[Any], name: str = "", optional: Iterable[str] = (), /, **said: JsonSchema
+) -> Named:
+    """The schema of what a struct or a ``TypedDict`` is sent as.
+
+    A field may be absent if it can be ``UNSET``, is ``NotRequired`` or is among the ``optional`` ones.
+    ``said``: the schemas of fields whose types say too little.
+    """
+    absent = set(optional)
+    hints: dict[str, object] = {}
+    if not is_typeddict(type_):
+        for one in msgspec.structs.fields(type_):
+            hints[one.encode_name] = one.type
+            absent |= {one.encode_name} if one.default is UNSET else set()
+    else:
+        for key, hint in get_type_hints(type_, include_extras=True).items():
+            maybe_absent = get_origin(hint) is NotRequired
+            hints[key] = get_args(hint)[0] if maybe_absent else hint
+            absent |= {key} if maybe_absent else set()
+    forms = {key: said[key] if key in said else _form(hint) for key, hint in hints.items()}
+    return shape(name or type_.__name__, forms, [key for key in forms if key in absent])
+
+
+def _form(type_: Any) -> JsonSchema:
+    """The schema of a field's type, as far as what is sent needs it."""
+    origin, inner = get_origin(type_), get_args(type_)
+    if origin is UnionType or origin is Union:
+        (form,) = (_form(one) for one in inner if one not in (NoneType, UnsetType))
+        return maybe(form) if NoneType in inner else form
+    if origin in (list, tuple):
+        return listed(_form(inner[0]))
+    if is_typeddict(type_) or hasattr(type_, "__struct_fields__"):
+        return shape_of(type_)
+    return _SIMPLE.get(type_, {"type": "object"})
+
+
+_SIMPLE: dict[Any, JsonSchema] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
+    object: {},
+}
 
 
 def listed(items: JsonSchema) -> dict[str, Any]:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
-
-import msgspec
-from msgspec import UNSET, UnsetType
+from typing import Any
 
 from vetro.compute.http.endpoint import Access, Endpoint
 from vetro.compute.wire import (
@@ -25,7 +21,7 @@ from vetro.compute.wire import (
     Volume,
     VolumeCopy,
 )
-from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape
+from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape, shape_of
 
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
@@ -36,30 +32,6 @@ _ANYTHING: dict[str, object] = {}
 _TEXTS = listed(_TEXT)
 _BYTES = {"type": "string", "format": "binary"}
 _FAULT = Named("Fault", COMPUTE_FAULTS.schema or {})
-
-
-def of_struct(type_: type[msgspec.Struct], *, name: str = "") -> Named:
-    """The schema of what a struct is sent as: a field may be absent if it can be ``UNSET``."""
-    fields = msgspec.structs.fields(type_)
-    forms = {field.encode_name: _form(field.type) for field in fields}
-    optional = [field.encode_name for field in fields if field.default is UNSET]
-    return shape(name or type_.__name__, forms, optional)
-
-
-def _form(type_: object) -> dict[str, object]:
-    """The schema of a field's type, as far as the structs of the wire need it."""
-    origin, inner = get_origin(type_), get_args(type_)
-    if origin is UnionType or origin is Union:
-        (form,) = (_form(one) for one in inner if one not in (NoneType, UnsetType))
-        return maybe(form) if NoneType in inner else form
-    if origin in (list, tuple):
-        return listed(_form(inner[0]))
-    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-        return of_struct(type_)
-    return _SIMPLE.get(type_, _OBJECT)
-
-
-_SIMPLE: dict[Any, dict[str, Any]] = {str: _TEXT, int: _WHOLE, bool: _FLAG}
 
 
 def _open(name: str, properties: Mapping[str, object]) -> Named:
@@ -188,14 +160,14 @@ BOOT = _open(
         "serial": maybe(_TEXT),
     },
 )
-IMAGE = of_struct(Image)
-NETWORK = of_struct(Network)
-SUBNET = of_struct(Subnet)
-ROUTER = of_struct(Router)
-GROUP = of_struct(SecurityGroup)
-PORT = of_struct(Port)
-FLOATING = of_struct(FloatingIp, name="FloatingAddress")
-KEY = of_struct(Keypair)
+IMAGE = shape_of(Image)
+NETWORK = shape_of(Network)
+SUBNET = shape_of(Subnet)
+ROUTER = shape_of(Router)
+GROUP = shape_of(SecurityGroup)
+PORT = shape_of(Port)
+FLOATING = shape_of(FloatingIp, "FloatingAddress")
+KEY = shape_of(Keypair)
 SERVICE = shape("ComputeService", {"uuid": _TEXT, "name": _TEXT, "metadata": _OBJECT})
 
 _KINDS = {
@@ -286,7 +258,7 @@ SHAPES: dict[str, Any] = {
     "ImageCreate": IMAGE,
     "ImageShow": IMAGE,
     "ImageAddTags": IMAGE,
-    "ImageCopies": of_struct(ImageCopies),
+    "ImageCopies": shape_of(ImageCopies),
     "ImageUpload": IMAGE,
     "ImageDownload": _BYTES,
     **dict.fromkeys(("VmMove", "ServerDrain", "ServerEvacuate"), JOB_STARTED),
@@ -297,22 +269,22 @@ SHAPES: dict[str, Any] = {
         for what in ("Create", "Show", "Change")
     },
     **{
-        name: of_struct(Volume)
+        name: shape_of(Volume)
         for name in (
             *("VolumeCreate", "VolumeShow", "VolumeChange"),
             *("VolumeAttach", "VolumeDetach", "VolumeBackupRestore"),
         )
     },
-    "VolumeList": listed(of_struct(Volume)),
+    "VolumeList": listed(shape_of(Volume)),
     **{
-        f"{name}{what}": of_struct(VolumeCopy)
+        f"{name}{what}": shape_of(VolumeCopy)
         for name in ("VolumeSnapshot", "VolumeBackup")
         for what in ("Create", "Show")
     },
-    **dict.fromkeys(("VolumeSnapshotList", "VolumeBackupList"), listed(of_struct(VolumeCopy))),
-    "VolumeBackupUpload": of_struct(VolumeCopy),
+    **dict.fromkeys(("VolumeSnapshotList", "VolumeBackupList"), listed(shape_of(VolumeCopy))),
+    "VolumeBackupUpload": shape_of(VolumeCopy),
     "VolumeBackupDownload": _BYTES,
-    "OfferShow": of_struct(Offer),
+    "OfferShow": shape_of(Offer),
     "KeypairList": listed(KEY),
     "KeypairShow": KEY,
     "KeypairSet": KEY,
