@@ -1,5 +1,6 @@
 """Forms with every kind of field, made from a class and written by an author, filled in in a browser."""
 
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from playwright.sync_api import Page, expect
 from .conftest import Person, Service
 from .test_composing import to_the_last_page
 from .test_misfortune import environment
+from .test_staying import Held
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
@@ -85,6 +87,18 @@ def package(service: Service, at: Path, name: str, form: str = "") -> str:
             made.writestr("UI/ui.yaml", form)
     service.run("package", "import", "--public", str(file))
     return str(service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"][0]["id"])
+
+
+def sink_with_form(service: Service, at: Path) -> str:
+    """The package whose form has every type of field; its id."""
+    package(service, at, BACKEND)
+    fields = "\n".join(f"        - {{name: {name}, {one}}}" for name, one in FIELDS.items())
+    values = "\n".join(f"  {name}: $.main.{name}" for name in [*FIELDS, "unseen"])
+    form = (
+        f"Version: 2.4\nApplication:\n  '?': {{type: {SINK}}}\n{values}\n"
+        f"Forms:\n  - main:\n      fields:\n{fields}\n        - {HIDDEN}\n"
+    )
+    return package(service, at, SINK, form)
 
 
 def component(service: Service, made: str, name: str) -> None:
@@ -172,20 +186,43 @@ def test_a_list_of_components_takes_existing_and_new_ones_in_an_order(
     expect(group.get_by_role("listitem")).to_have_text(["1. gamma", "2. beta"])
 
 
+@pytest.mark.parametrize("field", ["Flavor", "Network", "Group"])
+@pytest.mark.parametrize("height", [900, 480])
+def test_a_list_of_choices_stays_open_while_an_answer_moves_the_page(
+    visit: Visit, service: Service, image: str, tmp_path: Path, field: str, height: int
+) -> None:
+    """Somebody quick opens a list before what was typed is checked; the complaints move the field."""
+    sink = sink_with_form(service, tmp_path)
+    made = environment(service, f"quick {field} {height}")
+    person = visit()
+    page = person.sign_in()
+    page.set_viewport_size({"width": 1280, "height": height})
+    person.open(f"/environments/{made}/add/{sink}")
+    held = Held(page, lambda route: route.request.method == "POST", re.compile("/check"))
+    page.get_by_role("textbox", name="Count").fill("10")
+    page.get_by_role("textbox", name="Address").fill("10.0.0.999")
+    page.get_by_role("textbox", name="Databases").fill("1st")
+    page.locator("input[name=secret]").fill("a")
+    held.wait()
+    choice = page.get_by_role("combobox", name=field, exact=True)
+    choice.click()
+    options = page.get_by_role("option").locator("visible=true")
+    expect(options.first).to_be_visible()
+    held.release()
+    expect(page.get_by_text("is not a name for a database")).to_have_count(1)
+    expect(choice).to_have_attribute("aria-expanded", "true")
+    text = options.first.inner_text()
+    options.first.click()
+    expect(choice).to_have_value(text)
+
+
 @pytest.mark.parametrize("visit", [True], indirect=True)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_every_type_of_field_is_filled_in(
     visit: Visit, service: Service, image: str, tmp_path: Path, theme: str, width: int
 ) -> None:
     """Each has its control, refuses what is no value of it, and gives the object its value."""
-    package(service, tmp_path, BACKEND)
-    fields = "\n".join(f"        - {{name: {name}, {one}}}" for name, one in FIELDS.items())
-    values = "\n".join(f"  {name}: $.main.{name}" for name in [*FIELDS, "unseen"])
-    form = (
-        f"Version: 2.4\nApplication:\n  '?': {{type: {SINK}}}\n{values}\n"
-        f"Forms:\n  - main:\n      fields:\n{fields}\n        - {HIDDEN}\n"
-    )
-    sink = package(service, tmp_path, SINK, form)
+    sink = sink_with_form(service, tmp_path)
     made = environment(service, f"sink {theme}")
     component(service, made, "delta")
     person = visit(theme=theme, width=width)

@@ -111,12 +111,14 @@ function Choice({ field, shared, value, onChange, onCreate }: ChoiceProps) {
   }
   const byKey = new Map((field.choices ?? []).map((one) => [key(one.value), one.value]));
   const choices = choicesOf(field, key) ?? [];
+  // Where "none" is one of the choices, choosing it again is no way to choose nothing at all.
+  const emptied = !field.required && !byKey.has(key('')) && !byKey.has(key(null));
   const select = (
     <Select
       {...shared}
       searchable={choices.length > 8}
-      clearable={!field.required}
-      allowDeselect={!field.required}
+      clearable={emptied}
+      allowDeselect={emptied}
       placeholder={field.empty_label ?? field.placeholder ?? (field.required ? undefined : t('none'))}
       data={choices}
       value={byKey.has(key(value)) ? key(value) : null}
