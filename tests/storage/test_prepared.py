@@ -244,7 +244,7 @@ async def test_several_sets_of_parameters_are_several_rows(sealed: Database, cou
         await tx.execute(new, rows)
     stored = await both(sealed, ALL, {})
     assert [dict(zip(FULL, row, strict=True)) for row in stored] == rows
-    with pytest.raises(IntegrityError, match="t000|prepared_things.id"):
+    with pytest.raises(IntegrityError, match="prepared_things"):
         async with sealed.transaction() as tx:
             await tx.execute(new, [{**FULL, "id": "new"}, *rows])
     assert len(await both(sealed, ALL, {})) == count
