@@ -34,7 +34,7 @@ WRITTEN_BY_VETRO = {
     "storage/notify.py",
 }
 """Rows, messages and answers that Vetro itself encoded."""
-WRITTEN_BY_OPERATORS = {"cli/compute/allocate.py", "server/backup.py", "server/settings.py"}
+WRITTEN_BY_OPERATORS = {"server/backup.py", "server/settings.py"}
 """Files and variables of the person who runs the program."""
 WRITTEN_BY_PROGRAMS = {
     "engine/system/openstack.py",

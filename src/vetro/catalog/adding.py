@@ -19,6 +19,7 @@ from vetro.catalog.inheritance import parents_in
 from vetro.catalog.listing import package_object
 from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
 from vetro.http import BadRequest, Conflict, Principal
+from vetro.json_texts import decode_json
 from vetro.packages import (
     MAX_TAGS,
     Package,
@@ -175,7 +176,7 @@ async def insert_package(
         "categories": sorted(category_names),
     }
     # As it is read later: values of YAML without a JSON form are stored as they are in JSON.
-    supplier: object = msgspec.json.decode(msgspec.json.encode(values["supplier"]))
+    supplier: object = decode_json(msgspec.json.encode(values["supplier"]))
     row: Any = SimpleNamespace(**{**values, "supplier": supplier, "signature": None})
     return package_object(row, names, signers), [str(one.archive) for one in replaced]
 
