@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx2
@@ -291,12 +290,7 @@ class HttpClient:
     async def __aenter__(self) -> HttpClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -181,6 +181,16 @@ def images_called(connection: Connection, wanted: str) -> list[Decoded[Image]]:
     fail(f"There is no image '{wanted}'", f"Images: {names}.")
 
 
+_type_option = click.option(
+    "--type",
+    "type_",
+    type=click.Choice(["lxc-rootfs", "vm"]),
+    default="lxc-rootfs",
+    show_default=True,
+    help="For containers, or for virtual machines (with a kernel).",
+)
+
+
 @image.command("build", short_help="Build a root file system as an image.")
 @click.argument("name")
 @click.option("--packages", "-p", default="", help="Packages to put in, separated by commas.")
@@ -192,14 +202,7 @@ def images_called(connection: Connection, wanted: str) -> list[Decoded[Image]]:
     help="Where built images are kept.",
 )
 @click.option("--no-import", is_flag=True, help="Only build; do not upload.")
-@click.option(
-    "--type",
-    "type_",
-    type=click.Choice(["lxc-rootfs", "vm"]),
-    default="lxc-rootfs",
-    show_default=True,
-    help="For containers, or for virtual machines (with a kernel).",
-)
+@_type_option
 @json_option
 def build(
     name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
@@ -275,14 +278,7 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
 @image.command("import")
 @click.argument("name")
 @click.argument("file", type=FILE)
-@click.option(
-    "--type",
-    "type_",
-    type=click.Choice(["lxc-rootfs", "vm"]),
-    default="lxc-rootfs",
-    show_default=True,
-    help="For containers, or for virtual machines (with a kernel).",
-)
+@_type_option
 @click.option("--os", "os_", default="linux", show_default=True, help="What runs in it.")
 @json_option
 def import_(name: str, file: Path, type_: str, os_: str) -> None:

@@ -28,6 +28,7 @@ from vetro.compute.client.calls import (
 )
 from vetro.compute.wire import (
     Attachment,
+    NameChange,
     NewVolume,
     NewVolumeCopy,
     Volume,
@@ -177,11 +178,15 @@ def volume_grow(name_or_uuid: str, size: int) -> None:
 @json_option
 def snapshot_create(volume_name: str, name: str) -> None:
     """Take a snapshot of a volume, also while a VM has it."""
+    _copy(SNAPSHOT, "Snapshot", volume_name, name)
+
+
+def _copy(kind: Kind[VolumeCopy, NewVolumeCopy, NameChange], what: str, of: str, name: str) -> None:
     with Connection() as connection:
-        found = find(connection, VOLUME, volume_name)
+        found = find(connection, VOLUME, of)
         new = NewVolumeCopy(volume_uuid=found.uuid, name=name, project_id=found.project_id)
-        made = connection.send(VOLUME_SNAPSHOTS.create(new))
-    done(f"Snapshot {name} of volume {VOLUME.called(found)} is there", **row_of(made))
+        made = connection.send(kind.calls.create(new))
+    done(f"{what} {name} of volume {VOLUME.called(found)} is there", **row_of(made))
 
 
 @backup.command("create", short_help="Make a backup of a volume.")
@@ -190,11 +195,7 @@ def snapshot_create(volume_name: str, name: str) -> None:
 @json_option
 def backup_create(volume_name: str, name: str) -> None:
     """Make a backup of a volume, also while a VM has it. The service keeps it."""
-    with Connection() as connection:
-        found = find(connection, VOLUME, volume_name)
-        new = NewVolumeCopy(volume_uuid=found.uuid, name=name, project_id=found.project_id)
-        made = connection.send(VOLUME_BACKUPS.create(new))
-    done(f"Backup {name} of volume {VOLUME.called(found)} is there", **row_of(made))
+    _copy(BACKUP, "Backup", volume_name, name)
 
 
 @backup.command("restore", short_help="Replace what a volume holds by a backup.")

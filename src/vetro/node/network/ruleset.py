@@ -86,17 +86,9 @@ def _inet(state: State, name: str) -> str:
         lines += _block(f"chain {_chain('in', port)}", _port_rules(state, port, ingress=True))
     for port in restricted:
         lines += _block(f"chain {_chain('out', port)}", _port_rules(state, port, ingress=False))
-    lines += _block(
-        "chain prerouting",
-        [
-            "type nat hook prerouting priority -100; policy accept;",
-            "dnat ip to ip daddr map @floating",
-        ],
-    )
-    lines += _block(
-        "chain output",
-        ["type nat hook output priority -100; policy accept;", "dnat ip to ip daddr map @floating"],
-    )
+    for hook in ("prerouting", "output"):
+        begin = f"type nat hook {hook} priority -100; policy accept;"
+        lines += _block(f"chain {hook}", [begin, "dnat ip to ip daddr map @floating"])
     lines += _block("chain from_instances", _from_instances(restricted))
     lines += _block("chain forward", _forward(state))
     lines += _block("chain to_instances", _to_instances(guarded))

@@ -207,11 +207,7 @@ def nic_addresses(
                 text = f"{text}/{64 if ':' in text and '.' in mask else mask}"
             found.append(ipaddress.ip_interface(text))
         except ValueError as error:
-            raise DriverError(
-                f"Interface {nic['mac']} has no usable address: {error}",
-                code="EINVAL",
-                rest_code="InvalidPayload",
-            ) from error
+            raise _unusable(nic, "address", error) from error
     return found
 
 
@@ -225,11 +221,15 @@ def primary_gateway(
     try:
         return ipaddress.ip_address(str(given))
     except ValueError as error:
-        raise DriverError(
-            f"Interface {nic['mac']} has no usable gateway: {error}",
-            code="EINVAL",
-            rest_code="InvalidPayload",
-        ) from error
+        raise _unusable(nic, "gateway", error) from error
+
+
+def _unusable(nic: Nic, what: str, error: ValueError) -> DriverError:
+    return DriverError(
+        f"Interface {nic['mac']} has no usable {what}: {error}",
+        code="EINVAL",
+        rest_code="InvalidPayload",
+    )
 
 
 def start_script(vm: Vm) -> str:
