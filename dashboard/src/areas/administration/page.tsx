@@ -9,6 +9,7 @@ import { Confirm } from '~/ui/confirm';
 import { Dialog } from '~/ui/dialog';
 import { useExplained, useFailure } from '~/ui/failure';
 import { messages as common } from '~/ui/messages';
+import { useOnce } from '~/ui/once';
 import { Empty, Page, PageError } from '~/ui/page';
 import { Rows } from '~/ui/rows';
 import { TabRow } from '~/ui/tabs';
@@ -222,14 +223,14 @@ function Roles({ kind, one, onClose }: { kind: Tab; one: Account; onClose: () =>
     const [mine, theirs] = kind === 'users' ? [user?.id, scope.project?.id] : [scope.project?.id, user?.id];
     return mine === one.id && theirs ? [{ role: id, other: theirs }] : [];
   });
-  const run = async (method: 'PUT' | 'DELETE', theirs: string, wanted: string) => {
+  const run = useOnce(async (method: 'PUT' | 'DELETE', theirs: string, wanted: string) => {
     try {
       await (kind === 'users' ? assign(method, theirs, one.id, wanted) : assign(method, one.id, theirs, wanted));
       await refreshPeople(queries);
     } catch (error) {
       failed(error);
     }
-  };
+  });
   const chosen = role ?? roles.find((each) => each.name === 'member')?.id ?? null;
   return (
     <Dialog opened onClose={onClose} title={t(kind === 'users' ? 'rolesOf' : 'membersOf', { name: one.name })} size="lg">
@@ -247,13 +248,13 @@ function Roles({ kind, one, onClose }: { kind: Tab; one: Account; onClose: () =>
                 {nameOf(roles, each.role)}
               </Badge>
             </Group>
-            <CloseButton aria-label={t('takeAway', { role: nameOf(roles, each.role), name: nameOf(others, each.other) })} onClick={() => void run('DELETE', each.other, each.role)} />
+            <CloseButton aria-label={t('takeAway', { role: nameOf(roles, each.role), name: nameOf(others, each.other) })} onClick={() => run('DELETE', each.other, each.role)} />
           </Group>
         ))}
         <Group align="flex-end">
           <Select label={t(kind === 'users' ? 'project' : 'user')} searchable data={others.map(({ id, name }) => ({ value: id, label: name }))} value={other} onChange={setOther} />
           <Select label={t('role')} data={roles.map(({ id, name }) => ({ value: id, label: name }))} value={chosen} onChange={setRole} allowDeselect={false} />
-          <Button disabled={!other || !chosen} onClick={() => other && chosen && void run('PUT', other, chosen)}>
+          <Button disabled={!other || !chosen} onClick={() => other && chosen && run('PUT', other, chosen)}>
             {t('give')}
           </Button>
         </Group>

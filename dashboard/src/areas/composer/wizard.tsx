@@ -3,6 +3,7 @@ import { IconForms } from '@tabler/icons-react';
 import { replaceEqualDeep, useQuery, useQueryClient } from '@tanstack/react-query';
 import { lazy, Suspense, useCallback, useEffect, useRef, useState, type ReactNode } from 'react';
 import { ApiError, catalogApi, data, type Catalog } from '~/api/client';
+import { ensureSession } from '~/areas/environment/queries';
 import { useLanguage, useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
@@ -160,13 +161,21 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
       await catalogApi.DELETE('/v1/wizards/{wizard_id}', { params: { path: { wizard_id: wizard.id } } });
       return onFinished(model as unknown as Component);
     }
-    try {
-      const done = await data(
+    const into = (place: Place) =>
+      data(
         catalogApi.POST('/v1/wizards/{wizard_id}/finish', {
-          params: { path: { wizard_id: wizard.id }, header: headerOf(at.session) },
-          body: { environment_id: at.environmentId, session_id: at.session },
+          params: { path: { wizard_id: wizard.id }, header: headerOf(place.session) },
+          body: { environment_id: place.environmentId, session_id: place.session },
         }),
       );
+    try {
+      const done = await into(at).catch(async (error: unknown) => {
+        if (!(error instanceof ApiError) || error.status !== 403) throw error;
+        // What was deployed meanwhile has ended the session, also when it was deployed in another tab: A2.
+        const session = await ensureSession(queries, at.environmentId);
+        if (session === at.session) throw error;
+        return into({ ...at, session });
+      });
       await queries.invalidateQueries({ queryKey: ['environment', at.environmentId] });
       onFinished(done.component as unknown as Component);
     } catch (error) {

@@ -12,6 +12,7 @@ import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { Fqn } from '~/ui/fqn';
 import { More } from '~/ui/more';
+import { useOnce } from '~/ui/once';
 import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { ActionDialog } from './action';
@@ -107,12 +108,15 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
   const actions = Object.entries(_actions)
     .filter(([, one]) => one.enabled && may('execute_action'))
     .sort(([, a], [, b]) => (a.title ?? a.name).localeCompare(b.title ?? b.name));
-  const remove = async () => {
+  const remove = useOnce(async () => {
     try {
       const session = await ensureSession(queries, environmentId);
       await catalogApi.DELETE('/v1/environments/{environment_id}/services/{path}', { params: { path: { environment_id: environmentId, path: id }, header: { 'X-Configuration-Session': session } } });
       const toast = `removed ${id}`;
+      let undone = false;
       const undo = async () => {
+        if (undone) return;
+        undone = true;
         notifications.hide(toast);
         try {
           await call('POST', `/v1/environments/${environmentId}/services`, asGiven(component), { 'X-Configuration-Session': session });
@@ -138,7 +142,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
     } catch (error) {
       failed(error);
     }
-  };
+  });
   return (
     <li className={classes.component}>
       <div className={classes.head}>
@@ -190,7 +194,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
                 </Menu.Item>
               )}
               {may('update_services') && (
-                <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => void remove()}>
+                <Menu.Item color="red" leftSection={<IconTrash size={16} />} disabled={busy} onClick={() => remove()}>
                   {t('remove')}
                 </Menu.Item>
               )}

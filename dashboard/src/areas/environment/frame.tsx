@@ -3,11 +3,12 @@ import { notifications } from '@mantine/notifications';
 import { IconArrowBackUp, IconPlayerPlay, IconPlus } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useParams, useRouterState } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { ApiError, catalogApi } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { useOnce } from '~/ui/once';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { TabRow } from '~/ui/tabs';
 import { deploy } from './many';
@@ -29,6 +30,17 @@ export function EnvironmentFrame() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const navigate = useNavigate();
   const { may, user } = useSession();
+  // It was there, and is not any more: this was its destruction, or somebody else's.
+  const known = shown.data?.name;
+  const gone = sessions.error instanceof ApiError && sessions.error.status === 404 && known !== undefined;
+  const queries = useQueryClient();
+  useEffect(() => {
+    if (!gone) return;
+    notifications.show({ id: `gone ${environmentId}`, message: t('gone', { name: known }) });
+    queries.removeQueries({ queryKey: ['environment', environmentId] });
+    void navigate({ to: '/environments', replace: true });
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [gone]);
   const error = shown.error ?? sessions.error;
   if (error && !shown.data) return error instanceof ApiError && error.status === 404 ? <PageMissing /> : <PageError error={error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
@@ -113,15 +125,16 @@ function Pending({ environment, session }: { environment: Environment; session: 
   const queries = useQueryClient();
   const failed = useFailure();
   const changes = changesOf(session);
-  if (!session || changes.length === 0) return null;
-  const discard = async () => {
+  const discard = useOnce(async () => {
+    if (!session) return;
     try {
       await catalogApi.DELETE('/v1/environments/{environment_id}/sessions/{session_id}', { params: { path: { environment_id: environment.id, session_id: session.id } } });
       await refreshEnvironment(queries, environment.id);
     } catch (error) {
       failed(error);
     }
-  };
+  });
+  if (!session || changes.length === 0) return null;
   return (
     <Card padding="md" component="section" aria-label={t('changes')}>
       <Group justify="space-between" align="flex-start">
@@ -135,7 +148,7 @@ function Pending({ environment, session }: { environment: Environment; session: 
             ))}
           </List>
         </div>
-        <Button variant="subtle" size="xs" leftSection={<IconArrowBackUp size={14} />} onClick={() => void discard()}>
+        <Button variant="subtle" size="xs" leftSection={<IconArrowBackUp size={14} />} onClick={() => discard()}>
           {t('discard')}
         </Button>
       </Group>
@@ -157,7 +170,7 @@ function Overtaken({ environment, sessions }: { environment: Environment; sessio
   const failed = useFailure();
   const mine = sessions.filter((one) => one.own && one.overtaken && changesOf(one).length > 0);
   const others = sessions.filter((one) => !one.own && !one.overtaken && changesOf(one).length > 0);
-  const act = async (session: string, keep: boolean) => {
+  const act = useOnce(async (session: string, keep: boolean) => {
     const params = { path: { environment_id: environment.id, session_id: session } };
     try {
       if (keep) await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/rebase', { params });
@@ -166,17 +179,17 @@ function Overtaken({ environment, sessions }: { environment: Environment; sessio
     } catch (error) {
       failed(error);
     }
-  };
+  });
   return (
     <>
       {mine.map((one) => (
         <Alert key={one.id} color="yellow" variant="light" title={t('overtakenTitle')}>
           <Text size="sm">{t('overtaken', { summary: one.summary })}</Text>
           <Group mt="sm">
-            <Button size="xs" onClick={() => void act(one.id, true)}>
+            <Button size="xs" onClick={() => act(one.id, true)}>
               {t('takeOver')}
             </Button>
-            <Button size="xs" variant="default" onClick={() => void act(one.id, false)}>
+            <Button size="xs" variant="default" onClick={() => act(one.id, false)}>
               {t('discard')}
             </Button>
           </Group>

@@ -2,6 +2,7 @@ import { Alert, Button, Group, Stack, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { catalogApi } from '~/api/client';
 import { useTexts } from '~/i18n';
+import { useOnce } from '~/ui/once';
 import { useFailure } from '~/ui/failure';
 import { Fqn } from '~/ui/fqn';
 import { When } from '~/ui/when';
@@ -14,15 +15,15 @@ export function Leaked({ environmentId }: { environmentId: string }) {
   const queries = useQueryClient();
   const failed = useFailure();
   const { data: objects = [] } = useQuery(leakedQuery(environmentId));
-  if (objects.length === 0) return null;
-  const dismiss = async (id: string) => {
+  const dismiss = useOnce(async (id: string) => {
     try {
       await catalogApi.DELETE('/v1/environments/{environment_id}/leaked/{object_id}', { params: { path: { environment_id: environmentId, object_id: id } } });
       await queries.invalidateQueries({ queryKey: ['environment', environmentId, 'leaked'] });
     } catch (error) {
       failed(error);
     }
-  };
+  });
+  if (objects.length === 0) return null;
   return (
     <Alert color="yellow" variant="light" title={t('leakedTitle')}>
       <Text size="sm">{t('leaked')}</Text>
@@ -34,7 +35,7 @@ export function Leaked({ environmentId }: { environmentId: string }) {
               <br />
               {one.error}
             </Text>
-            <Button size="compact-sm" variant="default" aria-label={t('dismissOf', { name: one.name ?? one.id })} onClick={() => void dismiss(one.id)}>
+            <Button size="compact-sm" variant="default" aria-label={t('dismissOf', { name: one.name ?? one.id })} onClick={() => dismiss(one.id)}>
               {t('dismiss')}
             </Button>
           </Group>

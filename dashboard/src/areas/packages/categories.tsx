@@ -6,6 +6,7 @@ import { useSession } from '~/app/session';
 import { categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
+import { useOnce } from '~/ui/once';
 import { useExplained } from '~/ui/failure';
 import { messages } from './messages';
 
@@ -18,16 +19,16 @@ export function Categories({ onClose }: { onClose: () => void }) {
   const { data: categories } = useQuery(categoriesQuery);
   const [name, setName] = useState('');
   const [problem, setProblem] = useState('');
-  const run = async (what: Promise<unknown>) => {
+  const run = useOnce(async (what: () => Promise<unknown>) => {
     try {
-      await what;
+      await what();
       setName('');
       setProblem('');
       await queries.invalidateQueries({ queryKey: categoriesQuery.queryKey });
     } catch (error) {
       setProblem(explained(error).text);
     }
-  };
+  });
   return (
     <Dialog opened onClose={onClose} title={t('categories')}>
       <Stack>
@@ -41,14 +42,14 @@ export function Categories({ onClose }: { onClose: () => void }) {
               </Text>
             </Text>
             {one.package_count === 0 && may('delete_category') && (
-              <CloseButton aria-label={t('deleteCategory', { name: one.name })} onClick={() => void run(catalogApi.DELETE('/v1/catalog/categories/{category_id}', { params: { path: { category_id: one.id } } }))} />
+              <CloseButton aria-label={t('deleteCategory', { name: one.name })} onClick={() => run(() => catalogApi.DELETE('/v1/catalog/categories/{category_id}', { params: { path: { category_id: one.id } } }))} />
             )}
           </Group>
         ))}
         {may('add_category') && <form
           onSubmit={(event) => {
             event.preventDefault();
-            void run(catalogApi.POST('/v1/catalog/categories', { body: { name: name.trim() } }));
+            run(() => catalogApi.POST('/v1/catalog/categories', { body: { name: name.trim() } }));
           }}
         >
           <Group align="flex-end">

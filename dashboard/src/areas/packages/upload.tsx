@@ -8,6 +8,7 @@ import { remember } from '~/app/recent';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
+import { useOnce } from '~/ui/once';
 import { useExplained } from '~/ui/failure';
 import { FindingList } from './findings';
 import { useTooLarge } from './limit';
@@ -56,7 +57,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
   const ready = entries.filter((one) => one.state === 'checked' && !one.findings.some((finding) => finding.level === 'error'));
-  const add = async () => {
+  const add = useOnce(async () => {
     for (const { file } of ready) {
       change(file, { state: 'adding', part: 0 });
       try {
@@ -69,7 +70,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
       }
     }
     await refreshPackages(queries);
-  };
+  });
   return (
     <Dialog opened onClose={onClose} title={t('upload')} size="xl">
       <Stack>
@@ -127,7 +128,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
           <Button variant="default" onClick={onClose}>
             {t('done')}
           </Button>
-          <Button disabled={ready.length === 0} onClick={() => void add()}>
+          <Button disabled={ready.length === 0} onClick={() => add()}>
             {t('addCount', { count: ready.length })}
           </Button>
         </Group>

@@ -13,6 +13,7 @@ import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
 import { Dialog } from '~/ui/dialog';
 import { useFailure } from '~/ui/failure';
+import { useOnce } from '~/ui/once';
 import { Empty, Page, PageError, PageMissing } from '~/ui/page';
 import { Ask } from './ask';
 import { messages } from './messages';
@@ -29,6 +30,15 @@ export function TemplatePage() {
   const [asked, setAsked] = useState<'' | 'environment' | 'rename' | 'clone' | 'delete'>('');
   const [added, setAdded] = useState<string | null>(null);
   const shown = useQuery(templateQuery(templateId));
+  const refresh = () => queries.invalidateQueries({ queryKey: ['templates'] });
+  const takeOut = useOnce(async (component: Component) => {
+    try {
+      await catalogApi.DELETE('/v1/templates/{template_id}/services/{path}', { params: { path: { template_id: templateId, path: component['?'].id } } });
+      await refresh();
+    } catch (error) {
+      failed(error);
+    }
+  });
   if (shown.error instanceof ApiError && shown.error.status === 404) return <PageMissing />;
   if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
@@ -36,15 +46,6 @@ export function TemplatePage() {
   const ours = template.tenant_id === project.id;
   const components = template.services as unknown as Component[];
   const path = { template_id: templateId };
-  const refresh = () => queries.invalidateQueries({ queryKey: ['templates'] });
-  const takeOut = async (component: Component) => {
-    try {
-      await catalogApi.DELETE('/v1/templates/{template_id}/services/{path}', { params: { path: { ...path, path: component['?'].id } } });
-      await refresh();
-    } catch (error) {
-      failed(error);
-    }
-  };
   return (
     <Page
       title={template.name}
@@ -102,7 +103,7 @@ export function TemplatePage() {
                     </Text>
                   </div>
                   {ours && (
-                    <ActionIcon variant="subtle" color="red" aria-label={t('takeOut', { name: nameOf(one) })} onClick={() => void takeOut(one)}>
+                    <ActionIcon variant="subtle" color="red" aria-label={t('takeOut', { name: nameOf(one) })} onClick={() => takeOut(one)}>
                       <IconTrash size={18} />
                     </ActionIcon>
                   )}
