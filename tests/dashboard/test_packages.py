@@ -57,6 +57,7 @@ def test_a_package_is_dropped_checked_added_changed_and_deleted(visit: Visit) ->
     expect(dialog.get_by_text(">    3   x: {}")).to_be_visible()
     expect(dialog).to_contain_text(BAD)
     expect(dialog.get_by_role("button", name="Add to the catalog")).to_be_disabled()
+    expect(dialog.get_by_text("refused", exact=True)).to_be_visible()
     assert page.evaluate("window.hurt") is None
     assert person.violations() == []
     dialog.get_by_role("button", name="Close").last.click()

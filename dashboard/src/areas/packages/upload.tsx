@@ -46,7 +46,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
         continue;
       }
       checkPackage(file, (part) => change(file, { part }))
-        .then(({ findings }) => change(file, { state: 'checked', findings }))
+        .then(({ findings }) => change(file, { state: findings.some((one) => one.level === 'error') ? 'refused' : 'checked', findings }))
         .catch((error: unknown) => change(file, { state: 'refused', problem: explained(error).text }));
     }
   };
@@ -56,7 +56,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
     take(dropped);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
-  const ready = entries.filter((one) => one.state === 'checked' && !one.findings.some((finding) => finding.level === 'error'));
+  const ready = entries.filter((one) => one.state === 'checked');
   const add = useOnce(async () => {
     for (const { file } of ready) {
       change(file, { state: 'adding', part: 0 });
@@ -112,7 +112,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
                 {one.problem}
               </Alert>
             )}
-            {one.state === 'checked' && <FindingList findings={one.findings} />}
+            {(one.state === 'checked' || (one.state === 'refused' && one.findings.length > 0)) && <FindingList findings={one.findings} />}
           </Card>
         ))}
         {entries.length > 0 && (
