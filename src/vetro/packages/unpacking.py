@@ -76,7 +76,12 @@ def _of_plain_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes |
         or name.decode("ascii") != info.orig_filename
     ):
         return None
-    archive.fp.seek(extra, 1)
+    start = info.header_offset + _HEADER.size + names + extra
+    # Set by interpreters that refuse members which overlap the next one: a zip bomb.
+    end: int | None = getattr(info, "_end_offset", None)
+    if end is not None and start + packed > end:
+        return None
+    archive.fp.seek(start)
     content = archive.fp.read(packed)
     if info.compress_type == zipfile.ZIP_DEFLATED:
         try:
