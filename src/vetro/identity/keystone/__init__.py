@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# Every service declares the metrics, also one without a Keystone.
+import vetro.identity.keystone.metrics
 from vetro.identity.settings import IdentitySection
 from vetro.openstack import KeystonePlace
 

@@ -1,4 +1,4 @@
-"""Metrics of validation at a Keystone: every service declares them, also one without a Keystone."""
+"""Metrics of validation at a Keystone."""
 
 from __future__ import annotations
 
