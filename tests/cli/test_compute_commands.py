@@ -156,7 +156,7 @@ def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: P
         (("x", "--vcpus", "x"), 2, "not a valid integer"),
         (("x", "--server", "nosuch"), 1, "vetro server list"),
         (("x", "--key", "nosuch"), 1, "vetro keypair create"),
-        (("x", "--user-data", "nosuch"), 2, "does not exist"),
+        (("x", "--user-data", "nosuch"), 2, "there is no such file"),
         (("x", "--tag", "a"), 2, "NAME=VALUE"),
         (("x", "--project", "nosuch"), 1, "Your projects: admin"),
         (("x", "--no-network", "--network", "home"), 2, "excludes"),

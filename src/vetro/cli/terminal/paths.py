@@ -86,6 +86,10 @@ TEXT = TextGiven()
 def explained(error: OSError) -> CommandError:
     """What the machine said of a file, with what to do; for an error that names its file."""
     name = os.fsdecode(error.filename)
+    directory = os.path.dirname(name)
+    if error.errno == errno.ENOENT and directory and not os.path.isdir(directory):
+        hint = f"Make it ('mkdir -p {directory}'), or name a file in a directory that is there."
+        return CommandError(f"{name}: there is no directory {directory}", hint)
     message, hint = _said(name, error.errno or 0, "file")
     return CommandError(message or f"{name}: {error.strerror}", hint)
 
