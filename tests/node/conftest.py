@@ -33,7 +33,7 @@ from vetro.node.storage import open_pool
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
-from vetro.node.tasks.host import RealHost
+from vetro.node.tasks.host import Host
 from vetro.node.vm_objects import MachineStore
 from vetro.node.work.api import TaskApi
 from vetro.node.work.fences import Fences
@@ -423,8 +423,7 @@ async def node_over(
         publish=publish,
         data_dir=directory,
         server_uuid=SERVER,
-        host=host or RealHost(["touch", str(directory / "rebooted")]),
-        volumes=driver.volumes,
+        host=host or Host(["touch", str(directory / "rebooted")]),
         fetch_backup=fetch_backup,
         publish_backup=publish_backup,
     )

@@ -49,7 +49,7 @@ from vetro.node.storage.volumes import VolumeStore
 from vetro.node.streams.servers import Streams
 from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.agents import installed
-from vetro.node.tasks.host import RealHost, SimulatedHost
+from vetro.node.tasks.host import Host, SimulatedHost
 from vetro.node.tasks.images import ImageTasks
 from vetro.node.vm_objects import MachineStore
 from vetro.node.work.api import TaskApi
@@ -205,8 +205,7 @@ class NodeAgent:
                 server_uuid=self.server_uuid,
                 host=SimulatedHost()
                 if driver.name == "simulated"
-                else RealHost(settings.reboot_command),
-                volumes=driver.volumes,
+                else Host(settings.reboot_command),
                 fetch_backup=client.backup_file,
                 publish_backup=client.publish_backup,
             ),

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -99,6 +99,6 @@ def not_implemented(what: str, driver: str) -> DriverError:
 class TaskFailure(NodeError):
     """A task's error: text, and details for programs (``restCode`` and more)."""
 
-    def __init__(self, message: str, details: Mapping[str, Any] | None = None) -> None:
-        self.details = dict(details or {})
+    def __init__(self, message: str, rest_code: str | None = None, **details: Any) -> None:
+        self.details = details if rest_code is None else {"restCode": rest_code, **details}
         super().__init__(message)

@@ -70,8 +70,7 @@ class Migrations:
                 process.kill()
             _, said = await process.communicate()
             raise TaskFailure(
-                f"The migration of VM {vm} did not start: {_clip(said)}",
-                {"restCode": "MigrationFailed"},
+                f"The migration of VM {vm} did not start: {_clip(said)}", "MigrationFailed"
             ) from error
         finished = asyncio.create_task(self._wait(process), name=f"migration of {vm}")
         self._running[process.pid] = _Running(process, finished)
@@ -100,11 +99,11 @@ class Migrations:
         """Wait until a helper ends; ``{transferred}``. Errors: ``TaskFailure``."""
         running = self._running.get(pid)
         if running is None:
-            raise TaskFailure(f"There is no migration process {pid}", {"restCode": "NotFound"})
+            raise TaskFailure(f"There is no migration process {pid}", "NotFound")
         result = await asyncio.shield(running.finished)
         if not result["ok"]:
             words = result.get("message") or result["said"]
-            raise TaskFailure(f"The migration failed: {words}", {"restCode": "MigrationFailed"})
+            raise TaskFailure(f"The migration failed: {words}", "MigrationFailed")
         return {"transferred": result.get("sent", 0)}
 
     async def kill(self, pid: int, vm: str) -> bool:

@@ -103,4 +103,4 @@ def _address(path: Path) -> str:
 
 
 def _failure(message: str) -> TaskFailure:
-    return TaskFailure(f"nic tag list error: {message}", {"restCode": "InvalidPayload"})
+    return TaskFailure(f"nic tag list error: {message}", "InvalidPayload")

@@ -5,4 +5,5 @@ from containers), ``migration``, ``images``, ``server`` (the node itself), ``age
 (``zfs_*``). Each module has a class whose ``kinds()`` are registered with the runner.
 """
 
-from vetro.node.tasks.node import NodeParts, register_all
+from vetro.node.tasks.node import register_all
+from vetro.node.tasks.parts import NodeParts

@@ -57,16 +57,14 @@ class AgentTasks:
             TaskKind("shutdown_cn_agent_update", queue, self.shutdown_update),
         ]
 
-    async def refresh(self, _context: TaskContext) -> Mapping[str, object]:
+    async def refresh(self, _context: TaskContext) -> None:
         """Report the node's agents again; ``{}``."""
         await self._report()
-        return {}
 
-    async def shutdown_update(self, _context: TaskContext) -> Mapping[str, object]:
+    async def shutdown_update(self, _context: TaskContext) -> None:
         """There is no helper instance to end (docs/decisions/0041); ``{}``."""
-        return {}
 
-    async def install(self, context: TaskContext) -> Mapping[str, object]:
+    async def install(self, context: TaskContext) -> None:
         """Fetch an agent's image and put it in place of its old version; ``{}``.
 
         After a failure the old version is restored. Errors begin with ``AgentInstall error:``.
@@ -74,16 +72,15 @@ class AgentTasks:
         try:
             await self._install(context)
         except (NodeError, OSError, tarfile.TarError) as error:
-            details = {"restCode": getattr(error, "rest_code", "") or "AgentInstallError"}
-            raise TaskFailure(f"AgentInstall error: {error}", details) from error
+            code = getattr(error, "rest_code", "") or "AgentInstallError"
+            raise TaskFailure(f"AgentInstall error: {error}", code) from error
         await self._report()
-        return {}
 
     async def _install(self, context: TaskContext) -> None:
         uuid = check_uuid(context.params.get("image_uuid"), "image_uuid")
         manifest = await self._describe(uuid)
         if manifest is None:
-            raise TaskFailure(f"image {uuid} does not exist", {"restCode": "ImageNotFound"})
+            raise TaskFailure(f"image {uuid} does not exist", "ImageNotFound")
         name = str(context.params.get("package_name") or manifest.get("name") or "")
         if not _NAME.fullmatch(name):
             raise TaskFailure(f"'{name}' is not the name of an agent")
@@ -91,7 +88,7 @@ class AgentTasks:
             raise TaskFailure(
                 "this agent is part of vetro and is updated with it: install the new version"
                 " and start the agent again; VMs go on meanwhile",
-                {"restCode": "NotImplemented"},
+                "NotImplemented",
             )
         self._directory.mkdir(mode=0o755, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self._directory) as scratch:
@@ -119,7 +116,7 @@ class AgentTasks:
             raise
         await asyncio.to_thread(remove_tree, backup)
 
-    async def uninstall(self, context: TaskContext) -> Mapping[str, object]:
+    async def uninstall(self, context: TaskContext) -> None:
         """Remove agents; missing ones are not an error; ``{}``."""
         errors: list[str] = []
         for value in array(context.params, "agents"):
@@ -141,7 +138,6 @@ class AgentTasks:
         await self._report()
         if errors:
             raise TaskFailure(f"AgentsUninstallTask error: {'; '.join(errors)}")
-        return {}
 
 
 def installed(directory: Path) -> list[dict[str, object]]:
@@ -170,7 +166,7 @@ def _check(archive: Path, manifest: Mapping[str, object]) -> None:
             if found != digest:
                 raise TaskFailure(
                     f"the file arrived damaged: its {algorithm} is {found}, not {digest}",
-                    {"restCode": "ImageCorrupt"},
+                    "ImageCorrupt",
                 )
 
 

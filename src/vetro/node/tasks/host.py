@@ -10,7 +10,6 @@ import asyncio
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 
@@ -21,37 +20,13 @@ from vetro.node.tasks.scripts import run_script
 log = structlog.get_logger(__name__)
 
 
-class Host(Protocol):
-    """What tasks may do to the machine."""
-
-    real: bool
-    """Whether programs really run."""
-
-    async def execute(
-        self,
-        script: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        limit_seconds: float,
-    ) -> dict[str, object]:
-        """Run an operator's script: `{exitCode, signal, stdout, stderr, err?}`."""
-        ...
-
-    async def hook(self, directory: Path, name: str) -> None:
-        """Run an agent's script, if it has one of that name. Errors: `TaskFailure`."""
-        ...
-
-    async def reboot(self) -> None:
-        """Reboot the machine soon. Errors: `TaskFailure`."""
-        ...
-
-
-class RealHost:
-    """This machine. `reboot_command` runs detached, so that it survives the agent."""
+class Host:
+    """This machine, and what tasks may do to it. `reboot_command` runs detached from the agent."""
 
     real = True
+    """Whether programs really run."""
 
-    def __init__(self, reboot_command: Sequence[str]) -> None:
+    def __init__(self, reboot_command: Sequence[str] = ()) -> None:
         self._reboot_command = reboot_command
 
     async def execute(
@@ -61,11 +36,11 @@ class RealHost:
         environment: Mapping[str, str],
         limit_seconds: float,
     ) -> dict[str, object]:
-        """See `Host`."""
+        """Run an operator's script: `{exitCode, signal, stdout, stderr, err?}`."""
         return await run_script(script, arguments, environment, limit_seconds)
 
     async def hook(self, directory: Path, name: str) -> None:
-        """See `Host`."""
+        """Run an agent's script, if it has one of that name. Errors: `TaskFailure`."""
         script = directory / name
         if script.is_file():
             script.chmod(0o755)
@@ -77,7 +52,7 @@ class RealHost:
                 ) from error
 
     async def reboot(self) -> None:
-        """See `Host`."""
+        """Reboot the machine soon. Errors: `TaskFailure`."""
         try:
             await asyncio.wait_for(self._fork_reboot(), 10)
         except (OSError, TimeoutError) as error:
@@ -93,7 +68,7 @@ class RealHost:
         await starting.wait()
 
 
-class SimulatedHost:
+class SimulatedHost(Host):
     """A simulated machine: scripts succeed without output, a reboot is only logged."""
 
     real = False

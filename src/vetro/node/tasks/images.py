@@ -38,7 +38,7 @@ class ImageTasks:
             TaskKind("network_apply", "network_tasks", self.network_apply),
         ]
 
-    async def ensure(self, context: TaskContext) -> Mapping[str, object]:
+    async def ensure(self, context: TaskContext) -> None:
         """Fetch and unpack an image with its origins when it is not here; ``{}``.
 
         ``imgapiPeers``: other nodes to ask first, as URLs or ``{ip, port}``.
@@ -56,16 +56,15 @@ class ImageTasks:
 
         with self._images.watched(changed):
             await self._images.ensure(uuid, [peer for peer in peers if peer])
-        return {}
 
-    async def prefetch(self, context: TaskContext) -> Mapping[str, object]:
+    async def prefetch(self, context: TaskContext) -> None:
         """Like ``image_ensure``, in advance, unless room is short (``NoRoomForImage``); ``{}``.
 
         The entry's progress shows the image's progress.
         """
         uuid = check_uuid(context.params.get("image_uuid"), "image_uuid")
         await self._images.refuse_without_room(uuid)
-        return await self.ensure(context)
+        await self.ensure(context)
 
     async def get(self, context: TaskContext) -> Mapping[str, object]:
         """The manifest of an image on this node."""
@@ -77,16 +76,13 @@ class ImageTasks:
         """``{images: [manifest]}``."""
         return {"images": self._images.list()}
 
-    async def delete(self, context: TaskContext) -> Mapping[str, object]:
+    async def delete(self, context: TaskContext) -> None:
         """Remove an image no VM here is made from; ``{}``."""
         uuid = check_uuid(context.params.get("uuid") or context.params.get("image_uuid"))
         users = [vm["uuid"] for vm in await self._vms() if vm.get("image_uuid") == uuid]
         if users:
-            raise TaskFailure(
-                f"Image {uuid} is used by VM {', '.join(users[:5])}", {"restCode": "ImageInUse"}
-            )
+            raise TaskFailure(f"Image {uuid} is used by VM {', '.join(users[:5])}", "ImageInUse")
         await self._images.delete(uuid)
-        return {}
 
     async def collect(self, context: TaskContext) -> Mapping[str, object]:
         """Remove images not used or requested for ``older_than`` seconds; ``{images}``."""

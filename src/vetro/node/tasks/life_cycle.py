@@ -70,7 +70,7 @@ class MachineTasks:
         """Replace the root file system; ``{vm}``."""
         uuid = vm_uuid(context.params)
         if not self._driver.exists(uuid):
-            raise TaskFailure(f"VM {uuid} does not exist.", {"restCode": "VmNotFound"})
+            raise TaskFailure(f"VM {uuid} does not exist.", "VmNotFound")
         image = check_uuid(context.params.get("image_uuid"), "image_uuid")
         return {"vm": await self._driver.reprovision(uuid, image)}
 
@@ -116,10 +116,9 @@ class MachineTasks:
             await self._driver.kill(uuid, number)
         return {"vm": await self._driver.load(uuid)}
 
-    async def destroy(self, context: TaskContext) -> Mapping[str, object]:
+    async def destroy(self, context: TaskContext) -> None:
         """Remove a VM with all its data; ``{}``."""
         await self._driver.delete(vm_uuid(context.params))
-        return {}
 
     async def update(self, context: TaskContext) -> Mapping[str, object]:
         """Apply the update rules; ``{vm}``."""
@@ -130,7 +129,7 @@ class MachineTasks:
         if changes:
             await self._driver.update(uuid, {**changes, "uuid": uuid})
 
-    async def update_nics(self, context: TaskContext) -> Mapping[str, object]:
+    async def update_nics(self, context: TaskContext) -> None:
         """Update gateways, resolvers and routes of all VMs in a changed network; ``{}``.
 
         One VM after the other; the first failure ends it, with the VM's uuid.
@@ -151,7 +150,6 @@ class MachineTasks:
                     raise TaskFailure(f'Error updating VM "{vm["uuid"]}": {error}') from error
                 done += 1
                 context.entry.event("updated", {"uuid": vm["uuid"], "count": done})
-        return {}
 
     async def load(self, context: TaskContext) -> Mapping[str, object]:
         """The VM object itself."""

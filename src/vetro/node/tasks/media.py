@@ -73,7 +73,7 @@ class MediaTasks:
         context.entry.event("screenshot", {"image": image})
         return {"image": image}
 
-    async def create_image(self, context: TaskContext) -> Mapping[str, object]:
+    async def create_image(self, context: TaskContext) -> None:
         """Create an image of a stopped VM and publish it; ``{}``.
 
         ``incremental``: only the differences to the VM's own image, which becomes its origin. With
@@ -106,15 +106,12 @@ class MediaTasks:
         except TaskFailure:
             raise
         except NodeError as error:
-            details = {"restCode": getattr(error, "rest_code", "") or "PrepareImageError"}
-            raise TaskFailure(
-                f"vmadm.create_image error: {error}"[:_ERROR_LIMIT], details
-            ) from error
+            code = getattr(error, "rest_code", "") or "PrepareImageError"
+            raise TaskFailure(f"vmadm.create_image error: {error}"[:_ERROR_LIMIT], code) from error
         finally:
             if before is not None:
                 await self._driver.rollback_snapshot(uuid, before)
                 await self._driver.delete_snapshot(uuid, before)
-        return {}
 
     async def _prepare(self, uuid: str, script: str) -> str:
         """Run the script in the started VM; returns the name of the snapshot taken before."""
@@ -132,7 +129,7 @@ class MediaTasks:
                 said = (result.stderr or result.stdout).strip()[-2000:]
                 raise TaskFailure(
                     f"The preparation script ended with {result.exit_code}: {said}"[:_ERROR_LIMIT],
-                    {"restCode": "PrepareImageError"},
+                    "PrepareImageError",
                 )
         except NodeError:
             await self._driver.rollback_snapshot(uuid, before)

@@ -24,7 +24,7 @@ _SYNC_SNAPSHOT = re.compile(r"vm-migration-\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}")
 
-Action = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object]]]
+Action = Callable[[str, Mapping[str, object]], Awaitable[Mapping[str, object] | None]]
 
 
 class MigrationTasks:
@@ -56,14 +56,12 @@ class MigrationTasks:
         return [TaskKind("machine_migrate", "machine_tasks", self.migrate, label="vmadm.migrate",
                          target=_target)]  # fmt: skip
 
-    async def migrate(self, context: TaskContext) -> Mapping[str, object]:
+    async def migrate(self, context: TaskContext) -> Mapping[str, object] | None:
         """Run one step. Parameters may be in ``migrationTask`` and in its ``record``."""
         params = _flat(context.params)
         action = str(params.get("action") or "")
         if action not in self._actions:
-            raise TaskFailure(
-                f"Unexpected payload.action: {action}", {"restCode": "InvalidPayload"}
-            )
+            raise invalid(f"Unexpected payload.action: {action}")
         uuid = check_uuid(params.get("vm_uuid") or params.get("uuid"), "vm_uuid")
         features = self._driver.capabilities()["features"]
         if action in ("sync", "receive") and "live-migration" in features:
@@ -103,7 +101,7 @@ class MigrationTasks:
         if vm.get("state") != "stopped":
             raise TaskFailure(
                 f"VM {uuid} is {vm.get('state')} on this node: only a stopped one can be received",
-                {"restCode": "VmAlreadyRunning"},
+                "VmAlreadyRunning",
             )
         return await self._migrations.start("receive", uuid, await self._driver.files(uuid))
 
@@ -123,13 +121,11 @@ class MigrationTasks:
             raise invalid("create_timestamp must be an ISO time in UTC")
         return {"vm": await self._driver.amend(uuid, {"create_timestamp": str(stamp)})}
 
-    async def _remove_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def _remove_quota(self, uuid: str, params: Mapping[str, object]) -> None:
         await self._driver.limit_storage(uuid, limited=False)
-        return {}
 
-    async def _restore_quota(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
+    async def _restore_quota(self, uuid: str, params: Mapping[str, object]) -> None:
         await self._driver.limit_storage(uuid, limited=True)
-        return {}
 
     async def _keep_snapshot(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Keep the received files as the snapshot ``snapshot_name`` of ``created_at``; ``{vm}``."""
@@ -141,14 +137,11 @@ class MigrationTasks:
             vm = await self._driver.create_snapshot(uuid, name, created_at=stamp)
         return {"vm": vm}
 
-    async def _remove_snapshots(
-        self, uuid: str, params: Mapping[str, object]
-    ) -> Mapping[str, object]:
+    async def _remove_snapshots(self, uuid: str, params: Mapping[str, object]) -> None:
         vm = await self._driver.load(uuid)
         for entry in vm.get("snapshots", []):
             if _SYNC_SNAPSHOT.fullmatch(entry["name"]):
                 await self._driver.delete_snapshot(uuid, entry["name"])
-        return {}
 
     async def _setup(self, uuid: str, params: Mapping[str, object]) -> Mapping[str, object]:
         """Create the VM here, stopped and hidden, with an unchanged root; ``{vm}``. Repeatable."""
@@ -156,9 +149,7 @@ class MigrationTasks:
             vm = await self._driver.load(uuid)
             if vm.get("state") == "stopped" and vm.get("do_not_inventory"):
                 return {"vm": vm}
-            raise TaskFailure(
-                f"Machine {uuid} exists.", {"restCode": "VmAlreadyExists", "state": vm.get("state")}
-            )
+            raise TaskFailure(f"Machine {uuid} exists.", "VmAlreadyExists", state=vm.get("state"))
         given = as_object(params.get("vm"), "vm")
         if not given:
             raise invalid("vm must be the VM object of the source")

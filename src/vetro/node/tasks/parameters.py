@@ -17,7 +17,7 @@ CONTAINER_STOP_SECONDS, HVM_STOP_SECONDS = 60.0, 180.0
 
 def invalid(message: str) -> TaskFailure:
     """The error for an invalid parameter."""
-    return TaskFailure(message, {"restCode": "InvalidPayload"})
+    return TaskFailure(message, "InvalidPayload")
 
 
 def vm_uuid(params: Mapping[str, object]) -> str:
@@ -64,9 +64,7 @@ def seconds(value: object, default: float, name: str) -> float:
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?", value):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise TaskFailure(
-            f'Invalid type: "{type(value).__name__}" for {name}', {"restCode": "InvalidPayload"}
-        )
+        raise invalid(f'Invalid type: "{type(value).__name__}" for {name}')
     return float(value)
 
 

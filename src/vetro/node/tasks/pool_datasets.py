@@ -18,6 +18,7 @@ from vetro.node.errors import NodeError, TaskFailure
 from vetro.node.files import read_json, tree_bytes, write_json
 from vetro.node.images.store import ImageStore
 from vetro.node.storage import Pool
+from vetro.node.tasks.parameters import invalid
 from vetro.node.vm_objects import UUID, timestamp
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
@@ -48,10 +49,7 @@ class Datasets:
     def _checked(self, dataset: str) -> str:
         parts = dataset.split("/")
         if parts[0] != self.name or not all(_PART.fullmatch(part) for part in parts):
-            raise TaskFailure(
-                f"'{dataset}' is not a dataset of the pool {self.name}",
-                {"restCode": "InvalidPayload"},
-            )
+            raise invalid(f"'{dataset}' is not a dataset of the pool {self.name}")
         return dataset
 
     def _own(self, dataset: str) -> str:
@@ -60,8 +58,7 @@ class Datasets:
         rest = name.removeprefix(f"{self.name}/")
         if name == self.name or UUID.fullmatch(rest.split("/")[0]):
             raise TaskFailure(
-                f"{name} belongs to the node: use the tasks of its VM or image",
-                {"restCode": "DatasetInUse"},
+                f"{name} belongs to the node: use the tasks of its VM or image", "DatasetInUse"
             )
         return name
 
@@ -71,9 +68,7 @@ class Datasets:
     def _record(self, dataset: str) -> dict[str, Any]:
         found = read_json(self._place(dataset) / "dataset.json")
         if found is None:
-            raise TaskFailure(
-                f"dataset '{dataset}' does not exist", {"restCode": "DatasetNotFound"}
-            )
+            raise TaskFailure(f"dataset '{dataset}' does not exist", "DatasetNotFound")
         return found
 
     def _save(self, record: Mapping[str, object]) -> None:
@@ -162,9 +157,7 @@ class Datasets:
                 key: value for key, value in found.items() if not wanted or key in wanted
             }
         if dataset and not result:
-            raise TaskFailure(
-                f"dataset '{dataset}' does not exist", {"restCode": "DatasetNotFound"}
-            )
+            raise TaskFailure(f"dataset '{dataset}' does not exist", "DatasetNotFound")
         return result
 
     # Changing
@@ -178,7 +171,7 @@ class Datasets:
     async def _new(self, name: str) -> None:
         place = self._place(name)
         if (place / "dataset.json").exists():
-            raise TaskFailure(f"dataset '{name}' exists already", {"restCode": "DatasetExists"})
+            raise TaskFailure(f"dataset '{name}' exists already", "DatasetExists")
         self._directory.mkdir(mode=0o711, exist_ok=True)
         await self._pool.trees.drop(place / "tree")
         place.mkdir(mode=0o711, exist_ok=True)
@@ -200,8 +193,7 @@ class Datasets:
         record = self._record(self._own(name))
         if record["snapshots"]:
             raise TaskFailure(
-                f"'{name}' has snapshots: {', '.join(record['snapshots'][:5])}",
-                {"restCode": "DatasetInUse"},
+                f"'{name}' has snapshots: {', '.join(record['snapshots'][:5])}", "DatasetInUse"
             )
         place = self._place(name)
         await self._pool.trees.drop(place / "tree")
@@ -211,9 +203,7 @@ class Datasets:
     def _with_snapshot(self, name: str, snapshot: str) -> dict[str, Any]:
         record = self._record(self._own(name))
         if snapshot not in record["snapshots"]:
-            raise TaskFailure(
-                f"dataset '{name}@{snapshot}' does not exist", {"restCode": "SnapshotNotFound"}
-            )
+            raise TaskFailure(f"dataset '{name}@{snapshot}' does not exist", "SnapshotNotFound")
         return record
 
     async def rename(self, dataset: str, new_name: str) -> None:
@@ -221,7 +211,7 @@ class Datasets:
         record = self._record(self._own(dataset))
         target = self._own(new_name)
         if record["snapshots"]:
-            raise TaskFailure(f"'{dataset}' has snapshots", {"restCode": "DatasetInUse"})
+            raise TaskFailure(f"'{dataset}' has snapshots", "DatasetInUse")
         await self._new(target)
         try:
             await self._pool.trees.clone(
@@ -242,7 +232,7 @@ class Datasets:
             return
         record = self._record(self._own(name))
         if snapshot in record["snapshots"]:
-            raise TaskFailure(f"dataset '{dataset}' exists already", {"restCode": "SnapshotExists"})
+            raise TaskFailure(f"dataset '{dataset}' exists already", "SnapshotExists")
         place = self._place(name)
         await self._pool.trees.drop(place / f"at-{snapshot}")
         await self._pool.trees.clone(place / "tree", place / f"at-{snapshot}", read_only=True)
@@ -286,7 +276,7 @@ class Datasets:
                 raise TaskFailure(
                     f"cannot set property '{name}': a {self._pool.trees.kind} pool has only"
                     f" {', '.join(_LIMITS)} and properties with a colon in their name",
-                    {"restCode": "NotImplemented"},
+                    "NotImplemented",
                 )
             if name in _LIMITS:
                 await self._pool.trees.limit(self._place(dataset) / "tree", _bytes(value))
@@ -311,10 +301,7 @@ def _snapshot_row(name: str, used: int) -> dict[str, str]:
 def _split(dataset: str) -> tuple[str, str]:
     name, _, snapshot = dataset.partition("@")
     if not _SNAPSHOT.fullmatch(snapshot) or snapshot in (".", ".."):
-        raise TaskFailure(
-            f"'{dataset}' is not a snapshot: it must be dataset@name",
-            {"restCode": "InvalidPayload"},
-        )
+        raise invalid(f"'{dataset}' is not a snapshot: it must be dataset@name")
     return name, snapshot
 
 
@@ -325,5 +312,5 @@ def _bytes(value: object) -> int:
         return 0
     match = re.fullmatch(r"(\d+)([KMGT])?(I?B)?", text)
     if match is None:
-        raise TaskFailure(f"'{value}' is not a size", {"restCode": "InvalidPayload"})
+        raise invalid(f"'{value}' is not a size")
     return int(match[1]) * _UNITS.get(match[2] or "", 1)

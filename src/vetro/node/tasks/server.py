@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import unquote
 
 import structlog
 
-from vetro.node.drivers import Driver
 from vetro.node.errors import TaskFailure
 from vetro.node.files import read_json, write_json
-from vetro.node.images.store import ImageStore
-from vetro.node.network.nic_tags import NicTags
-from vetro.node.storage import Pool
-from vetro.node.tasks.host import Host
 from vetro.node.tasks.parameters import array, flag, invalid, objects, seconds, text
+from vetro.node.tasks.parts import NodeParts
 from vetro.node.vm_objects import as_object, timestamp
 from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
 
@@ -34,32 +29,11 @@ _LAYOUTS = ("single", "mirror", "raidz1", "raidz2", "raidz3")
 
 
 class ServerTasks:
-    """Handlers of one node; ``host`` is the machine it is on."""
+    """Handlers of one node."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        images: ImageStore,
-        runner: TaskRunner,
-        pool: Pool,
-        tags: NicTags,
-        *,
-        sysinfo: Callable[[], Awaitable[dict[str, object]]],
-        changed: Callable[[], None],
-        data_dir: Path,
-        server_uuid: str,
-        host: Host,
-    ) -> None:
-        self._driver = driver
-        self._images = images
+    def __init__(self, node: NodeParts, runner: TaskRunner) -> None:
+        self._node = node
         self._runner = runner
-        self._pool = pool
-        self._tags = tags
-        self._sysinfo = sysinfo
-        self._changed = changed
-        self._data_dir = data_dir
-        self._server_uuid = server_uuid
-        self._host = host
 
     def kinds(self) -> list[TaskKind]:
         """The tasks."""
@@ -79,50 +53,47 @@ class ServerTasks:
 
     async def sysinfo(self, _context: TaskContext) -> Mapping[str, object]:
         """``{sysinfo}``, read now."""
-        return {"sysinfo": await self._sysinfo()}
+        return {"sysinfo": await self._node.sysinfo()}
 
-    async def overprovision_ratio(self, context: TaskContext) -> Mapping[str, object]:
+    async def overprovision_ratio(self, context: TaskContext) -> None:
         """Store the ratios that the service has set."""
         value = context.params.get("value")
         if not value:
-            raise TaskFailure("no value given", {"restCode": "InvalidPayload"})
+            raise invalid("no value given")
         self._configure(overprovision_ratio=unquote(str(value)))
-        return {}
 
     def _configure(self, **values: str) -> None:
         """Site facts, in ``node.json``."""
-        file = self._data_dir / "node.json"
+        file = self._node.data_dir / "node.json"
         kept = cast("dict[str, Any]", read_json(file) or {})
         write_json(file, {**kept, **values})
 
-    async def nop(self, context: TaskContext) -> Mapping[str, object]:
+    async def nop(self, context: TaskContext) -> None:
         """Sleep ``sleep`` seconds, then fail with ``error`` when given."""
         await asyncio.sleep(seconds(context.params.get("sleep"), 0, "sleep"))
         if context.params.get("error"):
             raise TaskFailure(str(context.params["error"]))
-        return {}
 
-    async def sleep(self, context: TaskContext) -> Mapping[str, object]:
+    async def sleep(self, context: TaskContext) -> None:
         """Sleep ``timeout`` milliseconds."""
         await asyncio.sleep(seconds(context.params.get("timeout"), 5000, "timeout") / 1000)
-        return {}
 
     async def command_execute(self, context: TaskContext) -> Mapping[str, object]:
         """Run a script on the node; the task succeeds even if the script fails."""
         script = context.params.get("script")
         if not isinstance(script, str) or not script:
-            raise TaskFailure("no script given", {"restCode": "InvalidPayload"})
+            raise invalid("no script given")
         arguments = [str(item) for item in array(context.params, "args")]
         environment = {
             name: str(value) for name, value in as_object(context.params.get("env"), "env").items()
         }
         limit = seconds(context.params.get("timeout"), 0, "timeout") / 1000
-        result = await self._host.execute(script, arguments, environment, limit)
+        result = await self._node.host.execute(script, arguments, environment, limit)
         if result["exitCode"] == REBOOT_STATUS:
             await self._start_reboot("a script asked for it")
         return result
 
-    async def reboot(self, context: TaskContext) -> Mapping[str, object]:
+    async def reboot(self, context: TaskContext) -> None:
         """Reboot the machine soon; ``{}`` at once.
 
         With ``drain`` no new task is accepted, and running tasks may end first (at most 15
@@ -134,14 +105,13 @@ class ServerTasks:
                 self._runner.paused = False
                 raise TaskFailure(
                     f"Tasks still run after {_DRAIN_SECONDS:g} s: the server was not rebooted",
-                    {"restCode": "NotDrained"},
+                    "NotDrained",
                 )
         await self._start_reboot("the service asked for it")
-        return {}
 
     async def _start_reboot(self, reason: str) -> None:
         log.warning("machine_reboots", reason=reason)
-        await self._host.reboot()
+        await self._node.host.reboot()
 
     async def setup(self, context: TaskContext) -> Mapping[str, object]:
         """Prepare the node for VMs; ``{sysinfo}``. Repeating it is harmless.
@@ -150,14 +120,14 @@ class ServerTasks:
         never formats disks (docs/decisions/0041). Errors: when there are VMs already.
         """
         params = context.params
-        if (read_json(self._data_dir / "setup.json") or {}).get("complete") is True:
-            return {"sysinfo": await self._sysinfo()}
-        vms = await self._driver.list(include_dni=True)
+        if (read_json(self._node.data_dir / "setup.json") or {}).get("complete") is True:
+            return {"sysinfo": await self._node.sysinfo()}
+        vms = await self._node.driver.list(include_dni=True)
         if vms:
             raise TaskFailure(
                 f"This server has VMs ({vms[0]['uuid']} and {len(vms) - 1} more): it is not set up"
                 " again",
-                {"restCode": "ServerHasVms"},
+                "ServerHasVms",
             )
         await self._check_pool(params)
         context.progress("pool", 40)
@@ -169,11 +139,11 @@ class ServerTasks:
             self._configure(hostname=str(hostname))
         nics = objects(params, "nics")
         if nics:
-            self._tags.update(nics)
+            self._node.tags.update(nics)
         context.progress("configuration", 80)
-        write_json(self._data_dir / "setup.json", {"complete": True, "at": timestamp()})
-        self._changed()
-        return {"sysinfo": await self._sysinfo()}
+        write_json(self._node.data_dir / "setup.json", {"complete": True, "at": timestamp()})
+        self._node.changed()
+        return {"sysinfo": await self._node.sysinfo()}
 
     async def _check_pool(self, params: Mapping[str, object]) -> None:
         layout = params.get("disk_layout")
@@ -181,45 +151,38 @@ class ServerTasks:
             raise invalid(
                 "disk_layout must be one of: " + ", ".join(f"'{name}'" for name in _LAYOUTS)
             )
-        stats = await self._pool.trees.stats()
-        have = f"a {self._pool.trees.kind} pool ({stats.profile})"
+        stats = await self._node.pool.trees.stats()
+        have = f"a {self._node.pool.trees.kind} pool ({stats.profile})"
         if layout not in (None, "single") and not stats.profile.startswith(str(layout)):
             raise TaskFailure(
                 f"This node has {have}, not '{layout}': make the pool you want, start the agent"
                 " with it (node.pool) and set the server up again",
-                {"restCode": "PoolMismatch"},
+                "PoolMismatch",
             )
         if flag(params, "encryption_enabled") and not stats.encrypted:
-            raise TaskFailure(
-                f"This node has {have}, which is not encrypted", {"restCode": "PoolMismatch"}
-            )
+            raise TaskFailure(f"This node has {have}, which is not encrypted", "PoolMismatch")
 
-    async def factory_reset(self, context: TaskContext) -> Mapping[str, object]:
+    async def factory_reset(self, context: TaskContext) -> None:
         """Delete all data of this node and reboot it; ``{}``.
 
         ``confirm`` must be the server's uuid. Errors: while it has VMs.
         """
-        if str(context.params.get("confirm") or "").lower() != self._server_uuid:
-            raise TaskFailure(
-                f"confirm must be this server's uuid, {self._server_uuid}",
-                {"restCode": "InvalidPayload"},
-            )
-        vms = await self._driver.list(include_dni=True)
+        if str(context.params.get("confirm") or "").lower() != self._node.server_uuid:
+            raise invalid(f"confirm must be this server's uuid, {self._node.server_uuid}")
+        vms = await self._node.driver.list(include_dni=True)
         if vms:
             raise TaskFailure(
-                f"This server still has {len(vms)} VMs: destroy or move them first",
-                {"restCode": "ServerHasVms"},
+                f"This server still has {len(vms)} VMs: destroy or move them first", "ServerHasVms"
             )
-        while await self._images.collect((), 0):
+        while await self._node.images.collect((), 0):
             continue
         for name in ("node.json", "networking.json", "id-ranges.json", "fences.json"):
-            (self._data_dir / name).unlink(missing_ok=True)
-        write_json(self._data_dir / "setup.json", {"complete": False, "at": timestamp()})
-        self._changed()
+            (self._node.data_dir / name).unlink(missing_ok=True)
+        write_json(self._node.data_dir / "setup.json", {"complete": False, "at": timestamp()})
+        self._node.changed()
         await self._start_reboot("factory reset")
-        return {}
 
-    async def recovery_config(self, context: TaskContext) -> Mapping[str, object]:
+    async def recovery_config(self, context: TaskContext) -> None:
         """Stage or activate a recovery configuration of an encrypted pool; ``{}``."""
         params = context.params
         action = params.get("action")
@@ -231,17 +194,14 @@ class ServerTasks:
             raise invalid("action must be 'stage' or 'activate'")
         missing = [name for name in needed if not params.get(name)]
         if missing:
-            raise TaskFailure(
-                f"Missing required request parameters: {', '.join(missing)}",
-                {"restCode": "InvalidPayload"},
-            )
-        stats = await self._pool.trees.stats()
+            raise invalid(f"Missing required request parameters: {', '.join(missing)}")
+        stats = await self._node.pool.trees.stats()
         if not stats.encrypted:
             raise TaskFailure(
-                f"The {self._pool.trees.kind} pool of this node is not encrypted",
-                {"restCode": "NotImplemented"},
+                f"The {self._node.pool.trees.kind} pool of this node is not encrypted",
+                "NotImplemented",
             )
-        directory = self._data_dir / "recovery"
+        directory = self._node.data_dir / "recovery"
         directory.mkdir(mode=0o700, exist_ok=True)
         uuid = re.sub(r"[^0-9a-f-]", "", text(params, "recovery_uuid").lower())
         staged = directory / f"{uuid}.staged.json"
@@ -249,14 +209,11 @@ class ServerTasks:
             write_json(staged, {name: params[name] for name in needed})
         else:
             if not staged.exists():
-                raise TaskFailure(
-                    f"No recovery configuration {uuid} is staged", {"restCode": "NotStaged"}
-                )
+                raise TaskFailure(f"No recovery configuration {uuid} is staged", "NotStaged")
             os.replace(staged, directory / "active.json")
-        return {}
 
     async def update_nics(self, context: TaskContext) -> Mapping[str, object]:
         """Change which tags the machine's interfaces carry; ``{sysinfo}``, read again."""
-        self._tags.update(objects(context.params, "nics"))
-        self._changed()
-        return {"sysinfo": await self._sysinfo()}
+        self._node.tags.update(objects(context.params, "nics"))
+        self._node.changed()
+        return {"sysinfo": await self._node.sysinfo()}

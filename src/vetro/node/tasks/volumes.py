@@ -82,12 +82,11 @@ class VolumeTasks:
                     await self._work.drop_snapshot(of, f"for-{uuid}")
         return _shown(made)
 
-    async def delete(self, context: TaskContext) -> Mapping[str, object]:
+    async def delete(self, context: TaskContext) -> None:
         """Remove a volume with its snapshots; a missing one is not an error."""
         await self._work.delete(_volume(context.params))
-        return {}
 
-    async def attach(self, context: TaskContext) -> Mapping[str, object]:
+    async def attach(self, context: TaskContext) -> None:
         """Give a volume to the VM ``uuid``; for a container at the absolute ``path``."""
         path = text(context.params, "path")
         if not path.startswith("/") or posixpath.normpath(path) != path or path == "/":
@@ -100,29 +99,24 @@ class VolumeTasks:
             path,
             read_only=flag(context.params, "read_only"),
         )
-        return {}
 
-    async def detach(self, context: TaskContext) -> Mapping[str, object]:
+    async def detach(self, context: TaskContext) -> None:
         """Take a volume from the VM ``uuid``; one that it does not have is not an error."""
         await self._work.detach(vm_uuid(context.params), _volume(context.params))
-        return {}
 
-    async def grow(self, context: TaskContext) -> Mapping[str, object]:
+    async def grow(self, context: TaskContext) -> None:
         """Make a volume larger: ``size`` GiB."""
         await self._work.grow(_volume(context.params), _size(context.params))
-        return {}
 
-    async def snapshot(self, context: TaskContext) -> Mapping[str, object]:
+    async def snapshot(self, context: TaskContext) -> None:
         """Copy a volume as it is now, under ``snapshot_uuid``."""
         name = check_uuid(context.params.get("snapshot_uuid"), "snapshot_uuid")
         await self._work.snapshot(_volume(context.params), name)
-        return {}
 
-    async def delete_snapshot(self, context: TaskContext) -> Mapping[str, object]:
+    async def delete_snapshot(self, context: TaskContext) -> None:
         """Remove a snapshot; a missing one is not an error."""
         name = check_uuid(context.params.get("snapshot_uuid"), "snapshot_uuid")
         await self._work.drop_snapshot(_volume(context.params), name)
-        return {}
 
     async def backup(self, context: TaskContext) -> Mapping[str, object]:
         """Send a volume as it is now to the service, as the file of ``backup_uuid``."""

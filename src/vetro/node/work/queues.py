@@ -72,8 +72,9 @@ Handler = Callable[[TaskContext], Awaitable[object]]
 class TaskKind:
     """How a task is run. ``query``: changes nothing, is not kept on disk and takes no VM lock.
 
-    ``label`` begins the text of a driver's error (``VM.load error: …``). ``target`` returns the VM
-    to lock when it is not ``params.uuid``. ``secret``: parameters are stored nowhere.
+    A ``handler`` that returns nothing answers ``{}``. ``label`` begins the text of a driver's error
+    (``VM.load error: …``). ``target`` returns the VM to lock when it is not ``params.uuid``.
+    ``secret``: parameters are stored nowhere.
     """
 
     name: str
@@ -210,7 +211,7 @@ class TaskRunner:
                 entry.event("start")
                 async with asyncio.timeout(self._limit):
                     result = await kind.handler(TaskContext(params, entry))
-            entry.finish(result)
+            entry.finish({} if result is None else result)
         except TimeoutError:
             text = f"child task process timed out after {self._limit:g} seconds"
             entry.fail(500, text, {"restCode": "TaskTimedOut"}, died=True)
