@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from vetro.cli.terminal.output import done, emit_object, emit_rows, json_option, say
+from vetro.cli.terminal.output import PrintingCommand, done, emit_object, emit_rows, say
 
 OBJECT: dict[str, Any] = {
     "?": {"type": "io.X", "id": "0"},
@@ -44,8 +44,7 @@ words
 def test_an_object_is_shown(as_json: bool) -> None:
     """Short values on their line, structures below theirs; as JSON nothing is left out."""
 
-    @click.command()
-    @json_option
+    @click.command(cls=PrintingCommand)
     def show() -> None:
         emit_object(OBJECT)
 
@@ -66,8 +65,7 @@ def test_chosen_keys_are_shown_in_their_order() -> None:
     assert CliRunner().invoke(show).output == "tags  a, b\nsize\nname  web\n"
 
 
-@click.command()
-@json_option
+@click.command(cls=PrintingCommand)
 def listing() -> None:
     """A command that prints two rows."""
     say("two are there")
@@ -105,8 +103,7 @@ def test_a_column_that_is_not_there_is_named() -> None:
 def test_the_values_of_an_object_are_a_line_each() -> None:
     """Of what was done, too, in place of the sentence."""
 
-    @click.command()
-    @json_option
+    @click.command(cls=PrintingCommand)
     def show() -> None:
         emit_object({"?": {}, "name": "a\nb", "count": 2})
         done("it is done", id="7")

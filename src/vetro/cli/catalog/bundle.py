@@ -10,7 +10,7 @@ import click
 from vetro.cli.catalog.importing import CATEGORIES, PUBLIC, PackageImport, exists_option
 from vetro.cli.catalog.repository import Repository
 from vetro.cli.catalog.saving import PackageSaving
-from vetro.cli.terminal.output import done, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, fail
 from vetro.cli.terminal.paths import DIRECTORY
 
 REPO_URL = click.option(
@@ -28,7 +28,7 @@ OUTPUT = click.option(
 NO_IMAGES = click.option("--no-images", is_flag=True, help="Leave the images of images.lst out.")
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def bundle() -> None:
     """Bundles of packages, and the repositories that they come from."""
 
@@ -40,7 +40,6 @@ def bundle() -> None:
 @PUBLIC
 @CATEGORIES
 @exists_option("skip")
-@json_option
 def import_(
     sources: tuple[str, ...],
     repo_url: str | None,
@@ -68,7 +67,6 @@ def import_(
 @REPO_URL
 @NO_IMAGES
 @OUTPUT
-@json_option
 def save(sources: tuple[str, ...], repo_url: str | None, no_images: bool, output: Path) -> None:
     """Save bundles (SOURCES: files, addresses, or names in a repository) with all their packages.
 
@@ -99,7 +97,6 @@ def directory_for(output: Path) -> Path:
 
 @bundle.command("index", short_help="Write the index of a repository.")
 @click.argument("directory", type=DIRECTORY)
-@json_option
 def index(directory: Path) -> None:
     """Write DIRECTORY/index.json: the archives below DIRECTORY/apps with their versions and hashes.
 

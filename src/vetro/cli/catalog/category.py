@@ -8,12 +8,12 @@ from vetro.cli.client.answers import Category
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.output import done, emit_object, emit_rows, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, emit_object, emit_rows, fail
 
 COLUMNS = [("ID", "id"), ("NAME", "name"), ("PACKAGES", "package_count")]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def category() -> None:
     """Categories of packages."""
 
@@ -29,7 +29,6 @@ def find_category(connection: Connection, wanted: str) -> Category:
 
 
 @category.command("list")
-@json_option
 def list_() -> None:
     """List categories."""
     with Connection() as connection:
@@ -38,7 +37,6 @@ def list_() -> None:
 
 @category.command("show")
 @click.argument("name_or_id", type=CATEGORY)
-@json_option
 def show(name_or_id: str) -> None:
     """Show a category and its packages."""
     with Connection() as connection:
@@ -48,7 +46,6 @@ def show(name_or_id: str) -> None:
 
 @category.command("create")
 @click.argument("name")
-@json_option
 def create(name: str) -> None:
     """Create category NAME."""
     with Connection() as connection:
@@ -59,7 +56,6 @@ def create(name: str) -> None:
 @category.command("delete")
 @click.argument("names_or_ids", nargs=-1, required=True, type=CATEGORY)
 @yes_option
-@json_option
 def delete(names_or_ids: tuple[str, ...]) -> None:
     """Delete categories that no package stands in."""
     gone: list[str] = []

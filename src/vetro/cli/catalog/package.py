@@ -34,12 +34,12 @@ from vetro.cli.offline.package_creation import create
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     CommandError,
+    PrintingGroup,
     done,
     emit_json,
     emit_object,
     emit_rows,
     fail,
-    json_option,
     wants_json,
 )
 from vetro.cli.terminal.paths import EITHER, FILE, package_hint, package_there
@@ -64,7 +64,7 @@ COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def package() -> None:
     """Application packages of the catalog."""
 
@@ -83,7 +83,6 @@ package.add_command(create)
     type=click.Path(path_type=Path, file_okay=False),
     help="The directory that they are written to.",
 )
-@json_option
 def build(directories: tuple[Path, ...], output: Path) -> None:
     """Check package DIRECTORIES and write each as a zip archive."""
     from vetro.packages import PackageError, build_archive, open_package
@@ -111,7 +110,6 @@ def build(directories: tuple[Path, ...], output: Path) -> None:
     type=FILE,
     help="The private key, Ed25519 in PEM ('openssl genpkey -algorithm ed25519' makes one).",
 )
-@json_option
 def sign(archives: tuple[Path, ...], key: Path) -> None:
     """Write the signature of each of ARCHIVES beside it, as NAME.zip.sig.
 
@@ -157,7 +155,6 @@ def refuse_bad_manifests(paths: Sequence[Path]) -> None:
 @CATEGORIES
 @exists_option("abort", asks=True)
 @exists_option(None, name="--dep-exists-action", what="a required one")
-@json_option
 def import_(
     sources: tuple[str, ...],
     repo_url: str | None,
@@ -255,7 +252,6 @@ def _import_with_requirements(
 @NO_IMAGES
 @OUTPUT
 @click.option("--version", help="Which versions will do [the newest].")
-@json_option
 def save(
     names: tuple[str, ...], repo_url: str | None, no_images: bool, output: Path, version: str | None
 ) -> None:
@@ -278,7 +274,6 @@ def save(
 @click.option(
     "--ui", is_flag=True, help="Print the definition, also one that is made from the class."
 )
-@json_option
 def form(name: str, version: str | None, ui: bool) -> None:
     """Show the fields of the form of PACKAGE, which 'vetro env add --set' takes.
 
@@ -313,7 +308,6 @@ def form(name: str, version: str | None, ui: bool) -> None:
     is_flag=True,
     help="Also --private and --disable while environments of other projects use it.",
 )
-@json_option
 def update(
     name_or_id: str,
     version: str | None,
@@ -354,7 +348,6 @@ def update(
 @click.argument("methods", nargs=-1)
 @click.option("--class-version", help="Which versions will do (>=1, =0) [the newest there is].")
 @click.option("--package", "package_name", help="The package that has the class.")
-@json_option
 def schema(
     class_name: str,
     methods: tuple[str, ...],
@@ -388,7 +381,6 @@ def schema(
 @click.option("--include-disabled", is_flag=True, help="Also those that cannot be deployed.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, help="At most so many [0: all].")
 @click.option("--marker", metavar="ID", help="Only those behind this one, in the list's order.")
-@json_option
 def list_(limit: int, type_: str | None, **given: Any) -> None:
     """List the packages this project may use, all or those for which every option given holds."""
     wanted: dict[str, Any] = {"type": type_, **given}
@@ -401,7 +393,6 @@ def list_(limit: int, type_: str | None, **given: Any) -> None:
 @package.command("show", short_help="Show one package, its form fields and its actions.")
 @click.argument("name_or_id", type=PACKAGE)
 @VERSION
-@json_option
 def show(name_or_id: str, version: str | None) -> None:
     """Show one package by id or name: the newest, unless a version is named.
 
@@ -430,7 +421,6 @@ def show(name_or_id: str, version: str | None) -> None:
 @click.argument("name_or_id", type=PACKAGE)
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @VERSION
-@json_option
 def download(name_or_id: str, file: Path | None, version: str | None) -> None:
     """Write a package's archive, as it was uploaded, to FILE; without one into a pipe."""
     if file is None and sys.stdout.isatty():
@@ -458,7 +448,6 @@ def download(name_or_id: str, file: Path | None, version: str | None) -> None:
     help="Also one that environments use: it leaves the catalog, they go on with it.",
 )
 @yes_option
-@json_option
 def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> None:
     """Delete packages that no environment uses.
 

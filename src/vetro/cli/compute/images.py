@@ -30,11 +30,11 @@ from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     Row,
     done,
     emit_rows,
     fail,
-    json_option,
     say,
     wants_json,
 )
@@ -61,7 +61,7 @@ _NEWS_SECONDS = 20
 _ASKED_SECONDS = 2
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def image() -> None:
     """Images that instances start from."""
 
@@ -203,7 +203,6 @@ _type_option = click.option(
 )
 @click.option("--no-import", is_flag=True, help="Only build; do not upload.")
 @_type_option
-@json_option
 def build(
     name: str, packages: str, suite: str, cache_dir: Path | None, no_import: bool, type_: str
 ) -> None:
@@ -244,7 +243,6 @@ def build(
     "--version", default="1", show_default=True, help="What distinguishes it from older ones."
 )
 @click.option("--public", is_flag=True, help="For every project [the VM's only].")
-@json_option
 def create(name: str, vm_name: str, version: str, public: bool) -> None:
     """Make an image NAME of the disks of a stopped VM; the VM stays as it is.
 
@@ -280,7 +278,6 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
 @click.argument("file", type=FILE)
 @_type_option
 @click.option("--os", "os_", default="linux", show_default=True, help="What runs in it.")
-@json_option
 def import_(name: str, file: Path, type_: str, os_: str) -> None:
     """Upload FILE (a tar of a root file system) as image NAME."""
     refuse_what_is_no_tar(file)
@@ -292,7 +289,6 @@ def import_(name: str, file: Path, type_: str, os_: str) -> None:
 @image.command("export", short_help="Write an image's file to FILE.")
 @click.argument("name_or_uuid", type=IMAGE)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@json_option
 def export(name_or_uuid: str, file: Path) -> None:
     """Write an image's file to FILE: what 'vetro image import' takes, here or elsewhere."""
     if file.exists():
@@ -327,7 +323,6 @@ def export(name_or_uuid: str, file: Path) -> None:
 
 
 @image.command("list")
-@json_option
 def list_() -> None:
     """List images."""
     with Connection() as connection:
@@ -336,7 +331,6 @@ def list_() -> None:
 
 @image.command("show")
 @click.argument("name_or_uuid", type=IMAGE)
-@json_option
 def show(name_or_uuid: str) -> None:
     """Show an image, and which nodes have it."""
     with Connection() as connection:
@@ -364,7 +358,6 @@ def show(name_or_uuid: str) -> None:
     help="Also one that instances use: they keep running, but cannot be created again.",
 )
 @yes_option
-@json_option
 def delete(names_or_uuids: tuple[str, ...], force: bool) -> None:
     """Delete images that no instance uses."""
     gone: list[str] = []

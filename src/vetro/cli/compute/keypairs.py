@@ -12,7 +12,7 @@ from vetro.cli.client.connection import Connection
 from vetro.cli.client.name_completion import KEYPAIR
 from vetro.cli.compute.lookup import project_of, project_option
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.output import done, emit_object, emit_rows, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, emit_object, emit_rows, fail
 from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import calls
 from vetro.compute.wire import NewKeypair
@@ -20,7 +20,7 @@ from vetro.compute.wire import NewKeypair
 _KEY = re.compile(r"(ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/]+={0,3}( .*)?\Z")
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def keypair() -> None:
     """Key pairs: public keys that new machines let in ('vetro vm create --key')."""
 
@@ -55,7 +55,6 @@ def public_key(connection: Connection, wanted: str, project: str) -> str:
 
 @keypair.command("list")
 @project_option
-@json_option
 def keypair_list(project: str | None) -> None:
     """List key pairs."""
     with Connection() as connection:
@@ -69,7 +68,6 @@ def keypair_list(project: str | None) -> None:
 @keypair.command("show")
 @click.argument("name", type=KEYPAIR)
 @project_option
-@json_option
 def keypair_show(name: str, project: str | None) -> None:
     """Show one key pair."""
     with Connection() as connection:
@@ -81,7 +79,6 @@ def keypair_show(name: str, project: str | None) -> None:
 @click.argument("name")
 @click.argument("file", type=FILE)
 @project_option
-@json_option
 def keypair_create(name: str, file: Path, project: str | None) -> None:
     """Keep the public key in FILE (~/.ssh/id_ed25519.pub) under NAME."""
     public = read_public_key(file)
@@ -96,7 +93,6 @@ def keypair_create(name: str, file: Path, project: str | None) -> None:
 @click.argument("names", nargs=-1, required=True, type=KEYPAIR)
 @project_option
 @yes_option
-@json_option
 def keypair_delete(names: tuple[str, ...], project: str | None) -> None:
     """Delete public keys; machines created with one still accept it."""
     with Connection() as connection:

@@ -18,7 +18,7 @@ from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.client.name_completion import PROJECT, NameOf
 from vetro.cli.terminal.choices import choose
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail, json_option
+from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail
 from vetro.compute.client.calls import (
     FLOATING_IPS,
     NETWORKS,
@@ -216,7 +216,6 @@ def common_verbs(
     @group.command("list", help=f"List {kind.noun}{'es' if kind.calls is FLOATING_IPS else 's'}.")
     @click.option("--project", type=PROJECT, help="Those of this project, by name or id [yours].")
     @click.option("--all-projects", is_flag=True, help="Of every project (operators).")
-    @json_option
     def _list(project: str | None, all_projects: bool) -> None:  # pyright: ignore[reportUnusedFunction]
         with Connection() as connection:
             wanted = None if all_projects else project_of(connection, project)
@@ -225,7 +224,6 @@ def common_verbs(
 
     @group.command("show", help=f"Show one {kind.noun}, by {' or '.join(kind.names)} or uuid.")
     @click.argument("name_or_uuid", type=kind.argument)
-    @json_option
     def _show(name_or_uuid: str) -> None:  # pyright: ignore[reportUnusedFunction]
         with Connection() as connection:
             row = find(connection, kind, name_or_uuid)
@@ -236,7 +234,6 @@ def common_verbs(
         @group.command("rename", help=f"Give a {kind.noun} another name.")
         @click.argument("name_or_uuid", type=kind.argument)
         @click.argument("new_name")
-        @json_option
         def _rename(name_or_uuid: str, new_name: str) -> None:  # pyright: ignore[reportUnusedFunction]
             with Connection() as connection:
                 row = find(connection, kind, name_or_uuid)
@@ -250,7 +247,6 @@ def common_verbs(
         @group.command("delete", help=text, short_help=text.partition(";")[0].rstrip(".") + ".")
         @click.argument("names_or_uuids", nargs=-1, required=True, type=kind.argument)
         @yes_option
-        @json_option
         def _delete(names_or_uuids: tuple[str, ...]) -> None:  # pyright: ignore[reportUnusedFunction]
             with Connection() as connection:
                 # All are looked up before one is deleted: a wrong name changes nothing.

@@ -28,7 +28,14 @@ from vetro.cli.compute.lookup import (
     row_of,
 )
 from vetro.cli.terminal.confirmation import yes_option
-from vetro.cli.terminal.output import CommandError, done, emit_object, fail, json_option, wants_json
+from vetro.cli.terminal.output import (
+    CommandError,
+    PrintingGroup,
+    done,
+    emit_object,
+    fail,
+    wants_json,
+)
 from vetro.compute.client.calls import (
     NETWORKS,
     PORTS,
@@ -54,17 +61,17 @@ OVERLAP = "Networks of one installation do not overlap: choose another range, su
 _ROUTER_OF = "router-of-network-create"
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def network() -> None:
     """Networks of a project."""
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def subnet() -> None:
     """Subnets: the address ranges of networks."""
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def router() -> None:
     """Routers: they lead networks out of their own."""
 
@@ -171,7 +178,6 @@ _dns = click.option(
     help="On the machines' own wire of this NIC tag (operators).",
 )
 @project_option
-@json_option
 def network_create(
     name: str,
     cidr: str | None,
@@ -260,7 +266,6 @@ def _router_uuid(made: Network) -> str:
 @network.command("delete", short_help="Delete networks that nothing is connected to.")
 @click.argument("names_or_uuids", nargs=-1, required=True, type=NETWORK.argument)
 @yes_option
-@json_option
 def network_delete(names_or_uuids: tuple[str, ...]) -> None:
     """Delete networks without ports, with their subnets and the router that 'create' made."""
     with Connection() as connection:
@@ -297,7 +302,6 @@ def _remove_whole(connection: Connection, found: list[Network]) -> None:
 @click.option("--name", default="", help="What it is called.")
 @_gateway
 @_dns
-@json_option
 def subnet_create(
     network_name: str, cidr: str | None, name: str, gateway: str | None, dns: tuple[str, ...]
 ) -> None:
@@ -321,7 +325,6 @@ def subnet_create(
 @click.option("--name", help="What it is called.")
 @_dns
 @click.option("--no-dns", is_flag=True, help="No name servers of its own.")
-@json_option
 def subnet_update(name_or_uuid: str, name: str | None, dns: tuple[str, ...], no_dns: bool) -> None:
     """Change a subnet; machines made from then on have its name servers."""
     change = SubnetChange()
@@ -347,7 +350,6 @@ def refuse_nothing(change: msgspec.Struct, options: str) -> None:
 @click.option("--outside", "shared", help="The shared network it leads to [the only one].")
 @click.option("--isolated", is_flag=True, help="It leads to none.")
 @project_option
-@json_option
 def router_create(name: str, shared: str | None, isolated: bool, project: str | None) -> None:
     """Make a router NAME; 'vetro router attach' joins subnets to it."""
     if shared is not None and isolated:
@@ -364,7 +366,6 @@ def router_create(name: str, shared: str | None, isolated: bool, project: str | 
 @click.argument("name_or_uuid", type=ROUTER.argument)
 @click.option("--outside", "shared", help="The shared network it leads to.")
 @click.option("--isolated", is_flag=True, help="It leads to none.")
-@json_option
 def router_update(name_or_uuid: str, shared: str | None, isolated: bool) -> None:
     """Lead a router to a shared network, or to none."""
     if (shared is not None) == isolated:
@@ -392,7 +393,6 @@ def _joined(connection: Connection, router_name: str, subnet_name: str) -> tuple
 @router.command("attach", short_help="Join a subnet to a router.")
 @click.argument("router_name", metavar="ROUTER", type=ROUTER.argument)
 @click.argument("subnet_name", metavar="SUBNET", type=SUBNET.argument)
-@json_option
 def router_attach(router_name: str, subnet_name: str) -> None:
     """Join SUBNET (name, range or uuid; or the name of a network that has one) to ROUTER."""
     with Connection() as connection:
@@ -405,7 +405,6 @@ def router_attach(router_name: str, subnet_name: str) -> None:
 @router.command("detach", short_help="Part a subnet from a router.")
 @click.argument("router_name", metavar="ROUTER", type=ROUTER.argument)
 @click.argument("subnet_name", metavar="SUBNET", type=SUBNET.argument)
-@json_option
 def router_detach(router_name: str, subnet_name: str) -> None:
     """Detach SUBNET from ROUTER: its machines no longer reach other networks."""
     with Connection() as connection:

@@ -24,7 +24,7 @@ from vetro.cli.compute.lookup import (
 from vetro.cli.compute.networks import checked_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.choices import choose
-from vetro.cli.terminal.output import done, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, fail
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import (
     AddressWish,
@@ -37,12 +37,12 @@ from vetro.compute.wire import (
 )
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def port() -> None:
     """Ports: places in networks, each with an address; a VM has one for each interface."""
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def address() -> None:
     """Floating addresses: they lead from outside to a VM."""
 
@@ -118,7 +118,6 @@ def group_uuids(connection: Connection, names: tuple[str, ...], project: str) ->
 @click.option("--no-port-security", is_flag=True, help="Neither groups nor checks of addresses.")
 @_allowed
 @project_option
-@json_option
 def port_create(
     network_name: str,
     name: str,
@@ -162,7 +161,6 @@ def port_create(
 @click.option("--port-security/--no-port-security", default=None, help="Keep groups and addresses.")
 @_allowed
 @click.option("--no-allow", is_flag=True, help="Only its own address.")
-@json_option
 def port_update(
     name_or_uuid: str,
     name: str | None,
@@ -226,7 +224,6 @@ _port_option = click.option("--port", "port_name", type=PORT.argument, help="The
 @_vm_option
 @_port_option
 @project_option
-@json_option
 def address_create(vm_name: str | None, port_name: str | None, project: str | None) -> None:
     """Take a free floating address; with --vm or --port it leads there at once."""
     with Connection() as connection:
@@ -247,7 +244,6 @@ def address_create(vm_name: str | None, port_name: str | None, project: str | No
 @click.argument("address_or_uuid", type=ADDRESS.argument)
 @_vm_option
 @_port_option
-@json_option
 def associate(address_or_uuid: str, vm_name: str | None, port_name: str | None) -> None:
     """Lead a floating address to a VM or port; where it led before it leads no more."""
     with Connection() as connection:
@@ -262,7 +258,6 @@ def associate(address_or_uuid: str, vm_name: str | None, port_name: str | None) 
 
 @address.command("disassociate", short_help="Lead a floating address nowhere; it stays yours.")
 @click.argument("address_or_uuid", type=ADDRESS.argument)
-@json_option
 def disassociate(address_or_uuid: str) -> None:
     """Lead a floating address nowhere; it stays yours."""
     with Connection() as connection:

@@ -18,7 +18,7 @@ from vetro.cli.compute.lookup import (
     row_of,
 )
 from vetro.cli.compute.networks import refuse_nothing
-from vetro.cli.terminal.output import done, emit_rows, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, emit_rows, fail
 from vetro.compute.client.calls import SECURITY_GROUPS
 from vetro.compute.wire import (
     NewSecurityGroup,
@@ -39,7 +39,7 @@ RULE_COLUMNS = [
 _NAMED = ("tcp", "udp", "icmp", "any")
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def group() -> None:
     """Security groups: what may reach a port, and what it may reach.
 
@@ -95,7 +95,6 @@ def _remote(_context: click.Context, _param: click.Parameter, value: str | None)
 @click.argument("name")
 @click.option("--description", default="", help="What it is for.")
 @project_option
-@json_option
 def group_create(name: str, description: str, project: str | None) -> None:
     """Make a security group NAME without rules: nothing gets in until 'rule add'."""
     with Connection() as connection:
@@ -109,7 +108,6 @@ def group_create(name: str, description: str, project: str | None) -> None:
 @click.argument("name_or_uuid", type=GROUP.argument)
 @click.option("--name", help="What it is called.")
 @click.option("--description", help="What it is for.")
-@json_option
 def group_update(name_or_uuid: str, name: str | None, description: str | None) -> None:
     """Change a group's name or description."""
     change = SecurityGroupChange()
@@ -154,7 +152,6 @@ def _store(connection: Connection, group: SecurityGroup, rules: list[Rule]) -> S
 
 @rule.command("list")
 @click.argument("name_or_uuid", type=GROUP.argument)
-@json_option
 def rule_list(name_or_uuid: str) -> None:
     """List the rules of a group, each with its number."""
     with Connection() as connection:
@@ -170,7 +167,6 @@ def rule_list(name_or_uuid: str) -> None:
 @click.option("--remote", callback=_remote, help="The range at the other end [0.0.0.0/0].")
 @click.option("--remote-group", type=GROUP.argument, help="The group at the other end.")
 @click.option("--ipv6", is_flag=True, help="For IPv6 [the family of --remote, else IPv4].")
-@json_option
 def rule_add(
     name_or_uuid: str,
     outwards: bool,
@@ -211,7 +207,6 @@ def rule_add(
 @rule.command("remove", short_help="Remove a rule by its number.")
 @click.argument("name_or_uuid", type=GROUP.argument)
 @click.argument("number", type=click.IntRange(1))
-@json_option
 def rule_remove(name_or_uuid: str, number: int) -> None:
     """Remove the rule of this NUMBER ('vetro group rule list'); later ones move up."""
     with Connection() as connection:

@@ -11,11 +11,11 @@ from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.terminal.confirmation import agree, agree_or, yes_option
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     Row,
     emit_object,
     emit_rows,
     fail,
-    json_option,
     say,
     wants_json,
 )
@@ -34,7 +34,7 @@ SERVER_COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def server() -> None:
     """Compute nodes."""
 
@@ -103,7 +103,6 @@ _wait = click.option("--wait/--no-wait", default=True, help="Wait until the job 
 
 
 @server.command("list")
-@json_option
 def server_list() -> None:
     """List compute nodes."""
     with Connection() as connection:
@@ -122,7 +121,6 @@ def _with_counts(answer: Decoded[Server]) -> Row:
 
 @server.command("show")
 @click.argument("name_or_uuid")
-@json_option
 def server_show(name_or_uuid: str) -> None:
     """Show one compute node, by uuid or host name."""
     with Connection() as connection:
@@ -147,7 +145,6 @@ def virtual_machines(server: Server) -> str:
     "--no-move", is_flag=True, help="Only place nothing new there, and say what is there."
 )
 @click.option("--undo", is_flag=True, help="Let it take VMs again.")
-@json_option
 def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
     """Empty a compute node: nothing new is placed on it, and its VMs move to others.
 
@@ -177,7 +174,6 @@ def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
     help="I have switched the machine off, or cut its power, and it stays so.",
 )
 @_wait
-@json_option
 def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
     """Make the VMs of a dead compute node again on others.
 
@@ -206,7 +202,6 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
 @click.argument("name_or_uuid")
 @click.option("--drain", is_flag=True, help="Let the agent finish its tasks first.")
 @_wait
-@json_option
 def server_reboot(name_or_uuid: str, drain: bool, wait: bool) -> None:
     """Reboot a compute node; its VMs stop, and start again with it."""
     with Connection() as connection:
@@ -219,7 +214,6 @@ def server_reboot(name_or_uuid: str, drain: bool, wait: bool) -> None:
 @click.argument("name_or_uuid")
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
-@json_option
 def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> None:
     """Set a compute node up: its pool and its agents. Prints the job's uuid."""
     with Connection() as connection:
@@ -238,7 +232,6 @@ def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> No
 @click.argument("name_or_uuid")
 @yes_option
 @_wait
-@json_option
 def server_factory_reset(name_or_uuid: str, wait: bool) -> None:
     """Erase a compute node that has no VMs."""
     with Connection() as connection:
@@ -277,7 +270,6 @@ def _tags_command(action: str, text: str) -> None:
     @click.option("-s", "--server", "name_or_uuid", required=True, help="The server.")
     @click.argument("pairs", nargs=-1, required=True, metavar="TAG_nic=MAC…")
     @_wait
-    @json_option
     def command(name_or_uuid: str, pairs: tuple[str, ...], wait: bool) -> None:
         _tags(action, name_or_uuid, pairs, wait)
 

@@ -8,7 +8,7 @@ import click
 
 from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.compute.servers import find_server
-from vetro.cli.terminal.output import Row, emit_object, emit_rows, json_option, say, wants_json
+from vetro.cli.terminal.output import PrintingGroup, Row, emit_object, emit_rows, say, wants_json
 from vetro.compute.client import servers, vm_calls
 from vetro.compute.wire import Ticket
 
@@ -25,7 +25,7 @@ COLUMNS = [
 _PAGE = 1000
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def ticket() -> None:
     """Tickets: turns on the waitlists of compute nodes."""
 
@@ -33,7 +33,6 @@ def ticket() -> None:
 @ticket.command("list")
 @click.option("-s", "--server", "name_or_uuid", help="Those of one server.")
 @click.option("--all", "ended_too", is_flag=True, help="Finished and expired ones as well.")
-@json_option
 def ticket_list(name_or_uuid: str | None, ended_too: bool) -> None:
     """List tickets, oldest first; a queued one says whom it waits for."""
     with Connection() as connection:
@@ -72,7 +71,6 @@ def _short(ahead: list[str] | None) -> str | None:
 
 @ticket.command("show")
 @click.argument("uuid")
-@json_option
 def ticket_show(uuid: str) -> None:
     """Show one ticket and whom it waits for."""
     with Connection() as connection:
@@ -81,7 +79,6 @@ def ticket_show(uuid: str) -> None:
 
 @ticket.command("release", short_help="End a ticket whose holder is gone.")
 @click.argument("uuid")
-@json_option
 def ticket_release(uuid: str) -> None:
     """End a ticket whose holder is gone; the next in its queue has its turn."""
     with Connection() as connection:

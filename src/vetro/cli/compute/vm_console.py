@@ -9,7 +9,7 @@ import click
 
 from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
-from vetro.cli.terminal.output import emit_object, fail, json_option, say
+from vetro.cli.terminal.output import PrintingCommand, emit_object, fail, say
 from vetro.cli.terminal.streams import Line, Manner, attach
 from vetro.compute.client import vm_calls
 from vetro.compute.wire import Document
@@ -45,9 +45,8 @@ def console(name_or_uuid: str, log: bool) -> None:
         sys.exit(code)
 
 
-@click.command()
+@click.command(cls=PrintingCommand)
 @click.argument("name_or_uuid")
-@json_option
 def vnc(name_or_uuid: str) -> None:
     """Where a virtual machine's screen is served, and its password."""
     with Connection() as connection:

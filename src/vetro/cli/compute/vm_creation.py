@@ -28,7 +28,14 @@ from vetro.cli.compute.lookup import (
     project_option,
 )
 from vetro.cli.compute.servers import wait_task
-from vetro.cli.terminal.output import CommandError, emit_object, fail, json_option, say, wants_json
+from vetro.cli.terminal.output import (
+    CommandError,
+    PrintingCommand,
+    emit_object,
+    fail,
+    say,
+    wants_json,
+)
 from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
 from vetro.compute.client.calls import PORTS, SUBNETS
@@ -67,7 +74,7 @@ def _port_uuid(vm: str, number: int) -> str:
     return str(uuid.uuid5(uuid.UUID(vm), f"vm-create-port-{number}"))
 
 
-@click.command("create", short_help="Make a container or a virtual machine.")
+@click.command("create", short_help="Make a container or a virtual machine.", cls=PrintingCommand)
 @click.argument("name")
 @click.option("--image", "image_name", required=True, type=IMAGE, help="What it starts from.")
 @click.option("--size", type=FLAVOR, help=f"A flavor [{_SIZE}]; the numbers below go before it.")
@@ -97,7 +104,6 @@ def _port_uuid(vm: str, number: int) -> str:
 @click.option("--server", help="The compute node it is made on [where there is room].")
 @project_option
 @click.option("--wait/--no-wait", default=True, help="Wait until it runs.")
-@json_option
 def create(
     name: str,
     image_name: str,

@@ -8,7 +8,7 @@ import click
 
 from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
-from vetro.cli.terminal.output import emit_object, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_object, wants_json
 from vetro.cli.terminal.streams import (
     END_OF_INPUT,
     END_OF_TERMINAL,
@@ -22,14 +22,13 @@ from vetro.compute.client import vm_calls
 from vetro.compute.wire import Document
 
 
-@click.command("exec", context_settings={"allow_interspersed_args": False})
+@click.command("exec", context_settings={"allow_interspersed_args": False}, cls=PrintingCommand)
 @click.argument("name_or_uuid")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("-u", "--user", default="", help="The user in the machine [root].")
 @click.option("-w", "--workdir", default="", help="The directory it starts in.")
 @click.option("-e", "--env", "environment", multiple=True, metavar="NAME=VALUE", help="A variable.")
 @click.option("-t", "--tty", is_flag=True, help="With a terminal.")
-@json_option
 def exec_(
     name_or_uuid: str,
     command: tuple[str, ...],

@@ -21,11 +21,11 @@ from vetro.cli.compute.vm_lookup import (
 )
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     Row,
     emit_json,
     emit_object,
     emit_rows,
-    json_option,
     say,
     secrets_option,
     shown,
@@ -46,7 +46,7 @@ VM_COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def vm() -> None:
     """Containers and virtual machines."""
 
@@ -56,7 +56,6 @@ for _command in (console, create, exec_, screenshot, vnc):
 
 
 @vm.command("list")
-@json_option
 def vm_list() -> None:
     """List VMs."""
     with Connection() as connection:
@@ -74,7 +73,6 @@ def vm_list() -> None:
 @vm.command("show")
 @click.argument("name_or_uuid", type=VM)
 @secrets_option
-@json_option
 def vm_show(name_or_uuid: str) -> None:
     """Show one VM as its node sees it."""
     with Connection() as connection:
@@ -117,7 +115,6 @@ def _action(action: str, body: Document | None = None) -> Callable[[Vm], Call[Ta
 
 @vm.command("start")
 @click.argument("name_or_uuid", type=VM)
-@json_option
 def vm_start(name_or_uuid: str) -> None:
     """Start a VM."""
     _vm_task(name_or_uuid, _action("start"), "started")
@@ -126,7 +123,6 @@ def vm_start(name_or_uuid: str) -> None:
 @vm.command("stop")
 @click.argument("name_or_uuid", type=VM)
 @click.option("--force", is_flag=True, help="Do not wait for the guest to stop in order.")
-@json_option
 def vm_stop(name_or_uuid: str, force: bool) -> None:
     """Stop a VM."""
     _vm_task(name_or_uuid, _action("stop", {"force": force}), "stopped")
@@ -134,7 +130,6 @@ def vm_stop(name_or_uuid: str, force: bool) -> None:
 
 @vm.command("reboot")
 @click.argument("name_or_uuid", type=VM)
-@json_option
 def vm_reboot(name_or_uuid: str) -> None:
     """Reboot a VM."""
     _vm_task(name_or_uuid, _action("reboot"), "rebooted")
@@ -143,7 +138,6 @@ def vm_reboot(name_or_uuid: str) -> None:
 @vm.command("destroy", short_help="Destroy VMs and their disks.")
 @click.argument("names_or_uuids", nargs=-1, required=True, type=VM)
 @yes_option
-@json_option
 def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
     """Destroy VMs and their disks; an environment that uses one will miss it.
 
@@ -180,7 +174,6 @@ vm.add_command(vm_destroy, "delete")
 @vm.command("migrate")
 @click.argument("name_or_uuid", type=VM)
 @click.option("--to", "target", type=SERVER, help="The server it moves to [where there is room].")
-@json_option
 def vm_migrate(name_or_uuid: str, target: str | None) -> None:
     """Move a VM to another compute node.
 
@@ -205,7 +198,6 @@ def snapshot() -> None:
 
 @snapshot.command("list")
 @click.argument("name_or_uuid", type=VM)
-@json_option
 def snapshot_list(name_or_uuid: str) -> None:
     """List a VM's snapshots, oldest first."""
     with Connection() as connection:
@@ -217,7 +209,6 @@ def snapshot_list(name_or_uuid: str) -> None:
 @snapshot.command("create")
 @click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name", required=False)
-@json_option
 def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
     """Take a snapshot; without a name it is called by the time."""
     _vm_task(
@@ -231,7 +222,6 @@ def snapshot_create(name_or_uuid: str, snapshot_name: str | None) -> None:
 @click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name")
 @yes_option
-@json_option
 def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
     """Take the disks back to a snapshot."""
     _vm_task(
@@ -246,7 +236,6 @@ def snapshot_rollback(name_or_uuid: str, snapshot_name: str) -> None:
 @click.argument("name_or_uuid", type=VM)
 @click.argument("snapshot_name")
 @yes_option
-@json_option
 def snapshot_delete(name_or_uuid: str, snapshot_name: str) -> None:
     """Delete a snapshot."""
     _vm_task(

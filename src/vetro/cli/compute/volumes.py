@@ -17,7 +17,7 @@ from vetro.cli.compute.lookup import (
 )
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import done, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, fail
 from vetro.compute.client.calls import (
     VOLUME_BACKUPS,
     VOLUME_SNAPSHOTS,
@@ -53,7 +53,7 @@ SNAPSHOT = Kind(VOLUME_SNAPSHOTS, "volume snapshot", ("name",), _COPIES, "Try ag
 BACKUP = Kind(VOLUME_BACKUPS, "volume backup", ("name",), _COPIES, "Try again later.")
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def volume() -> None:
     """Volumes: storage that outlives the VM that has it."""
 
@@ -89,7 +89,6 @@ common_verbs(backup, BACKUP, _copies, renamed=False)
 @click.option("--from-backup", type=BACKUP.argument, help="Make it of this backup.")
 @click.option("--read-only", is_flag=True, help="VMs cannot write into it.")
 @project_option
-@json_option
 def volume_create(
     name: str,
     size: int | None,
@@ -130,7 +129,6 @@ def volume_create(
 @click.argument("name_or_uuid", type=VOLUME.argument)
 @click.argument("vm", type=VM)
 @click.option("--at", "place", default="", help="Where a container sees it [/mnt/volume-…].")
-@json_option
 def volume_attach(name_or_uuid: str, vm: str, place: str) -> None:
     """Give a volume to a VM, also while it runs.
 
@@ -149,7 +147,6 @@ def volume_attach(name_or_uuid: str, vm: str, place: str) -> None:
 @volume.command("detach", short_help="Take a volume from its VM.")
 @click.argument("name_or_uuid", type=VOLUME.argument)
 @yes_option
-@json_option
 def volume_detach(name_or_uuid: str) -> None:
     """Take a volume from the VM that has it. Programs that use it get errors; what they wrote is kept."""
     with Connection() as connection:
@@ -163,7 +160,6 @@ def volume_detach(name_or_uuid: str) -> None:
 @volume.command("grow", short_help="Make a volume larger.")
 @click.argument("name_or_uuid", type=VOLUME.argument)
 @click.argument("size", type=click.IntRange(1))
-@json_option
 def volume_grow(name_or_uuid: str, size: int) -> None:
     """Make a volume SIZE GiB large, also while a VM has it. It never gets smaller."""
     with Connection() as connection:
@@ -175,7 +171,6 @@ def volume_grow(name_or_uuid: str, size: int) -> None:
 @snapshot.command("create", short_help="Take a snapshot of a volume.")
 @click.argument("volume_name", metavar="VOLUME", type=VOLUME.argument)
 @click.argument("name")
-@json_option
 def snapshot_create(volume_name: str, name: str) -> None:
     """Take a snapshot of a volume, also while a VM has it."""
     _copy(SNAPSHOT, "Snapshot", volume_name, name)
@@ -192,7 +187,6 @@ def _copy(kind: Kind[VolumeCopy, NewVolumeCopy, NameChange], what: str, of: str,
 @backup.command("create", short_help="Make a backup of a volume.")
 @click.argument("volume_name", metavar="VOLUME", type=VOLUME.argument)
 @click.argument("name")
-@json_option
 def backup_create(volume_name: str, name: str) -> None:
     """Make a backup of a volume, also while a VM has it. The service keeps it."""
     _copy(BACKUP, "Backup", volume_name, name)
@@ -202,7 +196,6 @@ def backup_create(volume_name: str, name: str) -> None:
 @click.argument("name_or_uuid", type=BACKUP.argument)
 @click.argument("volume_name", metavar="VOLUME", type=VOLUME.argument)
 @yes_option
-@json_option
 def backup_restore(name_or_uuid: str, volume_name: str) -> None:
     """Replace what a detached volume holds by a backup ('volume create --from-backup' makes a new one)."""
     with Connection() as connection:

@@ -23,16 +23,16 @@ from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.editing import parse_settings
 from vetro.cli.environments.sessions import post_unless_pending, take_over
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     done,
     emit_json,
     emit_rows,
     fail,
-    json_option,
     wants_json,
 )
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def action() -> None:
     """Actions of deployed applications."""
 
@@ -57,7 +57,6 @@ def all_actions(value: object) -> list[JsonObject]:
 
 @action.command("list")
 @click.argument("environment", type=ENVIRONMENT)
-@json_option
 def list_(environment: str) -> None:
     """List the actions of everything in ENVIRONMENT."""
     with Connection() as connection:
@@ -80,7 +79,6 @@ def list_(environment: str) -> None:
 )
 @wait_option
 @timeout_option
-@json_option
 def call(
     environment: str,
     name_or_id: str,
@@ -137,7 +135,6 @@ def call(
 @click.argument("task")
 @click.option("--wait/--no-wait", default=False, help="Wait until it has ended.")
 @timeout_option
-@json_option
 def result(environment: str, task: str, wait: bool, seconds: float | None) -> None:
     """Print the result of the action TASK, an id that 'action call --no-wait' or 'deployment list' shows.
 
@@ -162,7 +159,6 @@ def result(environment: str, task: str, wait: bool, seconds: float | None) -> No
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument.")
 @click.option("--class-version", help="Which versions will do (>=1, =0) [the newest there is].")
 @click.option("--package", "package_name", help="The package that has the class.")
-@json_option
 def static(
     class_name: str,
     method: str,

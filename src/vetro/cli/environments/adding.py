@@ -12,7 +12,7 @@ from vetro.cli.client.name_completion import PACKAGE
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.setting_completion import FORM_FIELD
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
-from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import emit_json, fail, wants_json
 from vetro.cli.terminal.paths import TEXT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -21,7 +21,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 def adding_options(command: F) -> F:
     """The arguments `package`, `name`, `settings` and `file`."""
     for option in (
-        json_option,
         click.option(
             "--file",
             "file",

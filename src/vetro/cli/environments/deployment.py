@@ -12,11 +12,11 @@ from vetro.cli.client.deployment_progress import follow_deployment, print_report
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import application_name, objects_of
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     emit_json,
     emit_object,
     emit_rows,
     fail,
-    json_option,
     say,
     wants_json,
 )
@@ -34,7 +34,7 @@ COLUMNS = [
 ]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def deployment() -> None:
     """Deployments and their reports."""
 
@@ -63,7 +63,6 @@ def history_of(connection: Connection, environment: str) -> str:
 @deployment.command("list")
 @click.argument("environment", required=False, type=ENVIRONMENT)
 @click.option("--env", "named", help="The same as ENVIRONMENT: a name or an id.")
-@json_option
 def list_(environment: str | None, named: str | None) -> None:
     """List the deployments of ENVIRONMENT, or of the whole project.
 
@@ -115,7 +114,6 @@ def described_action(one: JsonObject) -> str:
 @deployment.command("show")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment_id")
-@json_option
 def show(environment: str, deployment_id: str) -> None:
     """Print the reports of one deployment.
 
@@ -143,7 +141,6 @@ def show(environment: str, deployment_id: str) -> None:
 @deployment.command("trace")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment_id", required=False)
-@json_option
 def trace(environment: str, deployment_id: str | None) -> None:
     """Say which rules of XML workflows fired in a deployment, and why.
 
@@ -182,7 +179,6 @@ def event_line(event: dict[str, object]) -> str:
 @click.argument("deployment_id", required=False)
 @click.option("--reason", default="", help="Why: it is in the deployment's reports.")
 @wait_option
-@json_option
 def cancel(environment: str, deployment_id: str | None, reason: str, wait: bool) -> None:
     """End the deployment of ENVIRONMENT that runs or waits.
 

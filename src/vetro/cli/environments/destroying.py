@@ -13,15 +13,16 @@ from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import application_name, is_machine, objects_of
 from vetro.cli.environments.sessions import forget_session, opened_sessions
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.output import counted, done, json_option
+from vetro.cli.terminal.output import PrintingCommand, counted, done
 
 
-@click.command("destroy", short_help="Remove environments and everything they made.")
+@click.command(
+    "destroy", short_help="Remove environments and everything they made.", cls=PrintingCommand
+)
 @click.argument("environments", nargs=-1, required=True, type=ENVIRONMENT)
 @click.option("--abandon", is_flag=True, help="Forget them; leave their machines as they are.")
 @yes_option
 @wait_option
-@json_option
 def destroy(environments: tuple[str, ...], abandon: bool, wait: bool) -> None:
     """Remove ENVIRONMENTS and everything they made: machines and what is on their disks.
 

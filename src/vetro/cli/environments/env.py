@@ -46,12 +46,12 @@ from vetro.cli.environments.transfer import export, import_, keep_inputs, was_li
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     done,
     emit_json,
     emit_object,
     emit_rows,
     fail,
-    json_option,
     secrets_option,
     shown,
     wants_json,
@@ -69,7 +69,7 @@ COLUMNS = [
 KEEP_KEYS = ["id", "name", "model_kind", "status", "version", "created", "updated", "acquired_by"]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
@@ -83,7 +83,6 @@ for command in (upgrade, export, import_, patch, session, leaked, destroy):
 @click.option("--region", help="The region it is built in.")
 @click.option("--join-net-id", "network", metavar="ID", help="Join this network (or its name).")
 @click.option("--join-subnet-id", "subnet", metavar="ID", help="Join this subnet of it.")
-@json_option
 def create(name: str, region: str | None, network: str | None, subnet: str | None) -> None:
     """Create an empty environment NAME."""
     body: dict[str, object] = {"name": name}
@@ -106,7 +105,6 @@ def create(name: str, region: str | None, network: str | None, subnet: str | Non
 @env.command("list")
 @click.option("--all-projects", is_flag=True, help="Of every project (administrators).")
 @click.option("--project", metavar="ID", help="Of this project (administrators).")
-@json_option
 def list_(all_projects: bool, project: str | None) -> None:
     """List environments."""
     with Connection() as connection:
@@ -126,7 +124,6 @@ def list_(all_projects: bool, project: str | None) -> None:
 @SESSION
 @click.option("--only-apps", is_flag=True, help="Print the applications alone, as JSON.")
 @secrets_option
-@json_option
 def show(environment: str, session: str | None, only_apps: bool) -> None:
     """Show ENVIRONMENT (name or id) and its applications."""
     with Connection() as connection:
@@ -229,7 +226,6 @@ def add_by_form(
     required=True,
     help="A property; with dots one of an object inside.",
 )
-@json_option
 def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
     """Change properties of APPLICATION; they take effect with the next deploy."""
     values = parse_settings(settings)
@@ -249,7 +245,6 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
 @env.command("remove", short_help="Take an application out.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
-@json_option
 def remove(environment: str, application: str) -> None:
     """Take APPLICATION out; its machines go with the next deploy."""
 
@@ -273,7 +268,6 @@ def remove(environment: str, application: str) -> None:
     help="Also when other sessions hold changes; they can be taken over afterwards.",
 )
 @SESSION
-@json_option
 def deploy(
     environment: str,
     wait: bool,
@@ -310,7 +304,6 @@ def deploy(
 @click.option("--discard", is_flag=True, help="Drop changes of yours; what is dropped is printed.")
 @yes_option
 @click.option("--session", help="Only this session.")
-@json_option
 def changes(environment: str, taking: bool, discard: bool, session: str | None) -> None:
     """Show the changes of ENVIRONMENT that are not deployed, or take them over, or drop them.
 
@@ -367,7 +360,6 @@ def changes(environment: str, taking: bool, discard: bool, session: str | None) 
 
 @env.command("follow", short_help="Show the newest deployment as it goes.")
 @click.argument("environment", type=ENVIRONMENT)
-@json_option
 def follow(environment: str) -> None:
     """Show the reports of the newest deployment as they come; exit 1 when it fails."""
     with Connection() as connection:
@@ -379,7 +371,6 @@ def follow(environment: str) -> None:
 @env.command("rename")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("name")
-@json_option
 def rename(environment: str, name: str) -> None:
     """Give ENVIRONMENT another NAME."""
     with Connection() as connection:
@@ -395,7 +386,6 @@ def rename(environment: str, name: str) -> None:
 @click.option("--path", default="/", help="A part of the model, for example /services.")
 @click.option("--raw", is_flag=True, help="Print a text as it is, without quotes.")
 @click.option("--session", metavar="ID", help="As this session has it, not as it was deployed.")
-@json_option
 def model(environment: str, path: str, raw: bool, session: str | None) -> None:
     """Print the object model of ENVIRONMENT as JSON."""
     with Connection() as connection:

@@ -7,7 +7,7 @@ import click
 from vetro.cli.client.answers import Environment, LeakedObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.name_completion import ENVIRONMENT
-from vetro.cli.terminal.output import counted, done, emit_rows, json_option
+from vetro.cli.terminal.output import PrintingCommand, counted, done, emit_rows
 
 COLUMNS = [
     ("ID", "id"),
@@ -32,7 +32,11 @@ def show_leaked_count(environment: Environment, found: list[LeakedObject]) -> No
         )
 
 
-@click.command("leaked", short_help="Show removed objects that may have left something behind.")
+@click.command(
+    "leaked",
+    short_help="Show removed objects that may have left something behind.",
+    cls=PrintingCommand,
+)
 @click.argument("environment", type=ENVIRONMENT)
 @click.option(
     "--dismiss",
@@ -41,7 +45,6 @@ def show_leaked_count(environment: Environment, found: list[LeakedObject]) -> No
     metavar="ID",
     help="Forget this object, once you have looked after it; can be repeated.",
 )
-@json_option
 def leaked(environment: str, dismissed: tuple[str, ...]) -> None:
     """Show the objects of ENVIRONMENT that were removed while their clean-up failed.
 

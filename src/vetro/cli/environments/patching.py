@@ -15,19 +15,25 @@ from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.editing import session_and_services
 from vetro.cli.environments.sessions import SESSION, open_session_of
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
-from vetro.cli.terminal.output import done, emit_json, emit_object, fail, json_option, wants_json
+from vetro.cli.terminal.output import (
+    PrintingCommand,
+    done,
+    emit_json,
+    emit_object,
+    fail,
+    wants_json,
+)
 from vetro.cli.terminal.paths import TEXT
 
 MODEL_PATCH = "application/env-model-json-patch"
 _PLACE = re.compile(r"===id(\d+)===")
 
 
-@click.command("patch", short_help="Change applications by a JSON Patch.")
+@click.command("patch", short_help="Change applications by a JSON Patch.", cls=PrintingCommand)
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("file", type=TEXT, default="-")
 @click.option("--model", is_flag=True, help="Paths begin at the model, not at its applications.")
 @SESSION
-@json_option
 def patch(environment: str, file: TextIO, model: bool, session: str | None) -> None:
     """Change the applications of ENVIRONMENT by a JSON Patch in FILE, by default standard input.
 
@@ -65,9 +71,8 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     )
 
 
-@click.command("session", short_help="Print the session that commands change.")
+@click.command("session", short_help="Print the session that commands change.", cls=PrintingCommand)
 @click.argument("environment", type=ENVIRONMENT)
-@json_option
 def session(environment: str) -> None:
     """Print the id of your session of ENVIRONMENT; opens one when there is none.
 

@@ -14,12 +14,12 @@ from vetro.cli.environments.applications import application_row, emit_applicatio
 from vetro.cli.environments.editing import find_application, parse_settings
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
+    PrintingGroup,
     done,
     emit_json,
     emit_object,
     emit_rows,
     fail,
-    json_option,
     secrets_option,
     shown,
     wants_json,
@@ -35,7 +35,7 @@ COLUMNS = [
 KEYS = [key for _, key in COLUMNS]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def template() -> None:
     """Templates that environments are made of."""
 
@@ -62,7 +62,6 @@ def address_of(row: JsonObject) -> str:
 
 @template.command("list")
 @click.option("--public/--private", default=None, help="Only public ones, or only one's private.")
-@json_option
 def list_(public: bool | None) -> None:
     """List the project's own and public templates."""
     params = {} if public is None else {"is_public": str(public).lower()}
@@ -73,7 +72,6 @@ def list_(public: bool | None) -> None:
 @template.command("show")
 @click.argument("name_or_id", type=TEMPLATE)
 @secrets_option
-@json_option
 def show(name_or_id: str) -> None:
     """Show a template and its applications."""
     with Connection() as connection:
@@ -91,7 +89,6 @@ def show(name_or_id: str) -> None:
 @click.argument("name")
 @click.option("--public", is_flag=True, help="Other projects may use it.")
 @click.option("--description", help="What it is for.")
-@json_option
 def create(name: str, public: bool, description: str | None) -> None:
     """Create an empty template NAME."""
     body = {"name": name, "is_public": public, "description_text": description or ""}
@@ -105,7 +102,6 @@ def create(name: str, public: bool, description: str | None) -> None:
 @click.option("--name", help="Its new name.")
 @click.option("--description", help="What it is for.")
 @click.option("--public/--private", default=None, help="Whether other projects may use it.")
-@json_option
 def update(name_or_id: str, name: str | None, description: str | None, public: bool | None) -> None:
     """Change the name, the description or the publicity of a template."""
     given = {"name": name, "description_text": description, "is_public": public}
@@ -122,7 +118,6 @@ def update(name_or_id: str, name: str | None, description: str | None, public: b
 @template.command("delete")
 @click.argument("names_or_ids", nargs=-1, required=True, type=TEMPLATE)
 @yes_option
-@json_option
 def delete(names_or_ids: tuple[str, ...]) -> None:
     """Delete templates; environments made from them stay."""
     with Connection() as connection:
@@ -138,7 +133,6 @@ def delete(names_or_ids: tuple[str, ...]) -> None:
 @click.argument("name_or_id", type=TEMPLATE)
 @click.argument("name")
 @click.option("--public", is_flag=True, help="Other projects may use the copy.")
-@json_option
 def clone(name_or_id: str, name: str, public: bool) -> None:
     """Copy a public template into this project, as NAME."""
     with Connection() as connection:
@@ -182,7 +176,6 @@ def add(
 @click.argument("name_or_id", type=TEMPLATE)
 @click.argument("application")
 @yes_option
-@json_option
 def remove(name_or_id: str, application: str) -> None:
     """Take APPLICATION out of a template."""
     with Connection() as connection:
@@ -200,7 +193,6 @@ def remove(name_or_id: str, application: str) -> None:
 @click.argument("name_or_id", type=TEMPLATE)
 @click.argument("name")
 @click.option("--region", help="The region it is built in.")
-@json_option
 def create_env(name_or_id: str, name: str, region: str | None) -> None:
     """Create an environment NAME, with a session that holds the template's applications."""
     body: dict[str, object] = {"name": name, **({"region": region} if region else {})}

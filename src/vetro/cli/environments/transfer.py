@@ -23,7 +23,7 @@ from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import Checker, application_name, objects_of
 from vetro.cli.environments.sessions import open_session_of, remember_session
 from vetro.cli.terminal.documents import NotADocument, read_json, text_of
-from vetro.cli.terminal.output import counted, done, fail, json_option
+from vetro.cli.terminal.output import PrintingCommand, counted, done, fail
 from vetro.cli.terminal.paths import TEXT
 
 FORMAT = "vetro-environment/1"
@@ -76,10 +76,11 @@ def export(environment: str, output: Path | None) -> None:
     done(f"Environment {row['name']} with {what} is in {output}", file=str(output))
 
 
-@click.command("import", short_help="Make an environment from an exported file.")
+@click.command(
+    "import", short_help="Make an environment from an exported file.", cls=PrintingCommand
+)
 @click.argument("file", type=TEXT)
 @click.option("--name", help="Not the name in the file.")
-@json_option
 def import_(file: TextIO, name: str | None) -> None:
     """Make a new environment of an exported FILE ('-': standard input).
 

@@ -15,7 +15,7 @@ from vetro.cli.environments.editing import find_application, parse_settings, ses
 from vetro.cli.environments.objects import set_path
 from vetro.cli.environments.sessions import open_session_of
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import emit_json, fail, json_option, shown, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, shown, wants_json
 
 
 def upgradable(connection: Connection) -> dict[str, list[JsonObject]]:
@@ -32,7 +32,11 @@ def newer_by_id(
     return {one["id"]: one for one in connection.get(path, headers=headers)["applications"]}
 
 
-@click.command("upgrade", short_help="Move applications to a newer version of their packages.")
+@click.command(
+    "upgrade",
+    short_help="Move applications to a newer version of their packages.",
+    cls=PrintingCommand,
+)
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("application", required=False)
 @click.option("--to", "version", metavar="VERSION", help="This version, or an older one.")
@@ -45,7 +49,6 @@ def newer_by_id(
 )
 @click.option("--preview", is_flag=True, help="Only show what would change.")
 @yes_option
-@json_option
 def upgrade(
     environment: str,
     application: str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vetro.cli.offline.options import library_option
-from vetro.cli.terminal.output import done, emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, done, emit_json, fail, wants_json
 
 if TYPE_CHECKING:
     from vetro.muranopl import (
@@ -186,7 +186,7 @@ def described(
     return open_package(package).manifest, found
 
 
-@click.command("doc")
+@click.command("doc", cls=PrintingCommand)
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option(
     "--output",
@@ -196,7 +196,6 @@ def described(
 )
 @click.option("--tests", is_flag=True, help="Test classes, too.")
 @library_option("this one requires")
-@json_option
 def doc(package: Path, output: Path | None, tests: bool, libraries: tuple[Path, ...]) -> None:
     """Write the reference of PACKAGE (a directory or zip) from its classes, as Markdown.
 

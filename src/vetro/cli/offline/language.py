@@ -12,7 +12,7 @@ import click
 
 from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.documents import NotADocument, json_or_text, read_json, read_yaml, text_of
-from vetro.cli.terminal.output import emit_json, fail, json_option
+from vetro.cli.terminal.output import PrintingCommand, emit_json, fail
 from vetro.cli.terminal.paths import TEXT
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
     return values
 
 
-@click.command("run")
+@click.command("run", cls=PrintingCommand)
 @click.argument("packages", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--class", "class_name", required=True, metavar="FQN", help="The class.")
 @click.option("--method", required=True, metavar="NAME", help="The method to call.")
@@ -43,7 +43,6 @@ def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, 
     help="An object model to load first.",
 )
 @library_option("the named ones require")
-@json_option
 def run(
     packages: tuple[Path, ...],
     class_name: str,
@@ -150,12 +149,11 @@ def target_in(session: Session, root: MuranoObject | None, class_name: str) -> M
     return found[0]
 
 
-@click.command("eval")
+@click.command("eval", cls=PrintingCommand)
 @click.argument("expression")
 @click.option("--data", help="JSON that $ stands for; '-' reads standard input.")
 @click.option("--var", "variables", multiple=True, metavar="NAME=JSON", help="A variable: $NAME.")
 @click.option("--legacy", is_flag=True, help="The flavour of packages in format 1.0 and 1.1.")
-@json_option
 def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy: bool) -> None:
     """Evaluate a YAQL EXPRESSION and print the result as JSON."""
     from vetro.yaql import YaqlException

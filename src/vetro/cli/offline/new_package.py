@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.terminal.output import done, fail, json_option
+from vetro.cli.terminal.output import PrintingCommand, done, fail
 
 SAMPLE = "HelloScript"
 NAMESPACE = "org.vetro.samples"
@@ -15,10 +15,11 @@ _NAME = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\.[A-Z][A-Za-z0-9]*\Z", re.A
 LICENCE = "Write here under which terms others may use this package.\n"
 
 
-@click.command("new", short_help="Make the directory of a package that deploys.")
+@click.command(
+    "new", short_help="Make the directory of a package that deploys.", cls=PrintingCommand
+)
 @click.argument("full_name")
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
-@json_option
 def new(full_name: str, directory: Path | None) -> None:
     """Make the directory of a package that deploys, to begin with: FULL_NAME is org.acme.Web or so.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vetro.cli.terminal.output import emit_object, fail, format_options
+from vetro.cli.terminal.output import PrintingCommand, emit_object, fail
 from vetro.cli.terminal.paths import DIRECTORY, FILE, text_in
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ class Facts:
     classes: tuple[tuple[str, str], ...] = ()
 
 
-@click.command("create", short_help="Make a package of a Heat template or of classes.")
+@click.command(
+    "create",
+    cls=PrintingCommand,
+    form=["--output-format"],
+    short_help="Make a package of a Heat template or of classes.",
+)
 @click.option("--template", "-t", type=_FILE, help="A Heat template (HOT).")
 @click.option("--classes-dir", "-c", type=_DIRECTORY, help="A directory with MuranoPL classes.")
 @click.option("--resources-dir", "-r", type=_DIRECTORY, help="A directory with its resources.")
@@ -58,7 +63,6 @@ class Facts:
 @click.option("--type", "type_", type=click.Choice(["Application", "Library"]), help="What it is.")
 @click.option("--logo", "-l", type=_FILE, help="A picture (PNG, JPEG, GIF) [a plain one].")
 @click.option("--format", "format_", help="Its format [the lowest that has what it uses].")
-@format_options("--output-format")
 def create(
     template: Path | None,
     classes_dir: Path | None,

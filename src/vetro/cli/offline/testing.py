@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vetro.cli.offline.options import library_option
-from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, wants_json
 
 if TYPE_CHECKING:
     from vetro.cli.offline.world import World
@@ -216,7 +216,7 @@ def _job_count(asked: int | None, tests: int) -> int:
     return max(1, min(cores or 1, tests // WORTH_A_PROCESS))
 
 
-@click.command("test")
+@click.command("test", cls=PrintingCommand)
 @click.argument("packages", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--filter",
@@ -239,7 +239,6 @@ def _job_count(asked: int | None, tests: int) -> int:
 )
 @click.option("--list", "list_only", is_flag=True, help="Name the tests, run none.")
 @click.option("--fail-fast", "-x", is_flag=True, help="Stop at the first that does not pass.")
-@json_option
 def test(
     packages: tuple[Path, ...],
     selectors: tuple[str, ...],

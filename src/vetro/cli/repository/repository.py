@@ -11,7 +11,7 @@ from vetro.cli.repository.services import service
 from vetro.cli.repository.trees import pack_tree, unpack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import counted, done, emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, counted, done, emit_json, fail, wants_json
 from vetro.cli.terminal.paths import DIRECTORY, FILE
 
 ADMIN = "/repository/v1/admin"
@@ -19,7 +19,7 @@ OCTETS = {"Content-Type": "application/octet-stream"}
 TYPES = ("manifests", "ui", "workflows", "heat", "agent", "scripts")
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def repository() -> None:
     """Service definitions of the v0.3 world: manifests, workflows, templates, forms."""
 
@@ -37,7 +37,6 @@ def address(place: str) -> str:
 
 @repository.command("list")
 @click.argument("place")
-@json_option
 def list_(place: str) -> None:
     """List the files of PLACE: a type, or TYPE/DIRECTORY."""
     with Connection() as connection:
@@ -50,7 +49,7 @@ def list_(place: str) -> None:
             click.echo(one)
 
 
-@repository.command("show")
+@repository.command("show", cls=click.Command)
 @click.argument("place")
 def show(place: str) -> None:
     """Print the file TYPE/PATH as it is."""
@@ -67,7 +66,6 @@ def show(place: str) -> None:
 @click.option("--name", help="Name to store it under [the file's].")
 @click.option("--overwrite", is_flag=True, help="Replace what is there.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")
-@json_option
 def upload(place: str, file: Path, name: str | None, overwrite: bool, strict: bool) -> None:
     """Store FILE in PLACE.
 
@@ -97,7 +95,6 @@ def _warn(warnings: list[str]) -> None:
 @repository.command("download")
 @click.argument("what")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
-@json_option
 def download(what: str, output: Path | None) -> None:
     """Write a file, or an archive, of definitions.
 
@@ -115,7 +112,6 @@ def download(what: str, output: Path | None) -> None:
 @click.argument("place")
 @click.option("--recursive", is_flag=True, help="A directory with all that is in it.")
 @yes_option
-@json_option
 def delete(place: str, recursive: bool) -> None:
     """Delete TYPE/PATH: a file, or an empty directory."""
     path = address(place)
@@ -131,7 +127,6 @@ def delete(place: str, recursive: bool) -> None:
 @click.option("--replace", is_flag=True, help="Instead of all definitions that there are.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")
 @yes_option
-@json_option
 def import_(directory: Path, overwrite: bool, replace: bool, strict: bool) -> None:
     """Bring the definitions of an old repository.
 
@@ -163,7 +158,6 @@ def import_(directory: Path, overwrite: bool, replace: bool, strict: bool) -> No
 
 @repository.command("export")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-@json_option
 def export(directory: Path) -> None:
     """Write all definitions into DIRECTORY, empty or new."""
     if directory.exists() and any(directory.iterdir()):
@@ -175,7 +169,6 @@ def export(directory: Path) -> None:
 
 
 @repository.command("rebuild")
-@json_option
 def rebuild() -> None:
     """Let the service rebuild the archives for clients."""
     with Connection() as connection:
@@ -183,7 +176,7 @@ def rebuild() -> None:
     done("The archives are rebuilt when they are next fetched", reset=True)
 
 
-@repository.command("serve")
+@repository.command("serve", cls=click.Command)
 @click.option("--host", help="Address to listen on [127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [8084].")
 @installation_options

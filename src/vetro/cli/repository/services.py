@@ -9,7 +9,7 @@ import click
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.repository.trees import pack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import done, emit_object, emit_rows, json_option
+from vetro.cli.terminal.output import PrintingGroup, done, emit_object, emit_rows
 from vetro.cli.terminal.paths import EITHER
 
 SERVICES = "/repository/v1/admin/services"
@@ -26,13 +26,12 @@ def _path(name: str) -> str:
     return f"{SERVICES}/{segment(name)}"
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def service() -> None:
     """Services: list them, see what is wrong with them, bring them, switch them on and off."""
 
 
 @service.command("list")
-@json_option
 def list_() -> None:
     """List the services of the project."""
     with Connection() as connection:
@@ -41,7 +40,6 @@ def list_() -> None:
 
 @service.command("show")
 @click.argument("name")
-@json_option
 def show(name: str) -> None:
     """Show the service NAME, and what is wrong with it."""
     with Connection() as connection:
@@ -54,7 +52,6 @@ def show(name: str) -> None:
 @click.argument("source", type=EITHER)
 @click.option("--overwrite", is_flag=True, help="Replace files with other content.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be parsed.")
-@json_option
 def upload(source: Path, overwrite: bool, strict: bool) -> None:
     """Store a service with its files.
 
@@ -79,7 +76,6 @@ def upload(source: Path, overwrite: bool, strict: bool) -> None:
 @service.command("download")
 @click.argument("name")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
-@json_option
 def download(name: str, output: Path | None) -> None:
     """Write the service NAME to an archive.
 
@@ -103,7 +99,6 @@ def _switch(name: str, wanted: bool) -> None:
 
 @service.command("enable")
 @click.argument("name")
-@json_option
 def enable(name: str) -> None:
     """Switch the service NAME on for clients."""
     _switch(name, True)
@@ -111,7 +106,6 @@ def enable(name: str) -> None:
 
 @service.command("disable")
 @click.argument("name")
-@json_option
 def disable(name: str) -> None:
     """Switch the service NAME off for clients; its definitions stay."""
     _switch(name, False)
@@ -121,7 +115,6 @@ def disable(name: str) -> None:
 @click.argument("name")
 @click.option("--keep-files", is_flag=True, help="Delete the manifest alone.")
 @yes_option
-@json_option
 def delete(name: str, keep_files: bool) -> None:
     """Delete the service NAME and the files that only it lists."""
     agree(f"The service {name}: its definitions are deleted", "Delete it")

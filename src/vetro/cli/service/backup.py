@@ -7,14 +7,13 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, wants_json
 from vetro.cli.terminal.paths import FILE
 
 
-@click.command("backup")
+@click.command("backup", cls=PrintingCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @installation_options
-@json_option
 def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
     """Write the database, packages, images and keys of an installation to FILE.
 
@@ -36,10 +35,9 @@ def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
         click.echo(f"{made.files} files with {made.bytes} bytes are in {file}.")
 
 
-@click.command("restore")
+@click.command("restore", cls=PrintingCommand)
 @click.argument("file", type=FILE)
 @installation_options
-@json_option
 def restore(file: Path, data_dir: str | None, config: Path | None) -> None:
     """Restore an installation from FILE, which 'vetro backup' wrote.
 

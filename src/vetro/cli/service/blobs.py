@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
 
 
-@click.group("blobs")
+@click.group("blobs", cls=PrintingGroup)
 def blobs() -> None:
     """The files of a service: archives of packages, images, backups of volumes.
 
@@ -28,7 +28,6 @@ def blobs() -> None:
     help="Where the files are now.",
 )
 @installation_options
-@json_option
 def copy(source: str, data_dir: str | None, config: Path | None) -> None:
     """Copy the files that the database refers to from another store to the one of the settings.
 
@@ -55,7 +54,6 @@ def copy(source: str, data_dir: str | None, config: Path | None) -> None:
 @blobs.command("sweep", short_help="Find files that nothing refers to, and remove them.")
 @click.option("--remove", is_flag=True, help="Remove them; without it they are only listed.")
 @installation_options
-@json_option
 def sweep(remove: bool, data_dir: str | None, config: Path | None) -> None:
     """List the files that nothing in the database refers to and that are older than a day.
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from vetro.cli.client.connection import Connection
-from vetro.cli.terminal.output import emit_object, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_object, wants_json
 
 
-@click.command("dashboard")
-@json_option
+@click.command("dashboard", cls=PrintingCommand)
 def dashboard() -> None:
     """Print a link that signs you in to the web dashboard.
 

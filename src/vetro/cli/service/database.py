@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
 
 
-@click.group("database")
+@click.group("database", cls=PrintingGroup)
 def database() -> None:
     """The database of a service.
 
@@ -30,7 +30,6 @@ def database() -> None:
     show_envvar=True,
 )
 @installation_options
-@json_option
 def copy(target: str, data_dir: str | None, config: Path | None) -> None:
     """Copy the database of a stopped service to an empty one of either kind.
 

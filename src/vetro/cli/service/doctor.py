@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, wants_json
 
 if TYPE_CHECKING:
     from vetro.server.doctor import Finding
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-@click.command("doctor")
+@click.command("doctor", cls=PrintingCommand)
 @installation_options
-@json_option
 def doctor(data_dir: str | None, config: Path | None) -> None:
     """Say what is wrong with this machine and its installation, and what to do about it.
 

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import click
 
-from vetro.cli.terminal.output import emit_json, fail, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, wants_json
 
 _PARTS = ("up", "api", "engine", "compute", "repository", "broker", "node")
 _DIRECTORY: click.Path = click.Path(path_type=Path)
 
 
-@click.command("install")
+@click.command("install", cls=PrintingCommand)
 @click.argument("parts", nargs=-1, type=click.Choice(_PARTS))
 @click.option("--config-dir", type=_DIRECTORY, default=Path("/etc/vetro"), help="For vetro.toml.")
 @click.option("--data-dir", type=_DIRECTORY, default=Path("/var/lib/vetro"), help="For all data.")
 @click.option("--unit-dir", type=_DIRECTORY, default=Path("/etc/systemd/system"), help="For units.")
 @click.option("--user", default="vetro", help="Whom parts without root's rights run as [vetro].")
-@json_option
 def install(
     parts: tuple[str, ...], config_dir: Path, data_dir: Path, unit_dir: Path, user: str
 ) -> None:

@@ -8,10 +8,10 @@ import click
 
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
 
 
-@click.group("key")
+@click.group("key", cls=PrintingGroup)
 def key() -> None:
     """Keys that seal secrets in the database.
 
@@ -24,7 +24,6 @@ def key() -> None:
 @key.command("rotate", short_help="Seal everything with a new key, and remove the old one.")
 @installation_options
 @yes_option
-@json_option
 def rotate(data_dir: str | None, config: Path | None) -> None:
     """Make a new key and encrypt everything with it again; the old key is removed at the end.
 

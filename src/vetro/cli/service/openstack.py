@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import emit_json, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
 
 
-@click.group("openstack")
+@click.group("openstack", cls=PrintingGroup)
 def openstack() -> None:
     """Vetro in an OpenStack (docs/openstack.md)."""
 
@@ -20,7 +20,6 @@ def openstack() -> None:
 @click.option("--region", help="The region of the catalog [identity.region, OS_REGION_NAME].")
 @click.option("--remove", is_flag=True, help="Take them out of the catalog.")
 @installation_options
-@json_option
 def register(
     url: str | None, region: str | None, remove: bool, data_dir: str | None, config: Path | None
 ) -> None:

@@ -10,12 +10,12 @@ from vetro.cli.client.answers import Project
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import PROJECT
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
-from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail, json_option
+from vetro.cli.terminal.output import PrintingGroup, counted, done, emit_object, emit_rows, fail
 
 COLUMNS = [("ID", "id"), ("NAME", "name"), ("ENABLED", "enabled"), ("DESCRIPTION", "description")]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def project() -> None:
     """Projects: list them, see what they have, delete them.
 
@@ -55,7 +55,6 @@ def _in_words(found: dict[str, list[str]]) -> str:
 
 
 @project.command("list")
-@json_option
 def list_() -> None:
     """List the projects of all users."""
     with Connection() as connection:
@@ -64,7 +63,6 @@ def list_() -> None:
 
 @project.command("show")
 @click.argument("name_or_id", type=PROJECT)
-@json_option
 def show(name_or_id: str) -> None:
     """Show a project, and the names of all that it has."""
     with Connection() as connection:
@@ -82,7 +80,6 @@ def show(name_or_id: str) -> None:
     help="Also one that has something: environments are destroyed, all else is removed.",
 )
 @yes_option
-@json_option
 def delete(names_or_ids: tuple[str, ...], force: bool) -> None:
     """Delete projects that have nothing.
 

@@ -11,7 +11,7 @@ from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import PROJECT
 from vetro.cli.service.project import find_project
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import done, emit_json, emit_rows, json_option, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, emit_json, emit_rows, wants_json
 
 UNLIMITED = -1
 RESOURCES = {
@@ -34,7 +34,7 @@ COLUMNS = [
 Quotas = dict[str, Any]
 
 
-@click.group()
+@click.group(cls=PrintingGroup)
 def quota() -> None:
     """Quotas: what projects have and may have; -1 is any amount."""
 
@@ -73,7 +73,6 @@ def _emit(found: Quotas) -> None:
 @click.option(
     "--region", help="Region of an OpenStack; without it that of environments that name none."
 )
-@json_option
 def show(name_or_id: str | None, region: str | None) -> None:
     """Show what a project has and may have; without its name your own.
 
@@ -100,7 +99,6 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
 @quota.command("set")
 @click.argument("name_or_id", type=PROJECT)
 @_limits
-@json_option
 def set_(name_or_id: str, **limits: int | None) -> None:
     """Give a project limits of its own; -1: any amount.
 
@@ -118,7 +116,6 @@ def set_(name_or_id: str, **limits: int | None) -> None:
 @quota.command("reset")
 @click.argument("name_or_id", type=PROJECT)
 @yes_option
-@json_option
 def reset(name_or_id: str) -> None:
     """Let a project have the limits of the settings again."""
     with Connection() as connection:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import click
 
 from vetro.cli.client.connection import Connection
-from vetro.cli.terminal.output import emit_object, json_option, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_object, wants_json
 
 
-@click.command("token")
-@json_option
+@click.command("token", cls=PrintingCommand)
 def token() -> None:
     """Print a token; give it as X-Auth-Token."""
     with Connection() as connection:

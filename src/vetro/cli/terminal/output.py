@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, NoReturn, TypeVar, cast
 
 import click
@@ -15,7 +15,6 @@ from vetro.cli.terminal.times import moment, spoken
 #: An object as it is printed: JSON values by their names.
 Row = dict[str, object]
 Value = TypeVar("Value")
-Command = TypeVar("Command", bound="Callable[..., Any] | click.Command")
 FORMATS = ("table", "json", "value")
 
 
@@ -270,35 +269,39 @@ json_flag = click.option(
 )
 """For a command with forms of its own."""
 
-
-def format_options(*names: str) -> Callable[[Command], Command]:
-    """The options of a command that prints rows or an object: its form, and what of it."""
-
-    def add(command: Command) -> Command:
-        for option in (
-            click.option(
-                "--column",
-                "columns",
-                multiple=True,
-                metavar="NAME",
-                expose_value=False,
-                callback=_remember_columns,
-                help="Print this column or property only; several times for several.",
-            ),
-            click.option(
-                *names,
-                "output_format",
-                type=click.Choice(FORMATS),
-                expose_value=False,
-                callback=_remember_format,
-                help="A table, JSON, or values alone: a line for each row, with tabs between.",
-            ),
-            json_flag,
-        ):
-            command = option(command)
-        return command
-
-    return add
+_columns = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    expose_value=False,
+    callback=_remember_columns,
+    help="Print this column or property only; several times for several.",
+)
 
 
-json_option = format_options("--format", "-f")
+class PrintingCommand(click.Command):
+    """A command that prints rows or an object, with options for their form and for what of them.
+
+    ``form``: the names of the option for the form, where ``--format`` has another meaning.
+    """
+
+    def __init__(self, *args: Any, form: Sequence[str] = ("--format", "-f"), **rest: Any) -> None:
+        super().__init__(*args, **rest)
+        format_option = click.option(
+            *form,
+            "output_format",
+            type=click.Choice(FORMATS),
+            expose_value=False,
+            callback=_remember_format,
+            help="A table, JSON, or values alone: a line for each row, with tabs between.",
+        )
+        for option in (json_flag, format_option, _columns):
+            option(self)
+
+
+class PrintingGroup(click.Group):
+    """A group whose commands, and those of groups in it, are printing ones."""
+
+    command_class = PrintingCommand
+    group_class = type

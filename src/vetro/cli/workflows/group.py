@@ -10,20 +10,19 @@ from typing import cast
 import click
 
 from vetro.cli.terminal.documents import read_yaml
-from vetro.cli.terminal.output import emit_json, fail, json_option, remarks_to_stderr, wants_json
+from vetro.cli.terminal.output import PrintingGroup, emit_json, fail, remarks_to_stderr, wants_json
 from vetro.cli.terminal.paths import DIRECTORY, EITHER, FILE
 from vetro.cli.workflows.definitions import document, files_of, manifest_of, shipped_folder
 from vetro.json_values import Json
 
 
-@click.group("workflow")
+@click.group("workflow", cls=PrintingGroup)
 def workflow() -> None:
     """XML workflows: test definitions, and explain what they do."""
 
 
 @workflow.command("test")
 @click.argument("folders", nargs=-1, required=True, type=EITHER)
-@json_option
 def test(folders: tuple[Path, ...]) -> None:
     """Run cases and compare them with what they expect.
 
@@ -104,7 +103,6 @@ def _as_case(contents: dict[str, bytes]) -> dict[str, Json]:
     default="routed",
     help="The topology of networks that the installation has [routed].",
 )
-@json_option
 def explain(
     model: Path,
     service: str | None,
