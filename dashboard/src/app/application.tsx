@@ -36,7 +36,7 @@ export function Application({ nonce }: { nonce: string }) {
   const leave = () => {
     setOver(undefined);
     queries.clear();
-    void router.navigate({ to: '/sign-in', search: { next: router.state.location.href, over: true } });
+    void router.navigate({ to: '/sign-in', search: { next: router.state.location.href, over: true }, ignoreBlocker: true });
   };
   useEffect(
     () =>
@@ -58,7 +58,7 @@ export function Application({ nonce }: { nonce: string }) {
     setOver(undefined);
     queries.clear();
     queries.setQueryData(sessionQuery.queryKey, session);
-    void router.navigate({ to: '/environments' });
+    void router.navigate({ to: '/environments', ignoreBlocker: true });
   };
   return (
     <LanguageContext.Provider value={languages}>

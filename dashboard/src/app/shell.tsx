@@ -79,7 +79,7 @@ function ProjectSwitcher() {
       // Nothing of the other project may be seen, or shine through, here.
       queries.clear();
       queries.setQueryData(['session'], session);
-      await navigate({ to: '/environments' });
+      await navigate({ to: '/environments', ignoreBlocker: true });
     } catch (error) {
       failed(error);
     }
@@ -124,7 +124,7 @@ function Account() {
     await signOut();
     forgetRecent();
     queries.clear();
-    await navigate({ to: '/sign-in' });
+    await navigate({ to: '/sign-in', ignoreBlocker: true });
   };
   const schemes: [MantineColorScheme, string, typeof IconSun][] = [
     ['light', t('light'), IconSun],

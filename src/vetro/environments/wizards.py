@@ -73,7 +73,11 @@ class Wizards:
         )
         row = (await tx.execute(query.with_for_update() if lock else query)).first()
         if row is None:
-            raise NotFound(f"There is no wizard {id_}", type_="WizardNotFound")
+            raise NotFound(
+                f"There is no wizard {id_}. A wizard goes with its environment, and when nobody has"
+                f" used it for {KEPT_DAYS} days: start a new one",
+                type_="WizardNotFound",
+            )
         return row
 
     async def start(self, principal: Principal, body: JsonObject) -> JsonObject:

@@ -6,8 +6,8 @@ import { useState } from 'react';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
-import { Dialog } from '~/ui/dialog';
 import { useExplained, useFailure } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { useOnce } from '~/ui/once';
 import { Empty, Page, PageError } from '~/ui/page';
@@ -152,7 +152,7 @@ function Create({ kind, onClose }: { kind: Tab; onClose: () => void }) {
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t(`new_${kind}`)}>
+    <FormDialog opened onClose={onClose} title={t(`new_${kind}`)}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -170,7 +170,7 @@ function Create({ kind, onClose }: { kind: Tab; onClose: () => void }) {
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }
 
@@ -188,7 +188,7 @@ function Password({ one, onClose }: { one: Account; onClose: () => void }) {
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('passwordOf', { name: one.name })}>
+    <FormDialog opened onClose={onClose} title={t('passwordOf', { name: one.name })}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -202,7 +202,7 @@ function Password({ one, onClose }: { one: Account; onClose: () => void }) {
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }
 
@@ -233,7 +233,7 @@ function Roles({ kind, one, onClose }: { kind: Tab; one: Account; onClose: () =>
   });
   const chosen = role ?? roles.find((each) => each.name === 'member')?.id ?? null;
   return (
-    <Dialog opened onClose={onClose} title={t(kind === 'users' ? 'rolesOf' : 'membersOf', { name: one.name })} size="lg">
+    <FormDialog opened onClose={onClose} title={t(kind === 'users' ? 'rolesOf' : 'membersOf', { name: one.name })} size="lg">
       <Stack>
         {held.length === 0 && (
           <Text size="sm" c="dimmed">
@@ -259,6 +259,6 @@ function Roles({ kind, one, onClose }: { kind: Tab; one: Account; onClose: () =>
           </Button>
         </Group>
       </Stack>
-    </Dialog>
+    </FormDialog>
   );
 }

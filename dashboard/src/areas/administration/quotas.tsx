@@ -2,8 +2,8 @@ import { Button, Group, NumberInput, Stack, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 import { changeQuotas, quotasOf, type Account } from './queries';
@@ -28,7 +28,7 @@ export function ProjectQuotas({ one, onClose }: { one: Account; onClose: () => v
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('quotasOf', { name: one.name })}>
+    <FormDialog opened onClose={onClose} title={t('quotasOf', { name: one.name })}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -62,6 +62,6 @@ export function ProjectQuotas({ one, onClose }: { one: Account; onClose: () => v
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

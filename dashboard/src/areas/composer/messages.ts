@@ -62,6 +62,8 @@ export const messages = catalogue({
     removeRowOf: 'Remove row {number}',
     again: 'Try again',
     empty: 'This application needs no settings.',
+    over: 'This form is over: nobody has sent a page of it for a long time. Copy what you need, and open the form again.',
+    overDeleted: 'Somebody has deleted the environment of this form, so nothing can be added to it. Copy what you need, and open the form again for another environment.',
   },
   de: {
     title: '{name} hinzufügen',
@@ -124,5 +126,7 @@ export const messages = catalogue({
     removeRowOf: 'Zeile {number} entfernen',
     again: 'Noch einmal versuchen',
     empty: 'Diese Anwendung braucht keine Einstellungen.',
+    over: 'Dieses Formular gilt nicht mehr: seit langer Zeit hat niemand eine Seite davon gesendet. Kopieren Sie, was Sie brauchen, und öffnen Sie das Formular noch einmal.',
+    overDeleted: 'Jemand hat die Umgebung dieses Formulars gelöscht: dort lässt sich nichts mehr hinzufügen. Kopieren Sie, was Sie brauchen, und öffnen Sie das Formular noch einmal für eine andere Umgebung.',
   },
 });

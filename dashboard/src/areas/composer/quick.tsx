@@ -11,6 +11,7 @@ import { packageQuery } from '~/areas/catalog/queries';
 import { remove } from '~/areas/environment/many';
 import { environmentsQuery, refreshEnvironment } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
+import { Around, useLeaving } from '~/ui/leaving';
 import { Page, PageError } from '~/ui/page';
 import { messages } from './messages';
 import { Wizard, type Place } from './wizard';
@@ -34,6 +35,7 @@ export function QuickDeploy() {
   const [place, setPlace] = useState<Place>();
   const made = useRef<Place>(undefined);
   const finished = useRef(false);
+  const form = useLeaving({ links: true });
 
   const make = async (): Promise<Place> => {
     if (made.current) return made.current;
@@ -73,21 +75,28 @@ export function QuickDeploy() {
   return (
     <Page title={t('quickTitle', { name: application.name })} lead={t('quickLead')} path={[[t('catalog'), '/catalog'], [application.name, `/catalog/${packageId}`]]}>
       <Card maw={720}>
-        <TextInput mb="md" label={t('quickName')} placeholder={nextName(environments.map((one) => one.name))} maxLength={255} disabled={place !== undefined} value={name} onChange={(event) => setName(event.currentTarget.value)} />
-        <Wizard
-          packageId={packageId}
-          {...(place ?? {})}
-          make={make}
-          unmake={unmake}
-          onCancel={() => void navigate({ to: '/catalog' })}
-          onFinished={() => {
-            finished.current = true;
-            remember(project.id, packageId);
-            notifications.show({ message: t('finished', { name: application.name }) });
-            const at = made.current?.environmentId ?? '';
-            void refreshEnvironment(queries, at).then(() => navigate({ to: '/environments/$environmentId', params: { environmentId: at } }));
-          }}
-        />
+        <TextInput mb="md" label={t('quickName')} placeholder={nextName(environments.map((one) => one.name))} maxLength={255} disabled={place !== undefined} value={name} onChange={(event) => setName(event.currentTarget.value)} onInput={form.changed} />
+        {form.question}
+        <Around value={form.changed}>
+          <Wizard
+            packageId={packageId}
+            {...(place ?? {})}
+            make={make}
+            unmake={unmake}
+            onCancel={() => {
+              form.done();
+              void navigate({ to: '/catalog' });
+            }}
+            onFinished={() => {
+              form.done();
+              finished.current = true;
+              remember(project.id, packageId);
+              notifications.show({ message: t('finished', { name: application.name }) });
+              const at = made.current?.environmentId ?? '';
+              void refreshEnvironment(queries, at).then(() => navigate({ to: '/environments/$environmentId', params: { environmentId: at } }));
+            }}
+          />
+        </Around>
       </Card>
     </Page>
   );

@@ -5,8 +5,8 @@ import { lazy, Suspense, useCallback, useEffect, useRef, useState, type ReactNod
 import { ApiError, catalogApi, data, type Catalog } from '~/api/client';
 import { ensureSession } from '~/areas/environment/queries';
 import { useLanguage, useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { Around, FormDialog, useLeaving } from '~/ui/leaving';
 import { Empty, PageError } from '~/ui/page';
 import { Field } from './field';
 import { messages } from './messages';
@@ -98,7 +98,16 @@ interface PagesProps {
   onCancel: () => void;
 }
 
-function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, make, unmake, beforeEnd, onFinished, onCancel }: PagesProps) {
+function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, make, unmake, beforeEnd, ...ends }: PagesProps) {
+  const leaving = useLeaving({ links: true });
+  const onFinished = (component: Component) => {
+    leaving.done();
+    ends.onFinished(component);
+  };
+  const onCancel = () => {
+    leaving.done();
+    ends.onCancel();
+  };
   const t = useTexts(messages);
   const explained = useExplained();
   const queries = useQueryClient();
@@ -119,6 +128,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   useEffect(() => {
     if (toFocus) form.current?.querySelector<HTMLElement>(toFocus.first)?.focus();
   }, [toFocus]);
+  const failed = async (error: unknown) => {
+    if (!(error instanceof ApiError) || error.more['type'] !== 'WizardNotFound') return setProblem(explained(error).text);
+    const deleted = environmentId && (await data(catalogApi.GET('/v1/environments/{environment_id}', { params: { path: { environment_id: environmentId } } })).then(() => false, (missing: unknown) => missing instanceof ApiError && missing.status === 404));
+    setProblem(t(deleted ? 'overDeleted' : 'over'));
+  };
   const params = { header: headerOf(session), query: { language } };
   const name = page?.name ?? '';
 
@@ -200,7 +214,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
       } else if (answer.next && answer.page) show(answer.page);
       else if (answer.complete) await finish();
     } catch (error) {
-      setProblem(explained(error).text);
+      void failed(error);
     } finally {
       setBusy(false);
     }
@@ -211,15 +225,18 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     try {
       show(await data(catalogApi.GET('/v1/wizards/{wizard_id}/pages/{page}', { params: { path: { wizard_id: wizard.id, page: before.name }, ...params } })));
     } catch (error) {
-      setProblem(explained(error).text);
+      void failed(error);
     }
   };
+  const noted = leaving.changed;
   const change = useCallback((field: string, value: unknown) => {
+    noted();
     setValues((was) => ({ ...was, [field]: value }));
     setTouched((was) => (was.has(field) ? was : new Set(was).add(field)));
-  }, []);
+  }, [noted]);
   /** A component was made for a field: it is what the field has, or one more of what it has. */
   const chosen = (field: FormField, id: string) => {
+    noted();
     setValues((was) => ({ ...was, [field.name]: field.control === 'objects' ? [...textsOf(was[field.name]), id] : id }));
     setTouched((was) => (was.has(field.name) ? was : new Set(was).add(field.name)));
   };
@@ -229,7 +246,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
     (field: FormField, chosen: Catalog['FormPackage']) => {
       const open = () => setNested({ field, packageId: chosen.id, name: chosen.name });
       if (!place.current) return open();
-      place.current().then(open, (error: unknown) => setProblem(explained(error).text));
+      place.current().then(open, (error: unknown) => void failed(error));
     },
     // eslint-disable-next-line react-hooks/exhaustive-deps
     [],
@@ -253,7 +270,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
       const same = fresh.form.pages.find((one) => one.name === name);
       if (same) show(same);
     } catch (error) {
-      setProblem(explained(error).text);
+      void failed(error);
     } finally {
       setBusy(false);
     }
@@ -265,7 +282,8 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
   const flavors = shown.filter((one) => one.type === 'flavor');
   const last = !page || page.number >= count;
   return (
-    <>
+    <Around value={noted}>
+      {leaving.question}
       <form
         ref={form}
         noValidate
@@ -347,11 +365,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
         </Stack>
       </form>
       {nested && (
-        <Dialog opened onClose={() => setNested(null)} title={t('title', { name: nested.name })} size="lg">
+        <FormDialog opened onClose={() => setNested(null)} title={t('title', { name: nested.name })} size="lg">
           <Wizard packageId={nested.packageId} {...(environmentId && session ? { environmentId, session } : {})} {...(templateId ? { templateId } : {})} {...(deliver ? { deliver } : {})} onCancel={() => setNested(null)} onFinished={(component) => void created(nested.field, component)} />
-        </Dialog>
+        </FormDialog>
       )}
-    </>
+    </Around>
   );
 }
 

@@ -3,9 +3,10 @@ import { notifications } from '@mantine/notifications';
 import { IconAlertTriangle, IconArrowBackUp, IconDeviceFloppy } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
-import { lazy, Suspense, useState } from 'react';
+import { lazy, Suspense, useEffect, useState } from 'react';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { useLeaving } from '~/ui/leaving';
 import { Page, PageError } from '~/ui/page';
 import { messages } from './messages';
 import classes from './page.module.css';
@@ -21,6 +22,9 @@ export function DefinitionPage() {
   const shown = useQuery(definitionQuery(name));
   // What was typed and not saved, by file: it stays while other files are looked at.
   const [typed, setTyped] = useState<Record<string, string>>({});
+  const { changed, done, question } = useLeaving({ links: true });
+  const unsaved = Object.keys(typed).length > 0;
+  useEffect(unsaved ? changed : done, [unsaved, changed, done]);
   if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
   const { info, files } = shown.data;
@@ -39,6 +43,7 @@ export function DefinitionPage() {
         </Badge>
       }
     >
+      {question}
       <div className={classes.columns}>
         <nav aria-label={t('files')}>
           {files.map((one) => (

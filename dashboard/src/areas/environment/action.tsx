@@ -4,8 +4,8 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { ApiError, catalogApi, data } from '~/api/client';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { download, fileOf } from './download';
 import { messages } from './messages';
@@ -61,7 +61,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
   };
   const file = state === 'done' ? fileOf(result) : null;
   return (
-    <Dialog opened onClose={onClose} title={action.title ?? action.name} size="lg">
+    <FormDialog opened onClose={onClose} title={action.title ?? action.name} size="lg">
       <Stack>
         {problem && (
           <Alert color="red" variant="light" role="alert">
@@ -122,7 +122,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
           </Stack>
         )}
       </Stack>
-    </Dialog>
+    </FormDialog>
   );
 }
 

@@ -7,8 +7,8 @@ import { memo, useCallback, useDeferredValue, useLayoutEffect, useRef, useState 
 import { catalogApi, data, type Catalog } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
 import { When } from '~/ui/when';
@@ -200,7 +200,7 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
     }
   };
   return (
-    <Dialog opened={opened} onClose={onClose} title={t('createTitle')}>
+    <FormDialog opened={opened} onClose={onClose} title={t('createTitle')}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -242,6 +242,6 @@ export function CreateDialog({ opened, onClose }: { opened: boolean; onClose: ()
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

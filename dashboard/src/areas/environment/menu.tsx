@@ -7,8 +7,8 @@ import { catalogApi, data } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
-import { Dialog } from '~/ui/dialog';
 import { useExplained, useFailure } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { More } from '~/ui/more';
 import { allowed, deploy, remove } from './many';
@@ -136,7 +136,7 @@ function Rename({ environment, onClose }: { environment: Environment; onClose: (
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('rename')}>
+    <FormDialog opened onClose={onClose} title={t('rename')}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -153,6 +153,6 @@ function Rename({ environment, onClose }: { environment: Environment; onClose: (
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

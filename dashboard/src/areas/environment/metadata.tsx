@@ -4,8 +4,8 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '~/api/client';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 import { ensureSession, refreshEnvironment, type Component } from './queries';
@@ -45,7 +45,7 @@ export function MetadataDialog({ environmentId, componentId, name, onClose }: Me
     gcTime: 0,
   });
   return (
-    <Dialog opened onClose={onClose} title={t('metadataOf', { name })} size="lg">
+    <FormDialog opened onClose={onClose} title={t('metadataOf', { name })} size="lg">
       {opened.isLoadingError ? (
         <Alert color="red" variant="light">
           {explained(opened.error).text}
@@ -57,7 +57,7 @@ export function MetadataDialog({ environmentId, componentId, name, onClose }: Me
       ) : (
         <Text size="sm">{t('metadataOther')}</Text>
       )}
-    </Dialog>
+    </FormDialog>
   );
 }
 

@@ -4,8 +4,8 @@ import { useState } from 'react';
 import { call } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 import { imagesQuery, type Image } from './queries';
@@ -65,7 +65,7 @@ export function MarkDialog({ image, images, onClose }: { image: Image; images: I
     void save(wanted);
   };
   return (
-    <Dialog opened onClose={onClose} title={t('markTitle', { name: image.name })}>
+    <FormDialog opened onClose={onClose} title={t('markTitle', { name: image.name })}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -99,6 +99,6 @@ export function MarkDialog({ image, images, onClose }: { image: Image; images: I
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -4,8 +4,8 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { When } from '~/ui/when';
 import { messages } from './messages';
 import { changeSnapshot, snapshotsQuery, type Server, type Vm } from './queries';
@@ -39,7 +39,7 @@ export function Snapshots({ instance, name, onClose }: { instance: Vm & { server
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('snapshotsOf', { name })}>
+    <FormDialog opened onClose={onClose} title={t('snapshotsOf', { name })}>
       <Stack>
         {(shown.error ?? shown.data?.length === 0) && (
           <Text size="sm" c="dimmed">
@@ -90,6 +90,6 @@ export function Snapshots({ instance, name, onClose }: { instance: Vm & { server
       >
         {t(asked?.what === 'delete' ? 'deleteSnapshotText' : 'rollbackText')}
       </Confirm>
-    </Dialog>
+    </FormDialog>
   );
 }

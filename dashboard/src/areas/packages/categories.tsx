@@ -5,7 +5,7 @@ import { catalogApi } from '~/api/client';
 import { useSession } from '~/app/session';
 import { categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
+import { FormDialog } from '~/ui/leaving';
 import { useOnce } from '~/ui/once';
 import { useExplained } from '~/ui/failure';
 import { messages } from './messages';
@@ -30,7 +30,7 @@ export function Categories({ onClose }: { onClose: () => void }) {
     }
   });
   return (
-    <Dialog opened onClose={onClose} title={t('categories')}>
+    <FormDialog opened onClose={onClose} title={t('categories')}>
       <Stack>
         {categories?.length === 0 && <Text c="dimmed">{t('noCategories')}</Text>}
         {categories?.map((one) => (
@@ -58,6 +58,6 @@ export function Categories({ onClose }: { onClose: () => void }) {
           </Group>
         </form>}
       </Stack>
-    </Dialog>
+    </FormDialog>
   );
 }

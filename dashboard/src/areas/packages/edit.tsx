@@ -5,8 +5,8 @@ import { ApiError } from '~/api/client';
 import { useSession } from '~/app/session';
 import { categoriesQuery } from '~/areas/catalog/queries';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 import { changePackage, refreshPackages, type Change, type Package } from './queries';
@@ -51,7 +51,7 @@ export function EditDialog({ one, onClose }: { one: Package; onClose: () => void
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('editTitle', { name: one.name })} size="lg">
+    <FormDialog opened onClose={onClose} title={t('editTitle', { name: one.name })} size="lg">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -82,6 +82,6 @@ export function EditDialog({ one, onClose }: { one: Package; onClose: () => void
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -6,8 +6,8 @@ import { categoriesQuery } from '~/areas/catalog/queries';
 import { remember } from '~/app/recent';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { useTooLarge } from './limit';
 import { messages } from './messages';
 import { addPackage, bundleOf, importPackage, refreshPackages, repositoryQuery } from './queries';
@@ -102,7 +102,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
   const done = entries.filter((entry) => entry.state === 'done');
   const count = (result: Outcome['result']) => done.flatMap((entry) => entry.outcomes).filter((outcome) => outcome.result === result).length;
   return (
-    <Dialog opened onClose={onClose} title={t('import')} size="lg">
+    <FormDialog opened onClose={onClose} title={t('import')} size="lg">
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -184,7 +184,7 @@ export function ImportDialog({ onClose }: { onClose: () => void }) {
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }
 

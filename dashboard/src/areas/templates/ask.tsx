@@ -1,8 +1,8 @@
 import { Button, Checkbox, Group, Stack, TextInput } from '@mantine/core';
 import { useState } from 'react';
 import { useTexts } from '~/i18n';
-import { Dialog } from '~/ui/dialog';
 import { useExplained } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 
@@ -41,7 +41,7 @@ export function Ask({ title, action, name: given = '', isPublic, region: asksReg
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={title}>
+    <FormDialog opened onClose={onClose} title={title}>
       <form
         noValidate
         onSubmit={(event) => {
@@ -63,6 +63,6 @@ export function Ask({ title, action, name: given = '', isPublic, region: asksReg
           </Group>
         </Stack>
       </form>
-    </Dialog>
+    </FormDialog>
   );
 }

@@ -11,8 +11,8 @@ import { Wizard } from '~/areas/composer/wizard';
 import { nameOf, type Component } from '~/areas/environment/queries';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
-import { Dialog } from '~/ui/dialog';
 import { useFailure } from '~/ui/failure';
+import { FormDialog } from '~/ui/leaving';
 import { useOnce } from '~/ui/once';
 import { Empty, Page, PageError, PageMissing } from '~/ui/page';
 import { Ask } from './ask';
@@ -114,7 +114,7 @@ export function TemplatePage() {
         )}
       </Stack>
       {added && (
-        <Dialog opened onClose={() => setAdded(null)} title={t('addTitle')} size="lg">
+        <FormDialog opened onClose={() => setAdded(null)} title={t('addTitle')} size="lg">
           <Wizard
             packageId={added}
             templateId={templateId}
@@ -128,7 +128,7 @@ export function TemplatePage() {
               void refresh();
             }}
           />
-        </Dialog>
+        </FormDialog>
       )}
       {asked === 'environment' && (
         <Ask
