@@ -14,6 +14,17 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
+
+class Where(TypedDict, total=False):
+    """The place of an error in a package, and the code of the finding that a check makes of it."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    code: str
+
 
 class PackageError(Exception):
     """A package cannot be used. ``file``, ``line`` and ``column`` name the place, if known.
@@ -53,42 +64,18 @@ class DataError(PackageLoadError, ValueError):
 class PackageFormatError(PackageLoadError):
     """The archive or its manifest breaks the format."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        file: str | None = None,
-        line: int | None = None,
-        column: int | None = None,
-        code: str = "E000",
-    ) -> None:
-        super().__init__(
-            f"Incorrect package format: {message}", file=file, line=line, column=column, code=code
-        )
+    def __init__(self, message: str, **where: Unpack[Where]) -> None:
+        super().__init__(f"Incorrect package format: {message}", **where)
         self.problem = message
 
 
 class PackageClassError(PackageError):
     """A class cannot be read from the package."""
 
-    def __init__(
-        self,
-        package: str,
-        class_name: str,
-        reason: str,
-        *,
-        file: str | None = None,
-        line: int | None = None,
-        column: int | None = None,
-        code: str = "E050",
-    ) -> None:
-        super().__init__(
-            f'Unable to load class "{class_name}" from package {package}: {reason}',
-            file=file,
-            line=line,
-            column=column,
-            code=code,
-        )
+    def __init__(self, package: str, class_name: str, reason: str, **where: Unpack[Where]) -> None:
+        text = f'Unable to load class "{class_name}" from package {package}: {reason}'
+        where.setdefault("code", "E050")
+        super().__init__(text, **where)
 
 
 class PackageLimitError(PackageFormatError):

@@ -35,10 +35,16 @@ class YaqlException(Exception):
     """A failure of an expression: in its text, its names, its arguments or its use of resources.
 
     `position` is the offset (in characters, from 0) in the expression's text, or None when the
-    failure did not occur in an expression. `hint` is one suggestion.
+    failure did not occur in an expression. `hint` is one suggestion. A subclass with `legacy=True` has its
+    own name among the older ones as well.
     """
 
     legacy_names: ClassVar[tuple[str, ...]] = (LEGACY + "YaqlException",)
+
+    def __init_subclass__(cls, *, legacy: bool = False) -> None:
+        super().__init_subclass__()
+        if legacy:
+            cls.legacy_names = (LEGACY + cls.__name__,)
 
     def __init__(
         self, message: str, *, position: int | None = None, hint: str | None = None
@@ -52,82 +58,56 @@ class YaqlException(Exception):
         return f"{self.message} ({self.hint})" if self.hint else self.message
 
 
-class ResolutionError(YaqlException):
+class ResolutionError(YaqlException, legacy=True):
     """No implementation, or more than one, for a call."""
 
-    legacy_names = (LEGACY + "ResolutionError",)
 
-
-class FunctionResolutionError(ResolutionError):
+class FunctionResolutionError(ResolutionError, legacy=True):
     """A function call that cannot be resolved."""
 
-    legacy_names = (LEGACY + "FunctionResolutionError",)
 
-
-class NoFunctionRegisteredException(FunctionResolutionError):
+class NoFunctionRegisteredException(FunctionResolutionError, legacy=True):
     """The function does not exist in this context."""
 
-    legacy_names = (LEGACY + "NoFunctionRegisteredException",)
 
-
-class NoMatchingFunctionException(FunctionResolutionError):
+class NoMatchingFunctionException(FunctionResolutionError, legacy=True):
     """The function exists, but not for these arguments."""
 
-    legacy_names = (LEGACY + "NoMatchingFunctionException",)
 
-
-class AmbiguousFunctionException(FunctionResolutionError):
+class AmbiguousFunctionException(FunctionResolutionError, legacy=True):
     """Several overloads fit equally well."""
 
-    legacy_names = (LEGACY + "AmbiguousFunctionException",)
 
-
-class MethodResolutionError(ResolutionError):
+class MethodResolutionError(ResolutionError, legacy=True):
     """A method call that cannot be resolved."""
 
-    legacy_names = (LEGACY + "MethodResolutionError",)
 
-
-class NoMethodRegisteredException(MethodResolutionError):
+class NoMethodRegisteredException(MethodResolutionError, legacy=True):
     """The method does not exist in this context."""
 
-    legacy_names = (LEGACY + "NoMethodRegisteredException",)
 
-
-class NoMatchingMethodException(MethodResolutionError):
+class NoMatchingMethodException(MethodResolutionError, legacy=True):
     """The method exists, but not for this receiver and these arguments."""
 
-    legacy_names = (LEGACY + "NoMatchingMethodException",)
 
-
-class AmbiguousMethodException(MethodResolutionError):
+class AmbiguousMethodException(MethodResolutionError, legacy=True):
     """Several overloads fit equally well."""
 
-    legacy_names = (LEGACY + "AmbiguousMethodException",)
 
-
-class ArgumentException(YaqlException):
+class ArgumentException(YaqlException, legacy=True):
     """An argument is missing, given twice or unusable."""
 
-    legacy_names = (LEGACY + "ArgumentException",)
 
-
-class ArgumentValueException(ArgumentException):
+class ArgumentValueException(ArgumentException, legacy=True):
     """An argument's value is not one that the function accepts."""
 
-    legacy_names = (LEGACY + "ArgumentValueException",)
 
-
-class MappingTranslationException(YaqlException):
+class MappingTranslationException(YaqlException, legacy=True):
     """`=>` where neither a name nor a mapping is allowed."""
 
-    legacy_names = (LEGACY + "MappingTranslationException",)
 
-
-class YaqlParsingException(YaqlException):
+class YaqlParsingException(YaqlException, legacy=True):
     """The text is not an expression. `text` is the text, `position` the offset of the error."""
-
-    legacy_names = (LEGACY + "YaqlParsingException",)
 
     def __init__(self, message: str, *, position: int, text: str, hint: str | None = None) -> None:
         super().__init__(message, position=position, hint=hint)
@@ -139,28 +119,20 @@ class YaqlParsingException(YaqlException):
         return f"{head} ({self.hint})" if self.hint else head
 
 
-class YaqlGrammarException(YaqlParsingException):
+class YaqlGrammarException(YaqlParsingException, legacy=True):
     """The tokens do not form an expression."""
 
-    legacy_names = (LEGACY + "YaqlGrammarException",)
 
-
-class YaqlLexicalException(YaqlParsingException):
+class YaqlLexicalException(YaqlParsingException, legacy=True):
     """A character or name that no token begins with."""
 
-    legacy_names = (LEGACY + "YaqlLexicalException",)
 
-
-class InvalidMethodException(YaqlException):
+class InvalidMethodException(YaqlException, legacy=True):
     """A registered function that cannot be called as a method."""
 
-    legacy_names = (LEGACY + "InvalidMethodException",)
 
-
-class WrappedException(YaqlException):
+class WrappedException(YaqlException, legacy=True):
     """A host exception that must not be treated as one of the language."""
-
-    legacy_names = (LEGACY + "WrappedException",)
 
 
 def described_function(name: str) -> str:
@@ -181,16 +153,12 @@ class LimitException(YaqlException):
     """A limit was exceeded. Hosts do not let program code catch these."""
 
 
-class CollectionTooLargeException(LimitException):
+class CollectionTooLargeException(LimitException, legacy=True):
     """A sequence produced more elements than `Limits.collection_items`."""
 
-    legacy_names = (LEGACY + "CollectionTooLargeException",)
 
-
-class MemoryQuotaExceededException(LimitException):
+class MemoryQuotaExceededException(LimitException, legacy=True):
     """A value grew beyond `Limits.string_length`, `integer_bits` or `memory_bytes`."""
-
-    legacy_names = (LEGACY + "MemoryQuotaExceededException",)
 
 
 class StepLimitExceeded(LimitException):

@@ -87,6 +87,7 @@ class MuranoError(Exception):
     """
 
     own_names: ClassVar[tuple[str, ...]] = ()
+    """Older names of the class; with `legacy=True` that of the first language's exceptions."""
     cause: BaseException | None = None
     from_program: bool = False
     native: BaseException | None = None
@@ -99,6 +100,11 @@ class MuranoError(Exception):
     """The program's value until `extra` is first read, which is a copy of it."""
     _trace: list[StackFrame] | None = None
     _trace_source: Callable[[], list[StackFrame]] | None = None
+
+    def __init_subclass__(cls, *, legacy: bool = False) -> None:
+        super().__init_subclass__()
+        if legacy:
+            cls.own_names = (LEGACY + cls.__name__,)
 
     def __init__(
         self,
@@ -219,14 +225,11 @@ class MuranoError(Exception):
             lines.append(f'  File "{place.file}", line {place.line}:{place.column}')
         if self.cause is not None:
             cause = self.cause
-            text = cause.format() if isinstance(cause, MuranoError) else _brief(cause)
+            text = (
+                cause.format() if isinstance(cause, MuranoError) else _in_words_of_programs(cause)
+            )
             lines.append(f"Caused by {text}")
         return "\n".join(lines)
-
-
-def _brief(cause: BaseException) -> str:
-    """A Python error behind one of the language: its name and text as programs see them."""
-    return _in_words_of_programs(cause)
 
 
 def _by_python(error: BaseException) -> str:
@@ -242,134 +245,100 @@ def describe_causes_by(describe: Callable[[BaseException], str]) -> None:
     _in_words_of_programs = describe
 
 
-class NoPackageFound(MuranoError):
+class NoPackageFound(MuranoError, legacy=True):
     """A package of the wanted name and version is not available."""
 
-    own_names = (LEGACY + "NoPackageFound",)
     lint_code = "E307"
 
 
-class NoPackageForClassFound(MuranoError):
+class NoPackageForClassFound(MuranoError, legacy=True):
     """No available package declares the class."""
 
-    own_names = (LEGACY + "NoPackageForClassFound",)
     lint_code = "E301"
 
 
-class NoClassFound(MuranoError):
+class NoClassFound(MuranoError, legacy=True):
     """The class is not visible from the package that names it (section 3)."""
 
-    own_names = (LEGACY + "NoClassFound",)
     lint_code = "E301"
 
 
-class NoMethodFound(MuranoError):
+class NoMethodFound(MuranoError, legacy=True):
     """The type has no such method (section 4)."""
 
-    own_names = (LEGACY + "NoMethodFound",)
 
-
-class NoPropertyFound(MuranoError, LookupError):
+class NoPropertyFound(MuranoError, LookupError, legacy=True):
     """The type has no such property (section 4)."""
 
-    own_names = (LEGACY + "NoPropertyFound",)
 
-
-class NoObjectFoundError(MuranoError):
+class NoObjectFoundError(MuranoError, legacy=True):
     """No object of the session has the id."""
 
-    own_names = (LEGACY + "NoObjectFoundError",)
     object_id: str | None = None
     """The id, where one was given."""
 
 
-class MethodNotExposed(MuranoError):
+class MethodNotExposed(MuranoError, legacy=True):
     """The method is not an action and was called from outside (section 23)."""
 
-    own_names = (LEGACY + "MethodNotExposed",)
 
-
-class AmbiguousClassName(MuranoError):
+class AmbiguousClassName(MuranoError, legacy=True):
     """Several ancestors have the class name."""
 
-    own_names = (LEGACY + "AmbiguousClassName",)
 
-
-class AmbiguousMethodName(MuranoError):
+class AmbiguousMethodName(MuranoError, legacy=True):
     """Two unrelated definitions of a method are inherited (section 4)."""
 
-    own_names = (LEGACY + "AmbiguousMethodName",)
 
-
-class AmbiguousPropertyNameError(MuranoError):
+class AmbiguousPropertyNameError(MuranoError, legacy=True):
     """Two unrelated declarations of a property are inherited (section 4)."""
 
-    own_names = (LEGACY + "AmbiguousPropertyNameError",)
 
-
-class ContractViolationException(MuranoError):
+class ContractViolationException(MuranoError, legacy=True):
     """A value does not satisfy a contract (section 7)."""
 
-    own_names = (LEGACY + "ContractViolationException",)
 
-
-class PropertyAccessError(MuranoError, LookupError):
+class PropertyAccessError(MuranoError, LookupError, legacy=True):
     """A property may not be read or written here (section 6.2).
 
     A LookupError, so that an index of legacy code that raises it becomes a filter (yaql.md 8).
     """
 
-    own_names = (LEGACY + "PropertyAccessError",)
 
-
-class PropertyReadError(PropertyAccessError):
+class PropertyReadError(PropertyAccessError, legacy=True):
     """The property cannot be read by this code."""
 
-    own_names = (LEGACY + "PropertyReadError",)
 
-
-class PropertyWriteError(PropertyAccessError):
+class PropertyWriteError(PropertyAccessError, legacy=True):
     """The property cannot be written by this code."""
 
-    own_names = (LEGACY + "PropertyWriteError",)
 
-
-class NoWriteAccessError(PropertyAccessError):
+class NoWriteAccessError(PropertyAccessError, legacy=True):
     """The property is immutable to the caller."""
 
-    own_names = (LEGACY + "NoWriteAccessError",)
 
-
-class UninitializedPropertyAccessError(PropertyAccessError):
+class UninitializedPropertyAccessError(PropertyAccessError, legacy=True):
     """The property has no value yet."""
 
-    own_names = (LEGACY + "UninitializedPropertyAccessError",)
 
-
-class CircularExpressionDependenciesError(MuranoError):
+class CircularExpressionDependenciesError(MuranoError, legacy=True):
     """Property defaults need each other (section 6.1)."""
 
-    own_names = (LEGACY + "CircularExpressionDependenciesError",)
 
-
-class InvalidLhsTargetError(MuranoError):
+class InvalidLhsTargetError(MuranoError, legacy=True):
     """The left side of an assignment cannot be assigned to (section 10)."""
 
-    own_names = (LEGACY + "InvalidLhsTargetError",)
     lint_code = "E204"
 
 
-class InvalidInheritanceError(MuranoError):
+class InvalidInheritanceError(MuranoError, legacy=True):
     """A class extends itself or a class that it must not extend (section 2)."""
 
-    own_names = (LEGACY + "InvalidInheritanceError",)
     lint_code = "E302"
 
 
-class ObjectDestroyedError(MuranoError):
+class ObjectDestroyedError(MuranoError, legacy=True):
     """The object was destroyed (section 21)."""
-
-    own_names = (LEGACY + "ObjectDestroyedError",)
 
 
 class ObjectModelError(MuranoError):
@@ -382,10 +351,9 @@ class DeadlockDetected(MuranoError):
     """Green threads wait for each other and no event can resume them (section 28)."""
 
 
-class DslInvalidOperationError(MuranoError):
+class DslInvalidOperationError(MuranoError, legacy=True):
     """A statement occurs at a place where it has no meaning (section 9)."""
 
-    own_names = (LEGACY + "DslInvalidOperationError",)
     lint_code = "E206"
 
 
@@ -413,10 +381,9 @@ class YamlLimitExceeded(DslSyntaxError):
     lint_code = "E003"
 
 
-class DslContractSyntaxError(DslSyntaxError):
+class DslContractSyntaxError(DslSyntaxError, legacy=True):
     """A contract is malformed (section 7)."""
 
-    own_names = (LEGACY + "DslContractSyntaxError",)
     lint_code = "E303"
 
 
