@@ -544,3 +544,57 @@ def test_an_environment_is_taken_elsewhere_with_the_versions_of_required_package
     assert costs("fair") == 5
     service.ok("env", "destroy", "--yes", "fair")
     remove()
+
+
+def test_tables_say_a_status_as_the_dashboard_does(shop: Service) -> None:
+    """``env list`` and ``env show`` say what to do next; what programs read is the API's."""
+    shop.ok("env", "create", "worded")
+
+    def said(*form: str) -> str:
+        listed = shop.ok("env", "list", *form, "--column", "name", "--column", "status")
+        (row,) = [line for line in listed.splitlines() if line.startswith("worded")]
+        (shown,) = shop.ok("env", "show", "worded", *form, "--column", "status").splitlines()
+        words = row.removeprefix("worded").strip()
+        assert shown.removeprefix("status").strip() == words
+        return words
+
+    assert said() == "Ready to configure"
+    shop.ok("env", "add", "worded", "Shop", "--name", "corner")
+    assert said() == "Ready to deploy"
+    assert said("-f", "value") == "pending"
+    assert shop.json("env", "show", "worded")["status"] == "pending"
+    shop.ok("env", "deploy", "worded")
+    assert said() == "Ready"
+    assert said("-f", "value") == "ready"
+    assert shop.ok("package", "show", "Shop", "--column", "name").split() == ["name", "Shop"]
+    shop.ok("env", "destroy", "--yes", "worded")
+
+
+def test_an_image_is_found_by_its_id_when_another_has_its_name(
+    shop: Service, tmp_path: Path
+) -> None:
+    """Forms choose an image by its id, so an older one of the same name must be known by its own."""
+    import tarfile
+
+    (tmp_path / "text").write_text("x" * 2000)
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "text", "etc/hostname")
+    for _ in range(2):
+        shop.ok("image", "import", "debian-12-apache", tmp_path / "a.tar")
+    ids = [one["uuid"] for one in shop.json("image", "list") if one["name"] == "debian-12-apache"]
+    assert len(ids) == 2
+    assert shop.ok("image", "show", ids[0], "--column", "name").split() == [
+        "NAME",
+        "debian-12-apache",
+    ]
+    sample = Path(__file__).resolve().parents[3] / "library" / "ApacheHttpServer"
+    shop.ok("package", "import", sample, "--exists-action", "skip")
+    shop.ok("env", "create", "twins")
+    for number, id_ in enumerate(ids):
+        shop.ok(
+            *("env", "add", "twins", "ApacheHttpServer", "--name", f"w{number}"),
+            *("--set", f"image={id_}"),
+        )
+    shop.ok("env", "destroy", "--yes", "twins")
+    for id_ in ids:
+        shop.ok("image", "delete", "--yes", id_)

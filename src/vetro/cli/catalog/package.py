@@ -35,6 +35,7 @@ from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     CommandError,
     PrintingGroup,
+    chose_columns,
     done,
     emit_json,
     emit_object,
@@ -408,6 +409,8 @@ def show(name_or_id: str, version: str | None) -> None:
         emit_json({**shown, **found})
         return
     emit_object(shown)
+    if chose_columns():
+        return
     if found.get("fields"):
         click.echo()
         columns = [("FIELD", "name"), ("TYPE", "type"), ("REQUIRED", "required")]

@@ -32,6 +32,7 @@ from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
     Row,
+    chose_columns,
     done,
     emit_rows,
     fail,
@@ -344,6 +345,8 @@ def show(name_or_uuid: str) -> None:
         emit_rows([{**_row(found), "copies": rows}], COLUMNS)
         return
     emit_rows([_row(found)], COLUMNS)
+    if chose_columns():
+        return
     emit_rows(
         [{**row, "hostname": row["hostname"] or row["server_uuid"]} for row in rows],
         [("NODE", "hostname"), ("STATE", "state"), ("PERCENT", "percent"), ("REASON", "reason")],

@@ -42,11 +42,13 @@ from vetro.cli.environments.sessions import (
     take_over,
 )
 from vetro.cli.environments.setting_completion import PROPERTY
+from vetro.cli.environments.statuses import with_status_words
 from vetro.cli.environments.transfer import export, import_, keep_inputs, was_listed
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
+    chose_columns,
     done,
     emit_json,
     emit_object,
@@ -116,7 +118,8 @@ def list_(all_projects: bool, project: str | None) -> None:
     for row in rows:
         row["upgrades"] = newer.get(row["id"], [])
         row["newer"] = ", ".join(f"{one['name']} {one['newest']}" for one in row["upgrades"])
-    emit_rows(rows, [*COLUMNS, ("NEWER", "newer")] if any(newer.values()) else COLUMNS)
+    columns = [*COLUMNS, ("NEWER", "newer")] if any(newer.values()) else COLUMNS
+    emit_rows([with_status_words(row) for row in rows], columns)
 
 
 @env.command("show", short_help="Show an environment and its applications.")
@@ -140,7 +143,9 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
     if wants_json():
         emit_json({**value, "versions": list(versions.values()), "leaked": left})
         return
-    emit_object(value, KEEP_KEYS)
+    emit_object(with_status_words(value), KEEP_KEYS)
+    if chose_columns():
+        return
     click.echo()
     shown_one = [one for one in held if one["id"] == session]
     waiting = [change for one in shown_one for change in one["changes"]]

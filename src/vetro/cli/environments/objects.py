@@ -37,7 +37,7 @@ class Checker:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._schemas: dict[tuple[str, str, str], JsonObject | None] = {}
-        self._names: dict[str, dict[str, str] | None] = {}
+        self._names: dict[str, dict[str, set[str]] | None] = {}
         self._left_out: dict[str, set[str]] = {}
         """What templates do without (`excludeProperties`), by the path before their properties."""
 
@@ -171,7 +171,9 @@ class Checker:
             value = node.get(name)
             if name in names and isinstance(value, str) and value:
                 known = self._known(path, key)
-                if known is not None and value not in known and value not in known.values():
+                if known is None or value in known:
+                    continue
+                if not any(value in ids for ids in known.values()):
                     close = difflib.get_close_matches(value, known, 1)
                     there = ", ".join(sorted(known)[:20])
                     hint = f"did you mean {close[0]}?" if close else f"there are: {there}"
@@ -191,8 +193,8 @@ class Checker:
                     if is_machine(machine) and str(taken).lower() == host.lower():
                         yield f"{where}name: {application_name(other)} has a machine {taken} already"
 
-    def _known(self, path: str, key: str) -> dict[str, str] | None:
-        """Names to ids below a path; ``None``, with a warning, when the service does not list them."""
+    def _known(self, path: str, key: str) -> dict[str, set[str]] | None:
+        """The ids of each name below a path; ``None``, with a warning, when the service lists none."""
         if path not in self._names:
             answer = self._connection.answer("GET", path)
             if answer.status >= 400:
@@ -201,7 +203,10 @@ class Checker:
             else:
                 found: Any = answer.json()
                 rows = cast("list[JsonObject]", found[key] if key else found)
-                self._names[path] = {str(row["name"]): str(row.get("uuid")) for row in rows}
+                names: dict[str, set[str]] = {}
+                for row in rows:
+                    names.setdefault(str(row["name"]), set()).add(str(row.get("uuid")))
+                self._names[path] = names
         return self._names[path]
 
 

@@ -63,6 +63,16 @@ def _wants_values() -> bool:
     return bool(_meta("vetro.values"))
 
 
+def for_people() -> bool:
+    """Whether the running command prints for people, not values or JSON for programs."""
+    return not (wants_json() or _wants_values())
+
+
+def chose_columns() -> bool:
+    """Whether ``--column`` was given: it names properties of what is shown, so no table comes below that."""
+    return bool(_meta("vetro.columns"))
+
+
 def _chosen(
     columns: Sequence[tuple[str, str]], others: Iterable[str] = ()
 ) -> Sequence[tuple[str, str]]:
@@ -194,16 +204,16 @@ def emit_json_line(value: object) -> None:
 
 def say(message: str) -> None:
     """A line for people on the way; silent for programs, which read standard output."""
-    if not (wants_json() or _wants_values()):
+    if for_people():
         click.echo(message)
 
 
 def done(message: str, **facts: object) -> None:
     """What was done: a line for people, the facts for programs."""
-    if wants_json() or _wants_values():
-        emit_object(facts)
-    else:
+    if for_people():
         click.echo(message)
+    else:
+        emit_object(facts)
 
 
 def counted(number: int, noun: str) -> str:

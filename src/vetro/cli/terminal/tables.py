@@ -23,6 +23,12 @@ STATUS_COLOURS = {
     "delete failure": "red",
     "failed": "red",
     "unknown": "red",
+    "Ready": "green",
+    "Ready to deploy": "yellow",
+    "Deploying": "cyan",
+    "Deleting": "cyan",
+    "Deploy failed": "red",
+    "Delete failed": "red",
 }
 
 
