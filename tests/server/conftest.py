@@ -1,5 +1,6 @@
 """A whole Vetro as a user has it: ``vetro up``, the command, real containers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -24,6 +25,22 @@ IMAGE = "debian-12-apache"
 collect_ignore = (
     ["test_upgrade_under_load.py"] if os.environ.get("VETRO_TEST_VERSION_BEFORE") == "none" else []
 )
+
+
+def processes_of(directory: Path) -> list[int]:
+    """Processes that are at work below a directory, or have an argument below it."""
+    found: list[int] = []
+    below = f"{directory}/"
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_text(errors="replace").split("\0")
+                at = os.readlink(entry / "cwd")
+            except OSError:
+                continue
+            if any(word.startswith(below) for word in (*words, f"{at}/")):
+                found.append(int(entry.name))
+    return found
 
 
 class Installation:
@@ -106,9 +123,15 @@ class Installation:
         assert self.process.wait(240) == 0, self.log()
 
     def end(self) -> None:
-        """Stop, if it still runs."""
+        """Stop, if it still runs, and kill the instances of its driver `process`: those outlive it."""
         if self.process is not None and self.process.poll() is None:
             self.stop()
+        if self.driver == "process":
+            for pid in processes_of(self.directory):
+                with contextlib.suppress(ProcessLookupError):
+                    group = os.getpgid(pid)
+                    if group != os.getpgrp():
+                        os.killpg(group, signal.SIGKILL)
 
     def run(self, *arguments: str, code: int | None = 0, directory: Path | None = None) -> str:
         """Run a command, in ``directory`` or here; its output, both streams."""
@@ -230,3 +253,5 @@ def install(tmp_path: Path) -> Iterator[Callable[..., Installation]]:
             return installation
 
         yield start
+    # A process that ends is listed until its parent has heard of it.
+    until(lambda: not processes_of(tmp_path), "nothing runs that the test has started")
