@@ -113,11 +113,8 @@ class Agent:
     def release(self, ctx: CallContext) -> None:
         """The guest is gone: its credential and its mailbox as well."""
         transport = self._reached(services_of(ctx))
-
-        async def remove() -> None:
-            await transport.delete(self._queue)
-
-        ctx.effect("agent.release", {"queue": self._queue}, remove)
+        request = {"queue": self._queue}
+        ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
 
     def build_execution_plan(
         self, ctx: CallContext, template: Json, resources: MuranoObject | None
@@ -238,12 +235,11 @@ class Agent:
         services = services_of(ctx)
         seconds = self._seconds(ctx, timeout)
         id_ = self._send(ctx, plan, max(0.0, seconds))
-
-        async def collect() -> Json:
-            return await self._result(services, id_, plan, seconds, report)
-
         request = {"queue": self._queue, "id": id_, "timeout": seconds}
-        return decode_result(ctx.effect("agent.result", request, collect))
+        found = ctx.effect(
+            "agent.result", request, lambda: self._result(services, id_, plan, seconds, report)
+        )
+        return decode_result(found)
 
     async def _result(
         self, services: EngineServices, id_: str, plan: Json, seconds: float, report: bool

@@ -89,33 +89,28 @@ class NetworkExplorer:
 
     def get_external_network_id_for_router(self, ctx: CallContext, router_id: str) -> str | None:
         """The network behind a router's gateway."""
-        services = services_of(ctx)
-
-        async def find() -> str | None:
-            return await places(services, self.region_name)[1].external_network_for_router(
-                services.project_id, router_id
-            )
-
-        return ctx.effect("network.external", {"router": router_id}, find)
+        request = {"router": router_id}
+        return self._look(ctx, "external", request, "external_network_for_router", router_id)
 
     def get_external_network_id_for_network(self, ctx: CallContext, network_id: str) -> str | None:
         """The external network reachable from a network."""
-        services = services_of(ctx)
-
-        async def find() -> str | None:
-            return await places(services, self.region_name)[1].external_network_for_network(
-                services.project_id, network_id
-            )
-
-        return ctx.effect("network.external", {"network": network_id}, find)
+        request = {"network": network_id}
+        return self._look(ctx, "external", request, "external_network_for_network", network_id)
 
     def _list(self, ctx: CallContext, what: str) -> Any:
+        return self._look(ctx, what, {}, what)
+
+    def _look(
+        self, ctx: CallContext, kind: str, request: dict[str, str], call: str, *arguments: str
+    ) -> Any:
+        """The answer of a call of the directory for the project."""
         services = services_of(ctx)
 
         async def find() -> Any:
-            return await getattr(places(services, self.region_name)[1], what)(services.project_id)
+            directory = places(services, self.region_name)[1]
+            return await getattr(directory, call)(services.project_id, *arguments)
 
-        return ctx.effect(f"network.{what}", {}, find)
+        return ctx.effect(f"network.{kind}", request, find)
 
     def list_networks(self, ctx: CallContext) -> object:
         """Networks with Neutron's keys."""

@@ -344,12 +344,12 @@ class HeatStack:
             "timeout": services.settings.heat.stack_timeout,
             "progress": self._progress(services),
         }
-
-        async def push() -> None:
-            await self._until_free(services, lambda: self._apply(services, template, options))
-
         request = {"stack": self._name, "template": template, "parameters": self._parameters}
-        ctx.effect("stack.push", request, push)
+        ctx.effect(
+            "stack.push",
+            request,
+            lambda: self._until_free(services, lambda: self._apply(services, template, options)),
+        )
 
     async def _apply(
         self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
@@ -426,10 +426,7 @@ class HeatStack:
             services.waiting.say(self._name, "")
 
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
-        def say(text: str) -> None:
-            services.waiting.say(self._name, text)
-
-        return say
+        return lambda text: services.waiting.say(self._name, text)
 
     async def _delete(self, services: EngineServices) -> None:
         left = await self._stacks(services).delete(
@@ -459,11 +456,11 @@ class HeatStack:
     def lost_resources(self, ctx: CallContext) -> Json:
         """The names of servers that were made and no longer run."""
         services = services_of(ctx)
-
-        async def look() -> Json:
-            return await self._stacks(services).lost(services.project_id, self._name)
-
-        return ctx.effect("stack.lost", {"stack": self._name}, look)
+        return ctx.effect(
+            "stack.lost",
+            {"stack": self._name},
+            lambda: self._stacks(services).lost(services.project_id, self._name),
+        )
 
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
@@ -471,12 +468,12 @@ class HeatStack:
         self._outputs = None
         self._deferred = False
         services = services_of(ctx)
-
-        async def remove() -> None:
-            await self._until_free(services, lambda: self._delete(services))
-
         try:
-            ctx.effect("stack.delete", {"stack": self._name}, remove)
+            ctx.effect(
+                "stack.delete",
+                {"stack": self._name},
+                lambda: self._until_free(services, lambda: self._delete(services)),
+            )
         except Exception as error:
             # A `.destroy` that fails is muted; that something is left must not be forgotten.
             services.left[self._name] = str(error)

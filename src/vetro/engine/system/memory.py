@@ -286,10 +286,10 @@ class MemoryCloud:
         )
 
     def _door(self, broker: BrokerSettings, results: str) -> MemoryTransport:
-        def guest(queue: str, plan: dict[str, Json]) -> Json:
-            return self.transport.guest(queue, plan)
-
-        made = MemoryTransport(guest, own_users=bool(broker.management_url))
+        made = MemoryTransport(
+            lambda queue, plan: self.transport.guest(queue, plan),
+            own_users=bool(broker.management_url),
+        )
         return self.doors.setdefault((broker, results), made)
 
     async def exists(self, project_id: str, kind: str, id_: str) -> bool:

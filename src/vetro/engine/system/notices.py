@@ -23,12 +23,9 @@ class StatusReporter:
         entity = instance.id if isinstance(instance, MuranoObject) else instance
         services = services_of(ctx)
         id_ = str(entity) if entity is not None else services.environment_id
-        text = message if isinstance(message, str) else str(message)
-
-        async def send() -> None:
-            await services.reports.report(id_, level, text)
-
-        ctx.effect("report", {"id": id_, "level": level, "text": text}, send)
+        text = str(message)
+        request = {"id": id_, "level": level, "text": text}
+        ctx.effect("report", request, lambda: services.reports.report(id_, level, text))
 
     def report(self, ctx: CallContext, instance: object, msg: object) -> None:
         """Report a message to the user."""
@@ -62,19 +59,11 @@ class InstanceNotifier:
             "type_title": title,
             "unit_count": unit_count,
         }
-
-        async def send() -> None:
-            await services.reports.track(body)
-
-        ctx.effect("track", body, send)
+        ctx.effect("track", body, lambda: services.reports.track(body))
 
     def _untrack(self, ctx: CallContext, instance: MuranoObject) -> None:
-        services = services_of(ctx)
-
-        async def send() -> None:
-            await services.reports.untrack(instance.id)
-
-        ctx.effect("untrack", {"instance_id": instance.id}, send)
+        services, id_ = services_of(ctx), instance.id
+        ctx.effect("untrack", {"instance_id": id_}, lambda: services.reports.untrack(id_))
 
     def track_application(
         self,

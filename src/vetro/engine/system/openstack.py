@@ -23,11 +23,11 @@ class MistralClient:
     def upload(self, ctx: CallContext, definition: str) -> None:
         """Make the workflows of a definition known."""
         services = services_of(ctx)
-
-        async def send() -> None:
-            await _workflows(services).upload(definition, self._region)
-
-        ctx.effect("workflow.upload", {"definition": definition}, send)
+        ctx.effect(
+            "workflow.upload",
+            {"definition": definition},
+            lambda: _workflows(services).upload(definition, self._region),
+        )
 
     def run(
         self,
@@ -51,11 +51,8 @@ class MistralClient:
         id_ = ctx.effect("workflow.start", given, start)
         if timeout == 0:
             return id_
-
-        async def finish() -> Json:
-            return await self._result(services, id_, timeout)
-
-        return ctx.effect("workflow.result", {"id": id_, "timeout": timeout}, finish)
+        request = {"id": id_, "timeout": timeout}
+        return ctx.effect("workflow.result", request, lambda: self._result(services, id_, timeout))
 
     async def _result(self, services: EngineServices, id_: str, timeout: float) -> Json:
         waited = 0.0
@@ -107,11 +104,11 @@ class MetadefBrowser:
         service = services_of(ctx).metadefs
         found: Json = []
         if service is not None:
-
-            async def fetch() -> Json:
-                return await getattr(service, what)(key, self._region)
-
-            found = ctx.effect(f"metadef.{what}", {"key": key}, fetch)
+            found = ctx.effect(
+                f"metadef.{what}",
+                {"key": key},
+                lambda: getattr(service, what)(key, self._region),
+            )
         if self._cache is not None:
             self._cache[what, key] = found
         return found

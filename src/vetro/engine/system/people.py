@@ -52,12 +52,8 @@ def _owner_user(ctx: CallContext, services: EngineServices) -> str:
 
 
 def _user(ctx: CallContext, id_: str) -> MuranoObject:
-    services = services_of(ctx)
-
-    async def find() -> Json:
-        return await services.people.user(id_)
-
-    found = ctx.effect("identity.user", {"id": id_}, find)
+    people = services_of(ctx).people
+    found = ctx.effect("identity.user", {"id": id_}, lambda: people.user(id_))
     dropped = ("links", "enabled", "default_project_id")
     return ctx.session.new(
         "io.murano.User", None, **properties(found, ("id", "name", "email"), dropped)
@@ -65,12 +61,8 @@ def _user(ctx: CallContext, id_: str) -> MuranoObject:
 
 
 def _project(ctx: CallContext, id_: str) -> MuranoObject:
-    services = services_of(ctx)
-
-    async def find() -> Json:
-        return await services.people.project(id_)
-
-    found = ctx.effect("identity.project", {"id": id_}, find)
+    people = services_of(ctx).people
+    found = ctx.effect("identity.project", {"id": id_}, lambda: people.project(id_))
     dropped = ("links", "parent_id", "enabled")
     return ctx.session.new(
         "io.murano.Project", None, **properties(found, ("id", "name", "description"), dropped)

@@ -26,8 +26,8 @@ class VolumeExplorer:
         volumes = block_storage(services, self.region_name)
         if volumes is None:
             raise NoBlockStorage
-
-        async def find() -> bool:
-            return await volumes.exists(services.project_id, kind, id_)
-
-        return ctx.effect("volume.exists", {"kind": kind, "id": id_}, find)
+        return ctx.effect(
+            "volume.exists",
+            {"kind": kind, "id": id_},
+            lambda: volumes.exists(services.project_id, kind, id_),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from vetro.engine.journal import JournalEffects
@@ -67,8 +68,5 @@ async def release(
     }
     for queue in await transport.queues_of(f"e{environment}-".lower()):
         if queue not in kept:
-
-            async def remove(queue: str = queue) -> None:
-                await transport.delete(queue)
-
-            await effects.record("agent.release", {"queue": queue}, remove)
+            delete = functools.partial(transport.delete, queue)
+            await effects.record("agent.release", {"queue": queue}, delete)

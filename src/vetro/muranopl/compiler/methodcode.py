@@ -1,8 +1,8 @@
 """Statements to Python source (muranopl.md sections 9-11).
 
 After this phase there is one Python function per method. Variables are Python locals, loops are
-Python loops, `Try` is `try`; every line of source is mapped to its statement. An
-`ExpressionWriter` writes the expressions.
+Python loops, `Try` is `try`; every line of source is mapped to its statement. A
+`FunctionWriter` writes the expressions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from vetro.muranopl.runtime.caught import exception_object, exception_without_trace
 from vetro.muranopl.runtime.control_flow import match_key, paid_elements, paid_turns, run_parallel
@@ -24,49 +24,14 @@ from vetro.muranopl.values.errors import Position
 from vetro.yaql.comparing import hashable
 from vetro.yaql.values import SCALAR_TYPES
 
+from .functionwriter import FunctionWriter
 from .structures import structure_source
-
-
-class ExpressionWriter(Protocol):
-    """Writes expressions of one function as Python source."""
-
-    def value(self, node: Scalar) -> str:
-        """Source of the settled value of an expression."""
-        ...
-
-    def condition(self, node: Scalar) -> str:
-        """Source that is truthy when the expression is."""
-        ...
-
-    def drained(self, node: Scalar) -> str:
-        """Source that evaluates the expression and drops its value."""
-        ...
-
-    def items(self, node: Scalar) -> str:
-        """Source of an iterable for `for`; raises TypeError for a value without elements."""
-        ...
-
-    def assignment(self, target: Scalar, value: str) -> list[str]:
-        """Lines that assign the value's source to a target."""
-        ...
-
-    def growth(self, target: Scalar, value: Node) -> list[str] | None:
-        """Lines of an assignment that enlarges its target's value; None for other assignments."""
-        ...
-
-    def variable(self, name: str) -> str:
-        """The name of the Python local that holds a MuranoPL variable."""
-        ...
-
-    def constant(self, value: object) -> str:
-        """The name of a constant in the generated module."""
-        ...
 
 
 class BodyWriter:
     """Writes the statements of one method."""
 
-    def __init__(self, unit: CodeUnit, writer: ExpressionWriter, indent: int) -> None:
+    def __init__(self, unit: CodeUnit, writer: FunctionWriter, indent: int) -> None:
         self.unit = unit
         self.writer = writer
         self.indent = indent

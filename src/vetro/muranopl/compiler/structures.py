@@ -12,10 +12,10 @@ from vetro.yaql.comparing import hashable
 from vetro.yaql.values import SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from .methodcode import ExpressionWriter
+    from .functionwriter import FunctionWriter
 
 
-def structure_source(node: Node, writer: ExpressionWriter) -> str:
+def structure_source(node: Node, writer: FunctionWriter) -> str:
     """Source of the frozen value of a structure; parts without expressions are made once."""
     if isinstance(node, Scalar):
         if node.is_expression:
@@ -38,7 +38,7 @@ def structure_source(node: Node, writer: ExpressionWriter) -> str:
     return f"{writer.constant(Map)}({{{pairs}}})"
 
 
-def _key_source(key: Node, writer: ExpressionWriter) -> str:
+def _key_source(key: Node, writer: FunctionWriter) -> str:
     """Source of a key; lists and maps are charged, since hashing visits all their parts."""
     source = structure_source(key, writer)
     if is_constant(key):
