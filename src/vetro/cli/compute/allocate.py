@@ -7,8 +7,8 @@ from typing import TextIO, cast
 
 import click
 
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
-from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.documents import json_in
+from vetro.cli.terminal.output import remarks_to_stderr
 from vetro.cli.terminal.paths import TEXT
 from vetro.json_values import JsonObject
 
@@ -32,10 +32,7 @@ def allocate(case_file: TextIO, explain: bool) -> None:
     from vetro.compute.allocation import allocate_case
 
     remarks_to_stderr()
-    try:
-        document: object = read_json(text_of(case_file))
-    except NotADocument as error:
-        fail(f"{case_file.name}: {error}", CASE)
+    document: object = json_in(case_file, CASE)
     cases = cast("list[object]", document if isinstance(document, list) else [document])
     for case in cases:
         result = allocate_case(case)

@@ -11,7 +11,7 @@ from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.name_completion import PACKAGE
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.setting_completion import FORM_FIELD
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.documents import json_in
 from vetro.cli.terminal.output import emit_json, fail, wants_json
 from vetro.cli.terminal.paths import TEXT
 
@@ -46,10 +46,7 @@ def model_of(file: TextIO | None) -> object:
     """The JSON of `--file`; the command fails when there is neither a file nor a package."""
     if file is None:
         fail("There is nothing to add", "Name a PACKAGE, or give the object with --file.", 2)
-    try:
-        return read_json(text_of(file))
-    except NotADocument as error:
-        fail(f"{file.name}: {error}", "It holds one object, or a list of them.")
+    return json_in(file, "It holds one object, or a list of them.")
 
 
 def show_added(stored: object) -> None:

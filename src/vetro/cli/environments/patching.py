@@ -14,7 +14,7 @@ from vetro.cli.client.connection import Connection, find_environment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.editing import session_and_services
 from vetro.cli.environments.sessions import SESSION, open_session_of
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.documents import json_in
 from vetro.cli.terminal.output import (
     PrintingCommand,
     done,
@@ -42,10 +42,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     the operations are add, replace and remove, and the changed model is printed. The change waits in
     your session, as that of 'env add' does.
     """
-    try:
-        steps = read_json(text_of(file))
-    except NotADocument as error:
-        fail(f"{file.name}: {error}", "A JSON Patch is a list of operations.")
+    steps = json_in(file, "A JSON Patch is a list of operations.")
     if not isinstance(steps, list):
         fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
     steps = with_ids(cast("list[object]", steps))

@@ -22,7 +22,7 @@ from vetro.cli.client.connection import Connection, error_text, find_environment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import Checker, application_name, objects_of
 from vetro.cli.environments.sessions import open_session_of, remember_session
-from vetro.cli.terminal.documents import NotADocument, read_json, text_of
+from vetro.cli.terminal.documents import json_in
 from vetro.cli.terminal.output import PrintingCommand, counted, done, fail
 from vetro.cli.terminal.paths import TEXT
 
@@ -135,10 +135,7 @@ def keep_inputs(checker: Checker, node: dict[str, object]) -> None:
 
 
 def _read(file: TextIO) -> JsonObject:
-    try:
-        found = read_json(text_of(file))
-    except NotADocument as error:
-        fail(f"{file.name}: {error}", "'vetro env export' writes such files.")
+    found = json_in(file, "'vetro env export' writes such files.")
     document = cast("JsonObject", found) if isinstance(found, dict) else {}
     services: object = document.get("services")
     wrong = next(_wrong(document, services), None)

@@ -10,7 +10,7 @@ from vetro.cli.client.connection import Connection, segment
 from vetro.cli.repository.services import service
 from vetro.cli.repository.trees import pack_tree, unpack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.installation import installation_options, run_process
 from vetro.cli.terminal.output import PrintingGroup, counted, done, emit_json, fail, wants_json
 from vetro.cli.terminal.paths import DIRECTORY, FILE
 
@@ -180,7 +180,7 @@ def rebuild() -> None:
 @click.option("--host", help="Address to listen on [127.0.0.1].")
 @click.option("--port", type=int, help="Port to listen on [8084].")
 @installation_options
-def serve(host: str | None, port: int | None, data_dir: str | None, config: Path | None) -> None:
+def serve(**options: object) -> None:
     """Serve the repository in a process of its own, at /v1.
 
     It works on the database and with the accounts of an installation ('vetro up'): name the same
@@ -188,6 +188,4 @@ def serve(host: str | None, port: int | None, data_dir: str | None, config: Path
     """
     from vetro.server.definitions import run_repository
 
-    flags = {"repository.host": host, "repository.port": port}
-    with local_settings(data_dir, config, flags) as settings:
-        raise SystemExit(run_repository(settings))
+    run_process(run_repository, "repository", **options)

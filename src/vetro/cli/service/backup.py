@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingCommand, emit_json, wants_json
+from vetro.cli.terminal.output import PrintingCommand, done
 from vetro.cli.terminal.paths import FILE
 
 
 @click.command("backup", cls=PrintingCommand)
 @click.argument("file", type=click.Path(path_type=Path))
 @installation_options
-def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
+def backup(file: Path) -> None:
     """Write the database, packages, images and keys of an installation to FILE.
 
     The services may run meanwhile: the database is read at one moment. Works on this machine's files,
@@ -27,18 +27,16 @@ def backup(file: Path, data_dir: str | None, config: Path | None) -> None:
 
     from vetro.server.backup import back_up
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         made = asyncio.run(back_up(settings, file))
-    if wants_json():
-        emit_json({"file": str(file), "made": made.made, "files": made.files, "bytes": made.bytes})
-    else:
-        click.echo(f"{made.files} files with {made.bytes} bytes are in {file}.")
+    facts = {"file": str(file), "made": made.made, "files": made.files, "bytes": made.bytes}
+    done(f"{made.files} files with {made.bytes} bytes are in {file}.", **facts)
 
 
 @click.command("restore", cls=PrintingCommand)
 @click.argument("file", type=FILE)
 @installation_options
-def restore(file: Path, data_dir: str | None, config: Path | None) -> None:
+def restore(file: Path) -> None:
     """Restore an installation from FILE, which 'vetro backup' wrote.
 
     The data directory must have no installation. With server.database_url the database is restored
@@ -49,11 +47,13 @@ def restore(file: Path, data_dir: str | None, config: Path | None) -> None:
 
     from vetro.server.backup import restore as restore_installation
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         found = asyncio.run(restore_installation(settings, file))
         place = settings.data_dir
-    if wants_json():
-        said = {"directory": str(place), "made": found.made}
-        emit_json({**said, "files": found.files, "bytes": found.bytes})
-    else:
-        click.echo(f"The installation of {found.made} is restored in {place}; start it now.")
+    done(
+        f"The installation of {found.made} is restored in {place}; start it now.",
+        directory=str(place),
+        made=found.made,
+        files=found.files,
+        bytes=found.bytes,
+    )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, emit_json, wants_json
 
 
 @click.group("blobs", cls=PrintingGroup)
@@ -28,7 +26,7 @@ def blobs() -> None:
     help="Where the files are now.",
 )
 @installation_options
-def copy(source: str, data_dir: str | None, config: Path | None) -> None:
+def copy(source: str) -> None:
     """Copy the files that the database refers to from another store to the one of the settings.
 
     First set blobs.store to the new store, and leave the settings of the old one; then copy, and restart the
@@ -42,19 +40,16 @@ def copy(source: str, data_dir: str | None, config: Path | None) -> None:
         if not wants_json():
             click.echo(f"  {purpose}/{name}", err=True)
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         copied = asyncio.run(copy_files(settings, source, progress))
         store = settings.blobs.store
-    if wants_json():
-        emit_json({"files": copied})
-    else:
-        click.echo(f"{copied} files are copied from {source} to {store}.")
+    done(f"{copied} files are copied from {source} to {store}.", files=copied)
 
 
 @blobs.command("sweep", short_help="Find files that nothing refers to, and remove them.")
 @click.option("--remove", is_flag=True, help="Remove them; without it they are only listed.")
 @installation_options
-def sweep(remove: bool, data_dir: str | None, config: Path | None) -> None:
+def sweep(remove: bool) -> None:
     """List the files that nothing in the database refers to and that are older than a day.
 
     A process that is killed between two steps leaves such files. Services may run meanwhile.
@@ -63,12 +58,12 @@ def sweep(remove: bool, data_dir: str | None, config: Path | None) -> None:
 
     from vetro.server.blobs import sweep as sweep_files
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         found = asyncio.run(sweep_files(settings, remove=remove))
     if wants_json():
         emit_json([{"file": f"{what}/{one.name}", "bytes": one.bytes} for what, one in found])
         return
     for what, one in found:
         click.echo(f"{what}/{one.name}  {one.bytes} bytes  {one.stored:%Y-%m-%d %H:%M}")
-    done = "removed" if remove else "found; --remove removes them"
-    click.echo(f"{len(found)} unused files {done}.")
+    what_now = "removed" if remove else "found; --remove removes them"
+    click.echo(f"{len(found)} unused files {what_now}.")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.installation import installation_options, run_process
 
 
 @click.command("broker")
@@ -15,14 +13,7 @@ from vetro.cli.terminal.installation import installation_options, local_settings
 @click.option("--tenant", help="The project that the environments of all spaces are in [admin].")
 @click.option("--auth-url", help="The identity service [http://127.0.0.1:8082/identity/v3].")
 @installation_options
-def broker(
-    host: str | None,
-    port: int | None,
-    tenant: str | None,
-    auth_url: str | None,
-    data_dir: str | None,
-    config: Path | None,
-) -> None:
+def broker(**options: object) -> None:
     """Run the service broker: it offers the applications of a catalog to a Cloud Foundry.
 
     It speaks the Open Service Broker API to the platform, and HTTP to a Vetro ('vetro up') that may
@@ -31,11 +22,4 @@ def broker(
     """
     from vetro.server.service_broker import run_broker
 
-    flags = {
-        "cfapi.host": host,
-        "cfapi.port": port,
-        "cfapi.tenant": tenant,
-        "cfapi.auth_url": auth_url,
-    }
-    with local_settings(data_dir, config, flags) as settings:
-        raise SystemExit(run_broker(settings))
+    run_process(run_broker, "cfapi", **options)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, wants_json
 
 
 @click.group("database", cls=PrintingGroup)
@@ -30,7 +28,7 @@ def database() -> None:
     show_envvar=True,
 )
 @installation_options
-def copy(target: str, data_dir: str | None, config: Path | None) -> None:
+def copy(target: str) -> None:
     """Copy the database of a stopped service to an empty one of either kind.
 
     Works on this machine's files, as the user of the service. All rows are copied in one transaction,
@@ -47,10 +45,10 @@ def copy(target: str, data_dir: str | None, config: Path | None) -> None:
         if rows and not wants_json():
             click.echo(f"  {table}: {rows} rows", err=True)
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         rows = asyncio.run(copy_installation(settings, target, progress))
-    if wants_json():
-        emit_json({"rows": rows})
-    else:
-        click.echo(f"{rows} rows are copied, every table completely.")
-        click.echo("Set server.database_url (or VETRO_DATABASE_URL) to the new one, and start.")
+    done(
+        f"{rows} rows are copied, every table completely.\n"
+        "Set server.database_url (or VETRO_DATABASE_URL) to the new one, and start.",
+        rows=rows,
+    )

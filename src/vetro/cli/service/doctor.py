@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,13 +18,13 @@ _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
 @click.command("doctor", cls=PrintingCommand)
 @installation_options
-def doctor(data_dir: str | None, config: Path | None) -> None:
+def doctor() -> None:
     """Say what is wrong with this machine and its installation, and what to do about it.
 
     Nothing is changed. Run it as the user of the service, before the first start or later. The exit
     code is 1 when something does not work; limits (warnings) leave it 0.
     """
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         findings = _findings(settings)
     if wants_json():
         emit_json(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, emit_json, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, wants_json
 
 
 @click.group("key", cls=PrintingGroup)
@@ -24,7 +22,7 @@ def key() -> None:
 @key.command("rotate", short_help="Seal everything with a new key, and remove the old one.")
 @installation_options
 @yes_option
-def rotate(data_dir: str | None, config: Path | None) -> None:
+def rotate() -> None:
     """Make a new key and encrypt everything with it again; the old key is removed at the end.
 
     Works on this machine's files, as the user of the service, while the service runs or not.
@@ -40,7 +38,7 @@ def rotate(data_dir: str | None, config: Path | None) -> None:
         if not wants_json():
             click.echo(f"  {table}: {rows} rows", err=True)
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         agree(
             f"The key that is in {settings.shared_dir / KEYS} now would be removed: backups of the database"
             " from before cannot be read without the key file of that time",
@@ -48,8 +46,9 @@ def rotate(data_dir: str | None, config: Path | None) -> None:
         )
         rows = asyncio.run(rotate_keys(settings, progress))
     file = settings.shared_dir / KEYS
-    if wants_json():
-        emit_json({"rows": rows, "file": str(file)})
-    else:
-        click.echo(f"{rows} rows are sealed with a new key; the old one is gone from {file}.")
-        click.echo("Backups of the database from before need the key file of that time.")
+    done(
+        f"{rows} rows are sealed with a new key; the old one is gone from {file}.\n"
+        "Backups of the database from before need the key file of that time.",
+        rows=rows,
+        file=str(file),
+    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from vetro.cli.terminal.installation import installation_options, local_settings
+from vetro.cli.terminal.installation import installation_options, run_process
 
 
 @click.command("node")
@@ -31,36 +29,8 @@ from vetro.cli.terminal.installation import installation_options, local_settings
     help="Let operators make containers with the machine's own root.",
 )
 @installation_options
-def node(
-    compute_url: str | None,
-    key: str | None,
-    listen_host: str | None,
-    port: int | None,
-    admin_ip: str | None,
-    mailbox_url: str | None,
-    prefix: str | None,
-    data_dir: str | None,
-    driver: str | None,
-    server_uuid: str | None,
-    pull: bool | None,
-    allow_privileged: bool | None,
-    config: Path | None,
-) -> None:
+def node(**options: object) -> None:
     """Run this machine's node agent: it takes instances from a compute service elsewhere."""
     from vetro.server.node import run_node
 
-    flags = {
-        "node.compute_url": compute_url,
-        "node.key": key,
-        "node.listen_host": listen_host,
-        "node.port": port,
-        "node.admin_ip": admin_ip,
-        "node.mailbox_url": mailbox_url,
-        "node.prefix": prefix,
-        "node.driver": driver,
-        "node.server_uuid": server_uuid,
-        "node.pull": pull,
-        "node.allow_privileged": allow_privileged,
-    }
-    with local_settings(data_dir, config, flags) as settings:
-        raise SystemExit(run_node(settings))
+    run_process(run_node, "node", **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
@@ -20,9 +18,7 @@ def openstack() -> None:
 @click.option("--region", help="The region of the catalog [identity.region, OS_REGION_NAME].")
 @click.option("--remove", is_flag=True, help="Take them out of the catalog.")
 @installation_options
-def register(
-    url: str | None, region: str | None, remove: bool, data_dir: str | None, config: Path | None
-) -> None:
+def register(url: str | None, region: str | None, remove: bool) -> None:
     """Register Vetro's services in Keystone's service catalog, or correct what is there.
 
     Signs in as an administrator of the cloud with the variables of an openrc file (OS_AUTH_URL,
@@ -37,7 +33,7 @@ def register(
     from vetro.server.registration import operator
     from vetro.server.registration import register as register_services
 
-    with local_settings(data_dir, config) as settings:
+    with local_settings() as settings:
         where = (url or url_at(settings.server.host, settings.server.port)).rstrip("/")
         named = region or settings.identity.region or os.environ.get("OS_REGION_NAME", "RegionOne")
         keystone, credential = operator(os.environ)

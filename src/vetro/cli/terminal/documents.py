@@ -51,6 +51,14 @@ def text_of(file: TextIO) -> str:
         )
 
 
+def json_in(file: TextIO, hint: str) -> Any:
+    """The value of a JSON file. One that is none ends the command; ``hint``: what it must be."""
+    try:
+        return read_json(text_of(file))
+    except NotADocument as error:
+        fail(f"{file.name}: {error}", hint)
+
+
 def _refuse_empty(text: str) -> None:
     if not text.strip():
         raise NotADocument("it is empty")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -15,28 +15,46 @@ if TYPE_CHECKING:
     from vetro.server.settings import Settings
 
 
+def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value:
+        context.meta[f"vetro.{parameter.name}"] = value
+
+
 def installation_options(command: Callable[..., object]) -> Callable[..., object]:
-    """Give a command the options --data-dir and --config."""
+    """Give a command the options --data-dir and --config, which `local_settings` reads."""
     for option in (
-        click.option("--config", type=click.Path(path_type=Path), help="A vetro.toml."),
-        click.option("--data-dir", help="Where everything is kept."),
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            expose_value=False,
+            callback=_remember,
+            help="A vetro.toml.",
+        ),
+        click.option(
+            "--data-dir", expose_value=False, callback=_remember, help="Where everything is kept."
+        ),
     ):
         command = option(command)
     return command
 
 
 @contextmanager
-def local_settings(
-    data_dir: str | None, config: Path | None, flags: Mapping[str, object] | None = None
-) -> Generator[Settings]:
+def local_settings(flags: Mapping[str, object] | None = None) -> Generator[Settings]:
     """The settings of this machine, with what ``flags`` name; mistakes in them end the command."""
     from vetro.server.errors import StartError
     from vetro.server.settings import SettingsError, load_settings
 
-    given = data_dir or click.get_current_context().find_root().meta.get("vetro.data_dir")
+    given = click.get_current_context().meta
+    named = {"server.data_dir": given.get("vetro.data_dir"), **(flags or {})}
     try:
-        yield load_settings({"server.data_dir": given, **(flags or {})}, config_file=config)
+        yield load_settings(named, config_file=given.get("vetro.config"))
     except (SettingsError, StartError) as error:
         fail(str(error), getattr(error, "hint", None))
     except PermissionError as error:
         fail(f"You may not use {error.filename}", "Run it as the user of the service.")
+
+
+def run_process(process: Callable[[Settings], int], section: str, **flags: object) -> NoReturn:
+    """Run a process until it is stopped; ``flags`` are settings of a section."""
+    with local_settings({f"{section}.{name}": value for name, value in flags.items()}) as settings:
+        raise SystemExit(process(settings))
