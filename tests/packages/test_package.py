@@ -75,6 +75,11 @@ def test_a_directory_is_the_same_package_as_its_archive(tmp_path: Path) -> None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     first = build_archive(directory, tmp_path / "a.zip")
     assert build_archive(directory, tmp_path / "b.zip") == first
+    # Where `vetro package build .` and `build -o . .` write: no archive has an earlier one in it.
+    (directory / "dist/packages").mkdir(parents=True)
+    for at in ("dist/packages/p.zip", "dist/packages/p.zip", "p.zip", "p.zip"):
+        assert build_archive(directory, directory / at) == first
+    (directory / "p.zip").unlink()
     assert (
         open_package(tmp_path / "a.zip").members.names() == open_package(directory).members.names()
     )

@@ -58,6 +58,9 @@ class Members(Protocol):
 #: Names that are as they should be: most of them. A file's path is asked for many times.
 _PLAIN = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII)
 
+BUILT = "dist"
+"""The directory of archives in a package directory, which is no part of the package."""
+
 
 def safe_name(name: str) -> str:
     """``name`` as a normal relative path. Errors: ``PackageFormatError`` when it leaves the package."""
@@ -87,11 +90,16 @@ class DirectoryMembers:
             raise PackageLoadError(f"Unable to find package file {root}")
 
     def names(self) -> list[str]:
-        """All regular files, without those of version control and editors."""
+        """All regular files, without those of version control and editors, and without ``dist``.
+
+        That is where ``vetro package build .`` writes: an archive may not have its predecessor in it.
+        """
         found: list[str] = []
         for path in sorted(self.root.rglob("*")):
             relative = path.relative_to(self.root)
             if any(part.startswith(".") or part == "__pycache__" for part in relative.parts):
+                continue
+            if relative.parts[0] == BUILT:
                 continue
             if path.is_file():
                 found.append(relative.as_posix())

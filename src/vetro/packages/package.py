@@ -364,9 +364,13 @@ def build_archive(directory: Path, target: Path) -> str:
     package = open_package(directory)
     package.check_classes()
     temporary = target.with_name(target.name + ".new")
+    # Without the archive itself, where it is written into the package's directory.
+    names = [
+        name for name in package.members.names() if (directory / name).resolve() != target.resolve()
+    ]
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in package.members.names():
+            for name in names:
                 info = zipfile.ZipInfo(name, ARCHIVE_TIME)
                 info.compress_type = zipfile.ZIP_DEFLATED
                 info.external_attr = 0o100644 << 16

@@ -97,6 +97,18 @@ def test_an_import_says_what_the_check_finds(
     service.ok("package", "delete", "--yes", "test.user", "Shop")
 
 
+def test_a_package_is_built_and_imported_from_within_its_directory(
+    service: Service, package: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`.` is a directory as any other; what an author has built below it is not packed again."""
+    monkeypatch.chdir(package())
+    first = service.json("package", "build", ".")
+    assert service.json("package", "build", ".") == first
+    service.ok("package", "import", ".")
+    service.ok("package", "import", "--exists-action", "update", ".")
+    service.ok("package", "delete", "--yes", "Shop")
+
+
 def test_of_several_packages_the_good_ones_are_imported(
     service: Service, package: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,6 +109,7 @@ def import_archive(
 ) -> PackageRow:
     """Upload an archive or a directory; the catalog's package, or the one that stays."""
     content = read_archive(path)
+    stem = Path(os.path.abspath(path)).stem
     metadata: dict[str, Any] = {"is_public": public, "categories": list(categories)}
     metadata["signature"] = signature_beside(path, content)
     existing = None if exists_action == "abort" else find_same(connection, content, path)
@@ -116,13 +118,13 @@ def import_archive(
         exists_action = action_for(name, version, exists_action)
     if existing is None or exists_action == "abort":
         # The service's refusal says why it does not accept the existing one.
-        return upload_archive(connection, path.stem, content, **metadata)
+        return upload_archive(connection, stem, content, **metadata)
     if exists_action == "skip":
         return existing
     # Fields that are not given stay as they were.
     metadata["is_public"] = public or existing["is_public"]
     metadata["categories"] = list(categories) or existing["categories"]
-    return replace_package(connection, existing, path.stem, content, **metadata)
+    return replace_package(connection, existing, stem, content, **metadata)
 
 
 @dataclass

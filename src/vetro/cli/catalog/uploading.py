@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def signature_beside(path: Path, content: bytes) -> str | None:
     """The signature that lies beside an archive, checked before anything is uploaded."""
     from vetro.packages import SIGNATURE_SUFFIX, PackageError, parse_signature
 
-    file = path.with_name(path.name + SIGNATURE_SUFFIX)
+    whole = Path(os.path.abspath(path))  # "." has no name
+    file = whole.with_name(whole.name + SIGNATURE_SUFFIX)
     if not file.is_file():
         return None
     try:
