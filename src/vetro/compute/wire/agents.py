@@ -1,11 +1,19 @@
 """What travels between the compute service and a node's agent (compute-node-agent.md §2-5).
 
-Towards the service (all below ``/servers/<uuid>``): ``POST /sysinfo`` (`Registration`),
-``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and ``/events/vm`` (`StatusSample`),
-``POST`` with `Agents`. Towards the agent: ``POST /tasks`` (`TaskRequest`), answered with the task's
-result or a `TaskFailure`. An agent that cannot be reached asks for its tasks instead (pull mode):
+Towards the service (all below ``/servers/<uuid>``): ``POST /sysinfo`` (``{sysinfo}``, with the keys of
+compute-node-api.md §3.3), ``POST /events/heartbeat`` (``{}``), ``POST /events/status`` and
+``/events/vm`` (below), ``POST`` with ``{agents}``, of which the version of ``cn-agent`` opens the
+service's version gates. Towards the agent: ``POST /tasks`` (``{task, params, fence?}``), answered with
+the task's result or ``{error, details, vm?}``: ``details.restCode`` says what kind of failure it is,
+``vm`` what is left. An agent that cannot be reached asks for its tasks instead (pull mode):
 ``GET /agent/next-task?timeout=SECONDS`` gives a `PulledTask` (204: none yet) and
 ``POST /agent/tasks/<id>`` takes its `PulledResult`.
+
+The body of ``/events/status`` is ``{vms, timestamp, partial, meminfo, diskinfo, zpoolStatus,
+boot_time}``; bytes everywhere, but a VM's memory in MiB, quota in GiB, cpu_cap in percent of a core. The
+service ignores a sample whose ``timestamp`` (ISO, the agent's clock) is older than that of the last one
+it took from this server. ``vms`` are all VMs of the node, also in ``/events/vms``; with ``partial`` they
+are those that changed, and the others stay as they were.
 """
 
 from __future__ import annotations
@@ -17,13 +25,10 @@ import msgspec
 
 from vetro.compute.wire.vms import Json
 
-#: An agent sends a heartbeat this long after the last one was answered.
-HEARTBEAT_SECONDS = 5.0
 #: A server without a heartbeat for this long is ``unknown``.
 HEARTBEAT_LIFETIME_SECONDS = 11.0
 #: Between the end of one look at the heartbeats and the start of the next.
 RECONCILE_SECONDS = 5.0
-AGENT_PORT = 5309
 
 SERVER_HEADER = "x-server-uuid"
 #: An operator's call that is limited to one project's objects (and shared ones).
@@ -64,77 +69,6 @@ class Fence(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: str
     id: str
     number: int
-
-
-class TaskRequest(msgspec.Struct, omit_defaults=True):
-    """The body of ``POST /tasks``."""
-
-    task: str
-    params: dict[str, Json]
-    fence: Fence | None = None
-
-
-class TaskFailure(msgspec.Struct, omit_defaults=True):
-    """The body of a task that failed. ``details.restCode`` says of what kind; ``vm`` what is left."""
-
-    error: str
-    details: dict[str, Json] = msgspec.field(default_factory=dict[str, Json])
-    vm: dict[str, Json] | None = None
-
-
-class Registration(msgspec.Struct):
-    """The body of ``POST /sysinfo``; the keys are in compute-node-api.md §3.3."""
-
-    sysinfo: dict[str, Json]
-
-
-class AgentEntry(msgspec.Struct, omit_defaults=True):
-    """An agent installed on a node. ``version`` of ``cn-agent`` opens the service's version gates."""
-
-    name: str
-    version: str
-    package_version: str = ""
-    image_uuid: str | None = None
-    uuid: str | None = None
-
-
-class Agents(msgspec.Struct):
-    """The body with which a node reports its agents."""
-
-    agents: list[AgentEntry]
-
-
-class VmStatus(msgspec.Struct, omit_defaults=True):
-    """A VM in a status sample. Memory in MiB, quota in GiB, cpu_cap in percent of a core."""
-
-    uuid: str
-    owner_uuid: str
-    brand: str
-    state: str
-    zone_state: str
-    max_physical_memory: int
-    quota: int
-    last_modified: str = ""
-    cpu_cap: int | None = None
-
-
-class StatusSample(msgspec.Struct, omit_defaults=True):
-    """The body of ``POST /events/status``; bytes everywhere.
-
-    The service ignores a sample whose ``timestamp`` (ISO, the agent's clock) is older than that of the
-    last one it took from this server. ``vms`` are all VMs of the node, also in ``/events/vms``; with
-    ``partial`` they are those that changed, and the others stay as they were.
-    """
-
-    vms: dict[str, VmStatus]
-    timestamp: str
-    partial: bool = False
-    meminfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    diskinfo: dict[str, int] = msgspec.field(default_factory=dict[str, int])
-    zpoolStatus: dict[str, dict[str, int]] = msgspec.field(
-        default_factory=dict[str, dict[str, int]]
-    )
-    boot_time: str = ""
 
 
 class PulledTask(msgspec.Struct, omit_defaults=True):

@@ -37,12 +37,17 @@ class Network(msgspec.Struct, kw_only=True):
     subnets: list[str] = []
 
 
-class NewNetwork(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """``uplink``: on the machines' own wire instead of a tunnel (operators)."""
+class NewObject(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What every body that creates an object has; '' in ``uuid`` lets the service choose."""
 
     uuid: str = ""
     project_id: str = ""
     name: str = ""
+
+
+class NewNetwork(NewObject, kw_only=True):
+    """``uplink``: on the machines' own wire instead of a tunnel (operators)."""
+
     mtu: int | None = None
     uplink: Uplink | None = None
 
@@ -65,26 +70,22 @@ class Subnet(msgspec.Struct, kw_only=True):
     dns: list[str] = []
 
 
-class NewSubnet(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewSubnet(NewObject, kw_only=True):
     """``gateway``: by default the first address.
 
     ``replaces``: subnets of the same project that are being removed, whose addresses may be reused.
     """
 
-    uuid: str = ""
-    project_id: str = ""
     network_uuid: str
-    name: str = ""
     cidr: str
     gateway: str | None = None
     dns: list[str] | None = None
     replaces: list[str] | None = None
 
 
-class SubnetChange(msgspec.Struct, kw_only=True):
+class SubnetChange(NameChange, kw_only=True):
     """Another name, other name servers."""
 
-    name: str | UnsetType = UNSET
     dns: list[str] | UnsetType = UNSET
 
 
@@ -98,19 +99,15 @@ class Router(msgspec.Struct, kw_only=True):
     subnets: list[str] = []
 
 
-class NewRouter(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewRouter(NewObject, kw_only=True):
     """``external_network``: by name or uuid."""
 
-    uuid: str = ""
-    project_id: str = ""
-    name: str = ""
     external_network: str | None = None
 
 
-class RouterChange(msgspec.Struct, kw_only=True):
+class RouterChange(NameChange, kw_only=True):
     """Another name, another way out (``None``: none)."""
 
-    name: str | UnsetType = UNSET
     external_network: str | UnsetType | None = UNSET
 
 
@@ -143,20 +140,16 @@ class SecurityGroup(msgspec.Struct, kw_only=True):
     rules: list[Rule] = []
 
 
-class NewSecurityGroup(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewSecurityGroup(NewObject, kw_only=True):
     """A group with its rules."""
 
-    uuid: str = ""
-    project_id: str = ""
-    name: str = ""
     description: str = ""
     rules: list[Rule] | None = None
 
 
-class SecurityGroupChange(msgspec.Struct, kw_only=True):
+class SecurityGroupChange(NameChange, kw_only=True):
     """``rules``: in place of all that there are."""
 
-    name: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     rules: list[Rule] | UnsetType = UNSET
 
@@ -184,23 +177,19 @@ class AddressWish(msgspec.Struct, kw_only=True, omit_defaults=True):
     ip: str | None = None
 
 
-class NewPort(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewPort(NewObject, kw_only=True):
     """``port_security`` false: neither groups nor checks of addresses."""
 
-    uuid: str = ""
-    project_id: str = ""
     network_uuid: str
-    name: str = ""
     fixed_ips: list[AddressWish] | None = None
     security_groups: list[str] | None = None
     port_security: bool = True
     allowed_addresses: list[str] | None = None
 
 
-class PortChange(msgspec.Struct, kw_only=True):
+class PortChange(NameChange, kw_only=True):
     """What replaces what was there."""
 
-    name: str | UnsetType = UNSET
     security_groups: list[str] | UnsetType = UNSET
     port_security: bool | UnsetType = UNSET
     allowed_addresses: list[str] | UnsetType = UNSET

@@ -9,6 +9,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from vetro.compute.wire.networks import NameChange, NewObject
+
 
 class VolumeSource(msgspec.Struct, kw_only=True):
     """What a volume is made of. ``kind``: ``image``, ``volume``, ``snapshot`` or ``backup``."""
@@ -40,22 +42,18 @@ class Volume(msgspec.Struct, kw_only=True):
     source: VolumeSource | None = None
 
 
-class NewVolume(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewVolume(NewObject, kw_only=True):
     """``size`` may be left out for one of a source: it is the source's."""
 
-    uuid: str = ""
-    project_id: str = ""
-    name: str = ""
     size: int | None = None
     read_only: bool = False
     metadata: dict[str, str] = {}
     source: VolumeSource | None = None
 
 
-class VolumeChange(msgspec.Struct, kw_only=True):
+class VolumeChange(NameChange, kw_only=True):
     """Another name, a larger size."""
 
-    name: str | UnsetType = UNSET
     size: int | UnsetType = UNSET
     read_only: bool | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
@@ -89,13 +87,10 @@ class VolumeCopy(msgspec.Struct, kw_only=True):
     created: str | None = None
 
 
-class NewVolumeCopy(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewVolumeCopy(NewObject, kw_only=True):
     """The body that takes a snapshot or makes a backup, of a volume in use, too."""
 
-    uuid: str = ""
-    project_id: str = ""
     volume_uuid: str
-    name: str = ""
 
 
 class Offer(msgspec.Struct, kw_only=True):
