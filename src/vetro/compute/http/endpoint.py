@@ -27,6 +27,7 @@ from vetro.http.parameters import boolean_of
 from vetro.storage import StoredRow
 
 if TYPE_CHECKING:
+    from vetro.compute.servers.store import Agent
     from vetro.compute.service import ComputeService
 
 DEFAULT = "default"
@@ -74,6 +75,38 @@ class Call(http.Call["ComputeService"]):
     def is_operator(self) -> bool:
         """Whether the caller has an operator's rights."""
         return self.principal.is_admin
+
+    @property
+    def own_uuid(self) -> str:
+        """The uuid of one server. Errors: 409 for `default`."""
+        if self.server_uuid == DEFAULT:
+            raise invalid_argument("Invalid server_uuid")
+        return self.server_uuid
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the server."""
+        return self.service.servers.agent_of(self.row)
+
+    @property
+    def node(self) -> str | None:
+        """The server of the node that calls, '' with the shared key; ``None``: no node calls."""
+        if "node" not in self.principal.roles or self.is_operator:
+            return None
+        return self.principal.user_id.partition("/")[2]
+
+    @property
+    def job_uuid(self) -> str | None:
+        """The job that the call belongs to, as the caller says (``jobid``)."""
+        given = self.get("jobid")
+        return given if isinstance(given, str) and UUID.match(given) else None
+
+    def owner_of(self, what: str) -> str:
+        """The project that the call acts for: an operator may name one. Errors: 403."""
+        wanted = self.get("project_id")
+        if wanted and self.project is not None and wanted != self.project:
+            raise not_allowed(f"Another project's {what}")
+        return str(wanted or self.project or self.principal.project_id)
 
     def get(self, name: str, default: Json = None) -> Json:
         """A parameter."""

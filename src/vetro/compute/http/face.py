@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vetro.compute.http import placement
-from vetro.compute.http.answers import answering, public_paths
-from vetro.compute.http.endpoint import around
+from vetro.compute.http.endpoint import Access, around
 from vetro.compute.http.endpoints import all_endpoints
 from vetro.compute.http.heartbeat_fast_path import HeartbeatLane
 from vetro.compute.http.keys import NodeAware
 from vetro.compute.service import ComputeService
 from vetro.http import COMPUTE_CONVENTIONS, COMPUTE_FAULTS, Authenticator, Face, make_face
 from vetro.http.endpoint import routes
+
+#: The errors that any call of this face may return, beside that of parameters that do not validate.
+ERRORS = (400, 404, 409, 413, 415)
 
 __all__ = ["NodeAware", "compute_face"]
 
@@ -19,10 +23,12 @@ def compute_face(
     service: ComputeService, authenticator: Authenticator, *, prefix: str = "/compute"
 ) -> Face:
     """The face at ``prefix``."""
-    endpoints = all_endpoints()
-
-    open_paths = public_paths(endpoints)
     status = service.settings.compute.validation_status
+    endpoints = [
+        replace(one, errors=(*ERRORS, status, *one.errors))
+        for one in (*all_endpoints(), *placement.ENDPOINTS)
+    ]
+    open_paths = {one.path for one in endpoints if one.access is Access.PUBLIC}
 
     def public(_method: str, path: str) -> bool:
         return service.settings.compute.trusted_network or path in open_paths
@@ -31,7 +37,7 @@ def compute_face(
         name="compute",
         prefix=prefix,
         title="Vetro compute node API",
-        handlers=routes(answering([*endpoints, *placement.ENDPOINTS], status), around(service)),
+        handlers=routes(endpoints, around(service)),
         authenticator=authenticator,
         public=public,
         faults=COMPUTE_FAULTS,

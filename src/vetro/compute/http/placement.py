@@ -11,6 +11,7 @@ from litestar.response import Stream
 
 from vetro.compute.allocation import check_types
 from vetro.compute.allocation.wording import UUID_ANY
+from vetro.compute.http.answers import CAPACITY, STEPS
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.placement.placement import Placed, checked, no_place
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
@@ -128,7 +129,7 @@ async def show_capacity(call: Call) -> Record:
 
 #: Their bodies are read as allocation.md says, not as those of other calls.
 ENDPOINTS = [
-    Endpoint("SelectServer", "POST", "/allocate", allocate, upload=True),
-    Endpoint("ServerCapacity", "POST", "/capacity", capacity, upload=True),
-    Endpoint("ServerCapacityByGet", "GET", "/capacity", show_capacity, upload=True),
+    Endpoint("SelectServer", "POST", "/allocate", allocate, upload=True, reply=STEPS),
+    Endpoint("ServerCapacity", "POST", "/capacity", capacity, upload=True, reply=CAPACITY),
+    Endpoint("ServerCapacityByGet", "GET", "/capacity", show_capacity, upload=True, reply=CAPACITY),
 ]

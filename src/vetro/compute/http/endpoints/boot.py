@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import AN_OBJECT, BOOT, PLATFORMS
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.values.records import Json, Record
+from vetro.http import Reply
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     FILTER,
@@ -73,12 +75,15 @@ def _params(text: Rule, *aliases: str) -> tuple[Param, ...]:
 _SET, _UPDATE = _params(TRIM, "boot_params"), _params(TRIM_OR_NULL, "params", "boot_params")
 
 ENDPOINTS = [
-    Endpoint("BootParamsGetDefault", "GET", "/boot/default", get_default),
+    Endpoint("BootParamsGetDefault", "GET", "/boot/default", get_default, reply=BOOT),
     Endpoint("BootParamsSetDefault", "PUT", "/boot/default", set_default, _SET, status=204),
     Endpoint("BootParamsUpdateDefault", "POST", "/boot/default", update_default, _UPDATE,
              status=204),
-    Endpoint("BootParamsGet", "GET", "/boot/{server_uuid}", get),
-    Endpoint("BootParamsSet", "PUT", "/boot/{server_uuid}", replace, _SET, status=202),
-    Endpoint("BootParamsUpdate", "POST", "/boot/{server_uuid}", update, _UPDATE, status=202),
-    Endpoint("PlatformList", "GET", "/platforms", platforms, query(FILTER, "os"), strict=True),
+    Endpoint("BootParamsGet", "GET", "/boot/{server_uuid}", get, reply=BOOT),
+    Endpoint("BootParamsSet", "PUT", "/boot/{server_uuid}", replace, _SET, status=202,
+             reply=Reply(others={200: AN_OBJECT})),
+    Endpoint("BootParamsUpdate", "POST", "/boot/{server_uuid}", update, _UPDATE, status=202,
+             reply=Reply(others={204: None})),
+    Endpoint("PlatformList", "GET", "/platforms", platforms, query(FILTER, "os"), strict=True,
+             reply=PLATFORMS),
 ]  # fmt: skip

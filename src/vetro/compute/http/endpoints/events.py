@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import AN_OBJECT
 from vetro.compute.http.endpoint import Access, Call, Endpoint
-from vetro.compute.values.faults import invalid_argument, not_found
+from vetro.compute.values.faults import not_found
 from vetro.compute.values.records import Json, mapping
+from vetro.http import Reply
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import BOOLEAN_TEXT as FLAG
 from vetro.http.parameters import INTEGER, NATURAL, OBJECT, Param, as_number, body, query
@@ -12,15 +14,9 @@ from vetro.http.parameters import INTEGER, NATURAL, OBJECT, Param, as_number, bo
 LONGEST_POLL_SECONDS = 60.0
 
 
-def _own_uuid(call: Call) -> str:
-    if call.server_uuid == "default":
-        raise invalid_argument("Invalid server_uuid")
-    return call.server_uuid
-
-
 async def heartbeat(call: Call) -> Json:
     """A node is alive; it need not be known. (The usual form of this call never gets here: see lane.)"""
-    call.service.heartbeats.beat(_own_uuid(call))
+    call.service.heartbeats.beat(call.own_uuid)
 
 
 async def status(call: Call) -> Json:
@@ -34,7 +30,7 @@ async def vms(call: Call) -> Json:
 
 
 async def _take(call: Call, *, only_vms: bool) -> None:
-    uuid = _own_uuid(call)
+    uuid = call.own_uuid
     service = call.service
     try:
         async with service.database.read() as tx:
@@ -48,7 +44,7 @@ async def _take(call: Call, *, only_vms: bool) -> None:
 
 async def image_copies(call: Call) -> Json:
     """All images of a node, and how far it is with those that come."""
-    uuid = _own_uuid(call)
+    uuid = call.own_uuid
     async with call.service.database.read() as tx:
         await call.service.servers.row(tx, uuid)
     await call.service.copies.take(uuid, mapping(call.get("images")))
@@ -60,7 +56,7 @@ async def next_task(call: Call) -> Json:
     seconds = 30.0 if seconds is None or seconds < 0 else min(seconds, LONGEST_POLL_SECONDS)
     taken = await call.service.until_closing(
         call.request,
-        call.service.pulled.next(_own_uuid(call), seconds, restarted=call.flag("restarted")),
+        call.service.pulled.next(call.own_uuid, seconds, restarted=call.flag("restarted")),
     )
     return Answer(204) if taken is None else taken
 
@@ -71,7 +67,7 @@ async def pulled_result(call: Call) -> Json:
     if len(task) > 36 or not task.isascii() or not task.isprintable():
         raise not_found("no such task found")
     await call.service.pulled.finish(
-        _own_uuid(call), task, int(call.params["status"]), call.get("body")
+        call.own_uuid, task, int(call.params["status"]), call.get("body")
     )
 
 
@@ -95,7 +91,7 @@ ENDPOINTS = [
              body(OBJECT, "images"), access=Access.NODE, known=False, status=204),
     Endpoint("AgentNextTask", "GET", f"{_SERVER}/agent/next-task", next_task,
              (*query(NATURAL, "timeout"), *query(FLAG, "restarted")), access=Access.NODE,
-             known=False),
+             known=False, reply=Reply(AN_OBJECT, others={204: None})),
     Endpoint("AgentTaskResult", "POST", f"{_SERVER}/agent/tasks/{{task_uuid}}", pulled_result,
              (Param("status", INTEGER, required=True), Param("body", OBJECT)),
              access=Access.NODE, known=False, status=204),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import structlog
 
+from vetro.compute.http.answers import FILE, IMAGE
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.http.endpoints.events import LONGEST_POLL_SECONDS
 from vetro.compute.values.faults import conflict, not_allowed, not_found
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.image_copies import CHANNEL, summary
-from vetro.http import download, receive_upload
+from vetro.compute.wire import ImageCopies
+from vetro.http import download, listed, receive_upload, shape_of
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ANYTHING,
@@ -28,18 +30,13 @@ IMAGE_LIMIT = 32 * 2**30
 log = structlog.get_logger(__name__)
 
 
-async def _asked_of(call: Call, uuid: str) -> Record:
-    """The manifest of the task with which the caller, a node, makes an image. Errors: 403."""
-    node = call.principal.user_id.partition("/")[2]
+async def _asked_of(call: Call, node: str, uuid: str) -> Record:
+    """The manifest of the task with which a node makes an image. Errors: 403."""
     for params in await call.service.work.active("machine_create_image", node):
         manifest = mapping(params.get("manifest"))
         if str(manifest.get("uuid")).lower() == uuid.lower():
             return manifest
     raise not_allowed(f"No task of this node makes an image {uuid[:64]}")
-
-
-def _is_node(call: Call) -> bool:
-    return "node" in call.principal.roles and not call.is_operator
 
 
 async def list_images(call: Call) -> Json:
@@ -51,10 +48,10 @@ async def list_images(call: Call) -> Json:
 
 async def create_image(call: Call) -> Json:
     """A record for an image; its file comes next. Nodes make the images that a task asks them for."""
-    if not _is_node(call):
+    if call.node is None:
         return await call.service.images.create(call.principal.project_id, call.params)
     uuid = str(call.get("uuid"))
-    asked = await _asked_of(call, uuid)
+    asked = await _asked_of(call, call.node, uuid)
     # The task says who owns it, its name and who may use it; an image of the VM's owner is private.
     given = {**call.params, **{name: asked[name] for name in ("uuid", "name", "version")}}
     given["public"] = asked.get("public") is True
@@ -69,8 +66,8 @@ async def upload(call: Call) -> Json:
     uuid = str(call.get("uuid"))
     images = call.service.images
     row = await images.get(uuid)
-    if _is_node(call):
-        asked = await _asked_of(call, uuid)
+    if call.node is not None:
+        asked = await _asked_of(call, call.node, uuid)
         if row.owner_uuid != str(asked["owner"]) or row.state == "active":
             raise conflict(f"there is an image {uuid} already")
     path = await receive_upload(call.request, images.blobs.directory, IMAGE_LIMIT)
@@ -132,18 +129,20 @@ async def delete_image(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("ImageList", "GET", "/images", list_images, access=Access.USER, nodes=True),
+    Endpoint("ImageList", "GET", "/images", list_images, access=Access.USER, nodes=True,
+             reply=listed(IMAGE)),
     Endpoint("ImageCreate", "POST", "/images", create_image, (Param("name", ANYTHING),),
-             nodes=True),
-    Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER, nodes=True),
+             nodes=True, reply=IMAGE),
+    Endpoint("ImageShow", "GET", "/images/{uuid}", show_image, access=Access.USER, nodes=True,
+             reply=IMAGE),
     Endpoint("ImageUpload", "PUT", "/images/{uuid}/file", upload, query(STRING, "sha256"),
-             nodes=True, upload=True),
+             nodes=True, upload=True, reply=IMAGE),
     Endpoint("ImageAddTags", "POST", "/images/{uuid}/tags", add_tags,
-             (Param("tags", OBJECT, required=True), Param("replace", BOOLEAN))),
+             (Param("tags", OBJECT, required=True), Param("replace", BOOLEAN)), reply=IMAGE),
     Endpoint("ImageDownload", "GET", "/images/{uuid}/file", download_image, access=Access.USER,
-             any_accept=True, nodes=True),
+             any_accept=True, nodes=True, reply=FILE, errors=(416,)),
     Endpoint("ImageCopies", "GET", "/images/{uuid}/copies", list_copies,
-             (*query(STRING, "version"), *query(NATURAL, "timeout"))),
+             (*query(STRING, "version"), *query(NATURAL, "timeout")), reply=shape_of(ImageCopies)),
     Endpoint("ImageDelete", "DELETE", "/images/{uuid}", delete_image,
              query(BOOLEAN_TEXT, "force"), status=204, errors=(409,)),
 ]  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import AN_OBJECT, JOB
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.values.records import Json
+from vetro.http import listed
 from vetro.http.parameters import INTEGER, NATURAL, as_number, query
 
 LONGEST_SECONDS = 3600.0
@@ -44,9 +46,13 @@ async def add_info(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("JobList", "GET", "/jobs", list_jobs, query(INTEGER, "limit", "offset")),
-    Endpoint("JobGet", "GET", "/jobs/{job_uuid}", get_job),
-    Endpoint("JobWait", "GET", "/jobs/{job_uuid}/wait", wait_job, query(NATURAL, "timeout")),
-    Endpoint("JobInfo", "GET", "/jobs/{job_uuid}/info", show_info),
-    Endpoint("JobInfoAdd", "POST", "/jobs/{job_uuid}/info", add_info),
+    Endpoint(
+        "JobList", "GET", "/jobs", list_jobs, query(INTEGER, "limit", "offset"), reply=listed(JOB)
+    ),
+    Endpoint("JobGet", "GET", "/jobs/{job_uuid}", get_job, reply=JOB),
+    Endpoint(
+        "JobWait", "GET", "/jobs/{job_uuid}/wait", wait_job, query(NATURAL, "timeout"), reply=JOB
+    ),
+    Endpoint("JobInfo", "GET", "/jobs/{job_uuid}/info", show_info, reply=listed(AN_OBJECT)),
+    Endpoint("JobInfoAdd", "POST", "/jobs/{job_uuid}/info", add_info, reply=AN_OBJECT),
 ]

@@ -69,6 +69,7 @@ from vetro.compute.wire import (
     SecurityGroup,
     Subnet,
 )
+from vetro.http import listed, shape_of
 from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, Param, query
 from vetro.storage import StoredRow
 
@@ -207,14 +208,6 @@ _REMOVALS = {
 }
 
 
-def owner_of(call: Call) -> str:
-    """The project a call acts for: an operator may name one. Errors: 403."""
-    wanted = call.get("project_id")
-    if wanted and call.project is not None and wanted != call.project:
-        raise not_allowed("Another project's networks")
-    return str(wanted or call.project or call.principal.project_id)
-
-
 async def apply_to_nodes(call: Call, kind: str, uuid: str, port: str | None) -> None:
     """Nodes that are concerned by a change have it before the call returns."""
     fabric = call.service.networks
@@ -266,7 +259,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
     async def list_all(call: Call) -> Json:
         wanted = call.project
         if call.get("project_id"):
-            wanted = owner_of(call)
+            wanted = call.owner_of("networks")
         elif call.is_operator and call.flag("all_projects"):
             wanted = None
         return await call.service.fabric.views(one.table, wanted, one.view)
@@ -276,7 +269,7 @@ def _endpoints(kind: str) -> list[Endpoint]:
         uuid = str(call.get("uuid") or call.service.new_uuid()).lower()
         if call.get("uplink") and not call.is_operator:
             raise not_allowed("Only operators may create a network with an uplink")
-        owner = owner_of(call)
+        owner = call.owner_of("networks")
         async with fabric.database.read() as tx:
             await check_new(tx, one.table, uuid, call.project)
         params = await check_references(fabric, one.refers, call.params, call.project, uuid)
@@ -321,28 +314,16 @@ def _endpoints(kind: str) -> list[Endpoint]:
     ):
         run.__doc__ = doc
     title = "".join(word.title() for word in one.calls.noun.split())
-    project = Param("project_id", text_of(64))
-    at = functools.partial(Endpoint, access=Access.USER)
+    shown = shape_of(one.calls.shown, title)
     return [
-        at(
-            f"{title}List",
-            "GET",
-            f"/{kind}",
-            list_all,
-            (*query(text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects")),
-        ),
-        at(
-            f"{title}Create",
-            "POST",
-            f"/{kind}",
-            add,
-            (Param("uuid", AN_UUID), project, *one.create),
-            strict=True,
-        ),
-        at(f"{title}Show", "GET", f"/{kind}/{{uuid}}", show),
-        at(f"{title}Change", "PUT", f"/{kind}/{{uuid}}", change, one.change),
-        at(f"{title}Delete", "DELETE", f"/{kind}/{{uuid}}", remove, status=204),
-    ]
+        _user(f"{title}List", "GET", f"/{kind}", list_all, (*_PROJECT, *query(BOOLEAN_TEXT, "all_projects")),
+              reply=listed(shown)),
+        _user(f"{title}Create", "POST", f"/{kind}", add, (Param("uuid", AN_UUID), _OWNER, *one.create),
+              strict=True, reply=shown),
+        _user(f"{title}Show", "GET", f"/{kind}/{{uuid}}", show, reply=shown),
+        _user(f"{title}Change", "PUT", f"/{kind}/{{uuid}}", change, one.change, reply=shown),
+        _user(f"{title}Delete", "DELETE", f"/{kind}/{{uuid}}", remove, status=204),
+    ]  # fmt: skip
 
 
 async def join(call: Call) -> Json:
@@ -370,21 +351,21 @@ def _key_name(call: Call) -> str:
 
 async def list_keys(call: Call) -> Json:
     """The public keys of a project, by their names."""
-    owner = owner_of(call)
+    owner = call.owner_of("networks")
     rows = await keypairs_of(call.service.database, owner)
     return [Keypair(name=row.name, project_id=owner, public_key=row.public_key) for row in rows]
 
 
 async def show_key(call: Call) -> Json:
     """A public key by its name."""
-    owner = owner_of(call)
+    owner = call.owner_of("networks")
     row = await find_keypair(call.service.database, owner, _key_name(call))
     return Keypair(name=row.name, project_id=owner, public_key=row.public_key)
 
 
 async def set_key(call: Call) -> Json:
     """Keep a public key under a name; a name that has another key is taken."""
-    owner, name = owner_of(call), _key_name(call)
+    owner, name = call.owner_of("networks"), _key_name(call)
     public_key = str(call.get("public_key"))
     await call.service.fabric.set_keypair(owner, name, public_key)
     return Keypair(name=name, project_id=owner, public_key=public_key)
@@ -392,10 +373,12 @@ async def set_key(call: Call) -> Json:
 
 async def delete_key(call: Call) -> Json:
     """Forget a public key. Machines made with one have it themselves."""
-    await remove_keypair(call.service.database, owner_of(call), _key_name(call))
+    await remove_keypair(call.service.database, call.owner_of("networks"), _key_name(call))
 
 
+_OWNER = Param("project_id", text_of(64))
 _PROJECT = query(text_of(64), "project_id")
+_KEY = shape_of(Keypair)
 _INTERFACE = "/routers/{router}/interfaces/{subnet}"
 _user = functools.partial(Endpoint, access=Access.USER)
 
@@ -403,9 +386,9 @@ ENDPOINTS = [
     *(endpoint for kind in KINDS for endpoint in _endpoints(kind)),
     _user("RouterInterfaceAdd", "PUT", _INTERFACE, join, status=204),
     _user("RouterInterfaceRemove", "DELETE", _INTERFACE, part, status=204),
-    _user("KeypairList", "GET", "/keypairs", list_keys, _PROJECT),
-    _user("KeypairShow", "GET", "/keypairs/{name}", show_key, _PROJECT),
+    _user("KeypairList", "GET", "/keypairs", list_keys, _PROJECT, reply=listed(_KEY)),
+    _user("KeypairShow", "GET", "/keypairs/{name}", show_key, _PROJECT, reply=_KEY),
     _user("KeypairSet", "PUT", "/keypairs/{name}", set_key,
-          (Param("public_key", LONG, required=True), Param("project_id", text_of(64)))),
+          (Param("public_key", LONG, required=True), _OWNER), reply=_KEY),
     _user("KeypairDelete", "DELETE", "/keypairs/{name}", delete_key, _PROJECT, status=204),
 ]  # fmt: skip

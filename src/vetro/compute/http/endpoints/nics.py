@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import AN_OBJECT, JOB_STARTED, NIC, TASK_STARTED
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.http.endpoints.servers import start_task
 from vetro.compute.servers.nics import check_request
 from vetro.compute.values.faults import internal_error
 from vetro.compute.values.records import Json
+from vetro.http import listed
 from vetro.http.parameters import ANYTHING, ARRAY, BOOLEAN_TEXT, STRING, Param, body
 
 
@@ -48,9 +50,9 @@ ENDPOINTS = [
     Endpoint("NicUpdate", "PUT", f"{_SERVER}/nics", update_nics,
              (Param("action", STRING, required=True), Param("nics", ARRAY, required=True),
               *body(STRING, "origin", "creator_uuid"), *body(BOOLEAN_TEXT, "force")),
-             running=True, status=202),
-    Endpoint("NicList", "GET", f"{_SERVER}/nics", list_nics),
+             running=True, status=202, reply=JOB_STARTED),
+    Endpoint("NicList", "GET", f"{_SERVER}/nics", list_nics, reply=listed(NIC)),
     Endpoint("UpdateNicTask", "POST", f"{_SERVER}/nics/update", nic_task,
-             (Param("nics", ANYTHING),), running=True),
-    Endpoint("NicTagList", "GET", "/nic_tags", list_tags),
+             (Param("nics", ANYTHING),), running=True, reply=TASK_STARTED),
+    Endpoint("NicTagList", "GET", "/nic_tags", list_tags, reply=listed(AN_OBJECT)),
 ]  # fmt: skip

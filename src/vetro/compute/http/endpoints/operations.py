@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import JOB_STARTED
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.operations.evacuation import start_evacuation
 from vetro.compute.operations.migration import start_drain, start_move
@@ -45,9 +46,9 @@ async def evacuate_server(call: Call) -> Json:
 
 ENDPOINTS: list[Endpoint] = [
     Endpoint("VmMove", "POST", "/servers/{server_uuid}/vms/{uuid}/move", move_vm,
-             body(STRING, "target_server_uuid"), running=True, status=202),
+             body(STRING, "target_server_uuid"), running=True, status=202, reply=JOB_STARTED),
     Endpoint("ServerDrain", "POST", "/servers/{server_uuid}/drain", drain_server,
-             body(BOOLEAN_TEXT, "move"), running=True, status=202),
+             body(BOOLEAN_TEXT, "move"), running=True, status=202, reply=JOB_STARTED),
     Endpoint("ServerEvacuate", "POST", "/servers/{server_uuid}/evacuate", evacuate_server,
-             body(BOOLEAN, "fenced"), status=202, errors=(412,)),
+             body(BOOLEAN, "fenced"), status=202, errors=(412,), reply=JOB_STARTED),
 ]  # fmt: skip

@@ -8,10 +8,20 @@ from urllib.parse import urlencode
 
 import structlog
 
+from vetro.compute.http.answers import (
+    AN_OBJECT,
+    ANY_JSON,
+    EXECUTION,
+    JOB_STARTED,
+    NODE_KEY,
+    RESET,
+    SERVER,
+    TASK_STARTED,
+)
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.operations.server_jobs import LAYOUTS
 from vetro.compute.servers.recovery import check_recovery
-from vetro.compute.servers.store import Agent, check_changes
+from vetro.compute.servers.store import check_changes
 from vetro.compute.values.faults import (
     internal_error,
     invalid_argument,
@@ -21,9 +31,9 @@ from vetro.compute.values.faults import (
     task_failed,
     unavailable,
 )
-from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
 from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.http import Reply, listed
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ARRAY,
@@ -52,11 +62,6 @@ log = structlog.get_logger(__name__)
 
 FILTERS = ("setup", "reserved", "reservoir", "headnode")
 EXECUTE_SECONDS = 3600.0
-
-
-def agent_of(call: Call) -> Agent:
-    """The agent of the call's server."""
-    return call.service.servers.agent_of(call.row)
 
 
 async def list_servers(call: Call) -> Json:
@@ -138,7 +143,7 @@ async def update_server(call: Call) -> Json:
     if "overprovision_ratios" in values and call.row.setup:
         try:
             params = {"value": urlencode(ratios)}
-            await call.service.work.run(agent_of(call), "server_overprovision_ratio", params)
+            await call.service.work.run(call.agent, "server_overprovision_ratio", params)
         except NodeTaskError as error:
             raise internal_error(str(error), error.details) from error
     if "reservation_ratio" in values:
@@ -168,7 +173,7 @@ async def delete_server(call: Call) -> Json:
 
 async def reboot_server(call: Call) -> Json:
     """Reboot by a job; with ``nojob`` by one task."""
-    agent = agent_of(call)
+    agent = call.agent
     if call.flag("nojob"):
         if not agent.at_least(2, 11):
             raise unavailable("the server's agent cannot reboot it without a job")
@@ -220,9 +225,7 @@ async def register_sysinfo(call: Call) -> Json:
     if not isinstance(given, str) or given.lower() != call.server_uuid:
         raise invalid_argument("sysinfo UUID is not the server's")
     shared = not call.principal.user_id.startswith("node/")
-    if call.server_uuid == "default":
-        raise invalid_argument("Invalid server_uuid")
-    await call.service.servers.register(call.server_uuid, sysinfo, shared_key=shared)
+    await call.service.servers.register(call.own_uuid, sysinfo, shared_key=shared)
     await call.service.copies.registered(call.server_uuid)
     await call.service.database.notify("compute/registered", call.server_uuid)
     return Answer(200, ...)
@@ -230,7 +233,7 @@ async def register_sysinfo(call: Call) -> Json:
 
 async def refresh_sysinfo(call: Call) -> Json:
     """Ask the node for its sysinfo; the record is renewed when this returns."""
-    agent = agent_of(call)
+    agent = call.agent
     try:
         if agent.version and not agent.at_least(2, 10):
             found = await call.service.work.run(
@@ -270,7 +273,7 @@ async def execute(call: Call) -> Json:
     )  # fmt: skip
     audit.warning("remote execution was asked for (deprecated)")
     result = await call.service.machines.ask(
-        agent_of(call), "command_execute", params, seconds=EXECUTE_SECONDS,
+        call.agent, "command_execute", params, seconds=EXECUTE_SECONDS,
         request_id=call.request_id, codes=(),
     )  # fmt: skip
     audit.info("remote execution ended", exit_code=result.get("exitCode"))
@@ -288,7 +291,7 @@ async def task_history(call: Call) -> Json:
 
 async def _agent_call(call: Call, method: str, path: str) -> object:
     try:
-        return await call.service.work.agents.call(agent_of(call), method, path)
+        return await call.service.work.agents.call(call.agent, method, path)
     except NodeTaskError as error:
         raise internal_error(str(error), error.details) from error
 
@@ -306,15 +309,9 @@ async def resume_agent(call: Call) -> Json:
 async def start_task(call: Call, task: str, params: Record) -> Json:
     """A task of the server itself: ``{id}``."""
     id_ = await call.service.work.start(
-        agent_of(call), task, params, request_id=call.request_id,
-        job_uuid=_job_uuid(call),
+        call.agent, task, params, request_id=call.request_id, job_uuid=call.job_uuid,
     )  # fmt: skip
     return {"id": id_}
-
-
-def _job_uuid(call: Call) -> str | None:
-    given = call.get("jobid")
-    return given if isinstance(given, str) and UUID.match(given) else None
 
 
 async def ensure_image(call: Call) -> Json:
@@ -336,14 +333,14 @@ async def install_agent(call: Call) -> Json:
 
 async def uninstall_agents(call: Call) -> Json:
     """Remove agents."""
-    if not agent_of(call).at_least(2, 8):
+    if not call.agent.at_least(2, 8):
         raise precondition_failed("the server's cn-agent must be at least 2.8.0 for this")
     return await start_task(call, "agents_uninstall", call.params)
 
 
 async def recovery_config(call: Call) -> Json:
     """Stage or activate a recovery configuration of an encrypted pool."""
-    params = check_recovery(call.params, agent_of(call), call.row.sysinfo)
+    params = check_recovery(call.params, call.agent, call.row.sysinfo)
     return await start_task(call, "recovery_config", params)
 
 
@@ -354,9 +351,7 @@ async def nop(call: Call) -> Json:
 
 async def node_key(call: Call) -> Json:
     """The key of the server's own agent; the server need not exist yet."""
-    if call.server_uuid == "default":
-        raise invalid_argument("Invalid server_uuid")
-    return {"server_uuid": call.server_uuid, "key": call.service.node_key(call.server_uuid)}
+    return {"server_uuid": call.own_uuid, "key": call.service.node_key(call.own_uuid)}
 
 
 _CREATOR = body(STRING, "creator_uuid", "origin")
@@ -391,44 +386,48 @@ def _at(name: str, verbs: str, path: str, run: Any, params: Any = (), **more: An
 
 
 ENDPOINTS = [
-    Endpoint("ServerList", "GET", "/servers", list_servers, _LIST, access=Access.USER, strict=True),
-    _at("ServerGet", "GET", "", get_server, strict=True),
+    Endpoint("ServerList", "GET", "/servers", list_servers, _LIST, access=Access.USER, strict=True,
+             reply=listed(SERVER)),
+    _at("ServerGet", "GET", "", get_server, strict=True, reply=SERVER),
     _at("ServerUpdate", "POST", "", update_server, _UPDATE, strict=True, status=204,
         access=Access.NODE),
     _at("ServerDelete", "DELETE", "", delete_server, strict=True, status=204),
     _at("ServerReboot", "POST", "/reboot", reboot_server,
-        (*_CREATOR, *body(BOOLEAN, "drain", "nojob")), running=True, strict=True, status=202),
+        (*_CREATOR, *body(BOOLEAN, "drain", "nojob")), running=True, strict=True, status=202,
+        reply=Reply(JOB_STARTED, others={204: None})),
     _at("ServerFactoryReset", "PUT", "/factory-reset", factory_reset, _CREATOR, running=True,
-        strict=True, status=202, any_accept=True),
+        strict=True, status=202, any_accept=True, reply=RESET),
     _at("ServerSetup", "PUT", "/setup", setup_server,
         (*_CREATOR, *body(STRING, "hostname", "postsetup_script", "disk_layout", "disk_exclude"),
          *body(ARRAY, "nics"), *body(NATURAL, "disk_spares", "disk_width"),
-         *body(BOOLEAN_TEXT, "disk_cache", "encryption_enabled")), running=True, strict=True),
+         *body(BOOLEAN_TEXT, "disk_cache", "encryption_enabled")), running=True, strict=True,
+        reply=Reply(JOB_STARTED, others={202: JOB_STARTED, 204: None})),
     _at("ServerSysinfoRegister", "POST", "/sysinfo", register_sysinfo,
         (Param("sysinfo", OBJECT, required=True),), strict=True, known=False, access=Access.NODE),
     _at("ServerSysinfoRefresh", "POST", "/sysinfo-refresh", refresh_sysinfo, running=True,
-        strict=True),
+        strict=True, reply=AN_OBJECT),
     _at("CommandExecute", "POST", "/execute", execute,
         (*body(ARRAY, "args"), *body(OBJECT, "env"), *body(BOOLEAN_TEXT, "json"),
          Param("script", STRING, required=True), *body(NUMBER, "timeout")), running=True,
-        deprecated=True, any_accept=True),
-    _at("ServerTaskHistory", "GET", "/task-history", task_history, strict=True),
+        deprecated=True, any_accept=True, reply=EXECUTION),
+    _at("ServerTaskHistory", "GET", "/task-history", task_history, strict=True, reply=ANY_JSON),
     _at("ServerPauseCnAgent", "POST GET", "/cn-agent/pause", pause_agent, running=True, status=204),
     _at("ServerResumeCnAgent", "POST GET", "/cn-agent/resume", resume_agent, running=True,
         status=204),
     _at("ServerEnsureImage", "POST GET", "/ensure-image", ensure_image,
         (*body(STRING, "image_uuid", "zfs_storage_pool_name"), *body(ARRAY, "imgapiPeers")),
-        running=True, strict=True),
+        running=True, strict=True, reply=TASK_STARTED),
     _at("ServerInstallAgent", "POST", "/install-agent", install_agent,
-        body(STRING, "image_uuid", "package_name", "package_file"), running=True),
+        body(STRING, "image_uuid", "package_name", "package_file"), running=True,
+        reply=TASK_STARTED),
     _at("ServerUninstallAgents", "POST", "/uninstall-agents", uninstall_agents,
-        (Param("agents", ARRAY, required=True),), running=True, errors=(412,)),
+        (Param("agents", ARRAY, required=True),), running=True, errors=(412,), reply=TASK_STARTED),
     _at("ServerRecoveryConfig", "POST", "/recovery-config", recovery_config,
         body(STRING, "action", "recovery_uuid", "pivtoken", "template", "token"), running=True,
-        errors=(412,)),
+        errors=(412,), reply=TASK_STARTED),
     _at("DoNop", "POST", "/nop", nop, (*body(NUMBER, "sleep"), *body(STRING, "error")),
-        running=True),
-    _at("NodeKey", "GET", "/key", node_key, known=False),
+        running=True, reply=TASK_STARTED),
+    _at("NodeKey", "GET", "/key", node_key, known=False, reply=NODE_KEY),
 ]  # fmt: skip
 
-__all__ = ["ENDPOINTS", "agent_of", "start_task"]
+__all__ = ["ENDPOINTS", "start_task"]

@@ -8,9 +8,11 @@ import resource
 import structlog
 
 from vetro import __version__
+from vetro.compute.http.answers import AN_OBJECT, INFO, LOG_LEVEL, PING, SERVICE
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import invalid_argument, invalid_parameters, not_found
 from vetro.compute.values.records import Json, Record, api_time, mapping
+from vetro.http import listed
 from vetro.http.endpoint import EMPTY
 from vetro.http.parameters import OBJECT, STRING, FieldError, Param, query
 from vetro.storage import StorageError
@@ -98,14 +100,16 @@ async def change_service(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("Ping", "GET", "/ping", ping, access=Access.PUBLIC),
-    Endpoint("Info", "GET", "/info", info, access=Access.PUBLIC),
-    Endpoint("Diagnostics", "GET", "/diagnostics", diagnostics),
-    Endpoint("GetLoglevel", "GET", "/loglevel", show_level),
+    Endpoint("Ping", "GET", "/ping", ping, access=Access.PUBLIC, reply=PING),
+    Endpoint("Info", "GET", "/info", info, access=Access.PUBLIC, reply=INFO),
+    Endpoint("Diagnostics", "GET", "/diagnostics", diagnostics, reply=AN_OBJECT),
+    Endpoint("GetLoglevel", "GET", "/loglevel", show_level, reply=LOG_LEVEL),
     Endpoint("SetLoglevel", "POST", "/loglevel", set_level, query(STRING, "level")),
-    Endpoint("ServiceList", "GET", "/services", list_services, query(STRING, "name")),
+    Endpoint("ServiceList", "GET", "/services", list_services, query(STRING, "name"),
+             reply=listed(SERVICE)),
     Endpoint(
         "ServiceUpdate", "PUT", "/services/{uuid}", change_service,
         (Param("metadata", OBJECT, required=True),),
+        reply=SERVICE,
     ),
 ]  # fmt: skip

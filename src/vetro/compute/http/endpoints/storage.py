@@ -6,8 +6,8 @@ import functools
 
 import structlog
 
+from vetro.compute.http.answers import ANY_JSON
 from vetro.compute.http.endpoint import Call, Endpoint
-from vetro.compute.http.endpoints.servers import agent_of
 from vetro.compute.values.faults import internal_error
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.work.node_tasks import NodeTaskError
@@ -23,7 +23,7 @@ async def _do(call: Call, task: str, said: str, params: Record) -> object:
              caller=call.principal.user_id)  # fmt: skip
     try:
         return await call.service.work.run(
-            agent_of(call), task, {**params, "server_uuid": call.server_uuid},
+            call.agent, task, {**params, "server_uuid": call.server_uuid},
             request_id=call.request_id, timeout_seconds=SECONDS,
         )  # fmt: skip
     except NodeTaskError as error:
@@ -115,16 +115,17 @@ _PROPS = (Param("prop1", STRING, where="query"), Param("prop2", STRING, where="q
 _old = functools.partial(Endpoint, deprecated=True)
 
 ENDPOINTS = [
-    _old("DatasetsList", "GET", f"{_SERVER}/datasets", list_datasets),
+    _old("DatasetsList", "GET", f"{_SERVER}/datasets", list_datasets, reply=ANY_JSON),
     _old("DatasetCreate", "POST", f"{_SERVER}/datasets", create_dataset,
          (Param("dataset", STRING, required=True),), status=204),
     _old("DatasetDestroy", "DELETE", _SET, destroy_dataset, status=204),
     _old("SnapshotCreate", "POST", f"{_SET}/snapshot", create_snapshot, _NAME, status=204),
     _old("SnapshotRollback", "POST", f"{_SET}/rollback", rollback, _NAME, status=204),
-    _old("SnapshotList", "GET", f"{_SET}/snapshots", list_snapshots),
-    _old("DatasetPropertiesGetAll", "GET", f"{_SERVER}/dataset-properties", all_properties, _PROPS),
-    _old("DatasetPropertiesGet", "GET", f"{_SET}/properties", properties, _PROPS),
+    _old("SnapshotList", "GET", f"{_SET}/snapshots", list_snapshots, reply=ANY_JSON),
+    _old("DatasetPropertiesGetAll", "GET", f"{_SERVER}/dataset-properties", all_properties, _PROPS,
+         reply=ANY_JSON),
+    _old("DatasetPropertiesGet", "GET", f"{_SET}/properties", properties, _PROPS, reply=ANY_JSON),
     _old("DatasetPropertiesSet", "POST", f"{_SET}/properties", set_properties,
          (Param("properties", OBJECT, required=True),), status=204),
-    _old("ZpoolList", "GET", f"{_SERVER}/zpools", list_pools),
+    _old("ZpoolList", "GET", f"{_SERVER}/zpools", list_pools, reply=ANY_JSON),
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vetro.compute.http.answers import TASK
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.values.faults import not_found
 from vetro.compute.values.records import Json
@@ -39,7 +40,7 @@ async def wait_task(call: Call) -> Json:
 
 
 ENDPOINTS = [
-    Endpoint("TaskGet", "GET", "/tasks/{task_id}", get_task, access=Access.USER),
+    Endpoint("TaskGet", "GET", "/tasks/{task_id}", get_task, access=Access.USER, reply=TASK),
     Endpoint("TaskWait", "GET", "/tasks/{task_id}/wait", wait_task,
-             (Param("timeout", where="query"),), access=Access.USER),
+             (Param("timeout", where="query"),), access=Access.USER, reply=TASK),
 ]  # fmt: skip

@@ -10,16 +10,23 @@ from typing import Any, cast
 
 from litestar import Response
 
+from vetro.compute.http.answers import (
+    AN_OBJECT,
+    ANY_JSON,
+    SCREEN,
+    SCREENSHOT,
+    TASK_STARTED,
+    VM,
+    VM_LEAVES,
+)
 from vetro.compute.http.endpoint import Access, Call, Endpoint, Run
-from vetro.compute.http.endpoints.servers import agent_of
 from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import HVM_BRANDS
 from vetro.digits import is_number
-from vetro.http import Fault, base_url
+from vetro.http import Fault, base_url, listed
 from vetro.http.parameters import (
     BOOLEAN_TEXT,
     NUMBER_OR_STRING,
@@ -53,11 +60,6 @@ async def _fence(call: Call) -> Record | None:
     return await call.service.tickets.fence_of(str(ticket)) if ticket else None
 
 
-def _job(call: Call) -> str | None:
-    given = call.get("jobid")
-    return given if isinstance(given, str) and UUID.match(given) else None
-
-
 async def list_vms(call: Call) -> Json:
     """The VMs of a server."""
     if call.server is None:
@@ -76,7 +78,7 @@ async def create_vm(call: Call) -> Json:
             if nic.get("primary") and nic.get("gateway"):
                 payload["default_gateway"] = nic["gateway"]
     return await call.service.machines.create(
-        agent_of(call), payload, request_id=call.request_id, fence=fence, job_uuid=_job(call)
+        call.agent, payload, request_id=call.request_id, fence=fence, job_uuid=call.job_uuid
     )
 
 
@@ -147,8 +149,8 @@ async def update_nics(call: Call) -> Json:
         raise Fault("Unsupported compute node version", status=400, type_="InvalidVersion")
     return {
         "id": await call.service.work.start(
-            agent_of(call), "machine_update_nics", call.params, request_id=call.request_id,
-            job_uuid=_job(call),
+            call.agent, "machine_update_nics", call.params, request_id=call.request_id,
+            job_uuid=call.job_uuid,
         )
     }  # fmt: skip
 
@@ -156,7 +158,7 @@ async def update_nics(call: Call) -> Json:
 async def load_vm(call: Call) -> Json:
     """A VM as its node sees it now; its owner may look."""
     found = await call.service.machines.load(
-        agent_of(call), call.vm_uuid, include_dni=call.get("include_dni") == "true",
+        call.agent, call.vm_uuid, include_dni=call.get("include_dni") == "true",
         request_id=call.request_id,
     )  # fmt: skip
     if call.project is not None and found.get("owner_uuid") != call.project:
@@ -210,7 +212,7 @@ async def _ask(
 ) -> Json:
     merged = {**call.params, **params, "uuid": call.vm_uuid, "server_uuid": call.server_uuid}
     return await call.service.machines.ask(
-        agent_of(call), task, merged, seconds=seconds, request_id=call.request_id, codes=codes
+        call.agent, task, merged, seconds=seconds, request_id=call.request_id, codes=codes
     )
 
 
@@ -218,8 +220,8 @@ async def _act(call: Call, task: str, params: Record | None = None) -> Json:
     fence = await _fence(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
     return await call.service.machines.act(
-        agent_of(call), call.vm_uuid, task, {**given, **(params or {})},
-        request_id=call.request_id, fence=fence, job_uuid=_job(call),
+        call.agent, call.vm_uuid, task, {**given, **(params or {})},
+        request_id=call.request_id, fence=fence, job_uuid=call.job_uuid,
     )  # fmt: skip
 
 
@@ -253,8 +255,8 @@ async def destroy_vm(call: Call) -> Json:
     fence = await _fence(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
     return await call.service.machines.destroy(
-        agent_of(call), call.vm_uuid, given, request_id=call.request_id, fence=fence,
-        job_uuid=_job(call),
+        call.agent, call.vm_uuid, given, request_id=call.request_id, fence=fence,
+        job_uuid=call.job_uuid,
     )  # fmt: skip
 
 
@@ -298,7 +300,7 @@ async def get_image(call: Call) -> Json:
     """The manifest of an image on the node."""
     uuid = str(call.get("uuid"))
     return await call.service.machines.ask(
-        agent_of(call), "image_get", {"uuid": uuid, "server_uuid": call.server_uuid}, seconds=60,
+        call.agent, "image_get", {"uuid": uuid, "server_uuid": call.server_uuid}, seconds=60,
         request_id=call.request_id, codes=("ImageNotInstalled",),
     )  # fmt: skip
 
@@ -316,20 +318,20 @@ _MIGRATION = Rule("migration task", _task_object, {"type": "object"})
 _IDEMPOTENT = (*body(BOOLEAN_TEXT, "idempotent", "force"), Param("timeout"))
 _SERVER = "/servers/{server_uuid}"
 _VM = f"{_SERVER}/vms/{{uuid}}"
-_vm = functools.partial(Endpoint, running=True)
+_vm = functools.partial(Endpoint, running=True, reply=TASK_STARTED)
 
 ENDPOINTS = [
-    Endpoint("VmList", "GET", f"{_SERVER}/vms", list_vms),
+    Endpoint("VmList", "GET", f"{_SERVER}/vms", list_vms, reply=listed(VM)),
     _vm("VmCreate", "POST", f"{_SERVER}/vms", create_vm,
         (*body(STRING, "uuid", "jobid", "image_uuid", "brand", "owner_uuid", "alias"),
          *body(OBJECT, "image"))),
     _vm("VmNicsUpdate", "POST", f"{_SERVER}/vms/nics/update", update_nics,
         (Param("networks"), Param("original_network"))),
-    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER),
-    _vm("VmProc", "GET", f"{_VM}/proc", processes),
-    _vm("VmInfo", "GET", f"{_VM}/info", info, query(STRING, "info")),
-    _vm("VmVnc", "GET", f"{_VM}/vnc", vnc),
-    _vm("VmScreenshot", "GET", f"{_VM}/screenshot", screenshot, any_accept=True),
+    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER, reply=VM),
+    _vm("VmProc", "GET", f"{_VM}/proc", processes, reply=ANY_JSON),
+    _vm("VmInfo", "GET", f"{_VM}/info", info, query(STRING, "info"), reply=AN_OBJECT),
+    _vm("VmVnc", "GET", f"{_VM}/vnc", vnc, reply=SCREEN),
+    _vm("VmScreenshot", "GET", f"{_VM}/screenshot", screenshot, any_accept=True, reply=SCREENSHOT),
     _vm("VmUpdate", "POST", f"{_VM}/update", _action("machine_update", "Change a VM.")),
     _vm("VmStart", "POST", f"{_VM}/start", _with_update("machine_boot", "start", "Start a VM."),
         (*body(BOOLEAN_TEXT, "idempotent"), *body(OBJECT, "update"))),
@@ -342,7 +344,7 @@ ENDPOINTS = [
     _vm("VmReprovision", "POST", f"{_VM}/reprovision",
         _action("machine_reprovision", "Replace a VM's root file system."),
         (Param("image_uuid", TRIM, required=True),)),
-    _vm("VmDestroy", "DELETE", _VM, destroy_vm, query(STRING, "include_dni")),
+    _vm("VmDestroy", "DELETE", _VM, destroy_vm, query(STRING, "include_dni"), reply=VM_LEAVES),
     _vm("VmMigrate", "POST", f"{_VM}/migrate",
         _action("machine_migrate", "One step of a migration."),
         (Param("migrationTask", _MIGRATION, required=True),)),
@@ -357,16 +359,16 @@ ENDPOINTS = [
          *body(BOOLEAN_TEXT, "incremental"), *body(STRING, "prepare_image_script"))),
     _vm("VmDockerExec", "POST", f"{_VM}/docker-exec",
         _docker("docker_exec", 60, "Run a command in a VM; where its streams are served."),
-        (Param("command", OBJECT, required=True),)),
+        (Param("command", OBJECT, required=True),), reply=AN_OBJECT),
     _vm("VmDockerCopy", "POST", f"{_VM}/docker-copy",
         _docker("docker_copy", 10, "Copy files into or out of a VM."),
         (*body(STRING, "path", "mode"), *body(BOOLEAN_TEXT, "no_overwrite_dir"),
-         *body(OBJECT, "payload"))),
+         *body(OBJECT, "payload")), reply=AN_OBJECT),
     _vm("VmDockerStats", "POST", f"{_VM}/docker-stats",
         _docker("docker_stats", 30, "Where a VM's statistics are served."),
-        body(OBJECT, "payload")),
+        body(OBJECT, "payload"), reply=AN_OBJECT),
     _vm("VmDockerBuild", "POST", f"{_VM}/docker-build",
         _docker("docker_build", 30, "Where the build of an image is served."),
-        body(OBJECT, "payload")),
-    Endpoint("ImageGet", "GET", f"{_SERVER}/images/{{uuid}}", get_image),
+        body(OBJECT, "payload"), reply=AN_OBJECT),
+    Endpoint("ImageGet", "GET", f"{_SERVER}/images/{{uuid}}", get_image, reply=AN_OBJECT),
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from vetro.blobs import digest_of
+from vetro.compute.http.answers import FILE
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.servers.offers import offer
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
@@ -22,8 +23,8 @@ from vetro.compute.values.network_parameters import AN_UUID, TEXT, text_of
 from vetro.compute.values.records import Json, mapping
 from vetro.compute.vms.volume_views import copy_view, volume_view
 from vetro.compute.vms.volumes import BACKUP, SNAPSHOT
-from vetro.compute.wire import NewVolume
-from vetro.http import download, receive_upload
+from vetro.compute.wire import NewVolume, Offer, Volume, VolumeCopy
+from vetro.http import download, listed, receive_upload, shape_of
 from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, Param, Rule, query
 
 LARGEST_GIB = 64 * 1024
@@ -78,16 +79,9 @@ _SOURCE = Rule(
 _DEVICE = Rule("place", _place, {"type": "string", "maxLength": 255, "examples": ["/mnt/data"]})
 
 
-def _owner(call: Call) -> str:
-    wanted = call.get("project_id")
-    if wanted and call.project is not None and wanted != call.project:
-        raise not_allowed("Another project's volumes")
-    return str(wanted or call.project or call.principal.project_id)
-
-
 def _listed(call: Call) -> str | None:
     if call.get("project_id"):
-        return _owner(call)
+        return call.owner_of("volumes")
     if call.is_operator and call.flag("all_projects"):
         return None
     return call.project or call.principal.project_id
@@ -121,7 +115,7 @@ async def create_volume(call: Call) -> Json:
     if new.source is not None and new.source.kind == "image":
         row = await call.service.images.get(new.source.uuid, call.project)
         new.source.uuid = row.uuid
-    return await call.service.volumes.create(uuid, _owner(call), new, call.project)
+    return await call.service.volumes.create(uuid, call.owner_of("volumes"), new, call.project)
 
 
 async def show_volume(call: Call) -> Json:
@@ -171,16 +165,11 @@ async def restore_backup(call: Call) -> Json:
     return await call.service.volumes.restore(backup, row)
 
 
-def _is_node(call: Call) -> bool:
-    return "node" in call.principal.roles and not call.is_operator
-
-
 async def _may_move(call: Call, task: str, uuid: str) -> None:
     """Nodes read and write the backups that their own tasks name. Errors: 403."""
-    if not _is_node(call):
+    if call.node is None:
         raise not_allowed("The files of backups are for nodes: restore a backup to read it")
-    node = call.principal.user_id.partition("/")[2]
-    for params in await call.service.work.active(task, node):
+    for params in await call.service.work.active(task, call.node):
         named = params.get("backup_uuid") or mapping(params.get("source")).get("uuid")
         if named == uuid:
             return
@@ -227,6 +216,7 @@ _user = functools.partial(Endpoint, access=Access.USER)
 _PROJECT = Param("project_id", text_of(64))
 _LIST: tuple[Any, ...] = (*query(text_of(64), "project_id"), *query(BOOLEAN_TEXT, "all_projects"))
 _NAME = Param("name", TEXT)
+_VOLUME, _COPY = shape_of(Volume), shape_of(VolumeCopy)
 
 
 def _copies(kind: str, title: str, path: str) -> list[Endpoint]:
@@ -254,35 +244,36 @@ def _copies(kind: str, title: str, path: str) -> list[Endpoint]:
         run.__doc__ = doc
     of = Param("volume_uuid", AN_UUID, required=True)
     return [
-        _user(f"{title}List", "GET", path, list_all, _LIST),
+        _user(f"{title}List", "GET", path, list_all, _LIST, reply=listed(_COPY)),
         _user(f"{title}Create", "POST", path, add, (Param("uuid", AN_UUID), _PROJECT, of, _NAME),
-              strict=True),
-        _user(f"{title}Show", "GET", f"{path}/{{uuid}}", show),
+              strict=True, reply=_COPY),
+        _user(f"{title}Show", "GET", f"{path}/{{uuid}}", show, reply=_COPY),
         _user(f"{title}Delete", "DELETE", f"{path}/{{uuid}}", remove, status=204),
     ]  # fmt: skip
 
 
 ENDPOINTS = [
-    _user("VolumeList", "GET", "/volumes", list_volumes, _LIST),
+    _user("VolumeList", "GET", "/volumes", list_volumes, _LIST, reply=listed(_VOLUME)),
     _user("VolumeCreate", "POST", "/volumes", create_volume,
           (Param("uuid", AN_UUID), _PROJECT, _NAME, Param("size", _GIB), Param("read_only", BOOLEAN),
-           Param("metadata", _MAP), Param("source", _SOURCE)), strict=True),
-    _user("VolumeShow", "GET", "/volumes/{uuid}", show_volume),
+           Param("metadata", _MAP), Param("source", _SOURCE)), strict=True, reply=_VOLUME),
+    _user("VolumeShow", "GET", "/volumes/{uuid}", show_volume, reply=_VOLUME),
     _user("VolumeChange", "PUT", "/volumes/{uuid}", change_volume,
           (_NAME, Param("size", _GIB), Param("read_only", BOOLEAN), Param("metadata", _MAP)),
-          strict=True),
+          strict=True, reply=_VOLUME),
     _user("VolumeDelete", "DELETE", "/volumes/{uuid}", remove_volume, status=204),
     _user("VolumeAttach", "POST", "/volumes/{uuid}/attach", attach_volume,
-          (Param("vm_uuid", AN_UUID, required=True), Param("device", _DEVICE)), strict=True),
+          (Param("vm_uuid", AN_UUID, required=True), Param("device", _DEVICE)), strict=True,
+          reply=_VOLUME),
     _user("VolumeDetach", "POST", "/volumes/{uuid}/detach", detach_volume,
-          (Param("vm_uuid", AN_UUID),), strict=True),
+          (Param("vm_uuid", AN_UUID),), strict=True, reply=_VOLUME),
     *_copies(SNAPSHOT, "VolumeSnapshot", "/volume-snapshots"),
     *_copies(BACKUP, "VolumeBackup", "/volume-backups"),
     _user("VolumeBackupRestore", "POST", "/volume-backups/{uuid}/restore", restore_backup,
-          (Param("volume_uuid", AN_UUID, required=True),), strict=True),
+          (Param("volume_uuid", AN_UUID, required=True),), strict=True, reply=_VOLUME),
     Endpoint("VolumeBackupUpload", "PUT", "/volume-backups/{uuid}/file", upload_backup,
-             query(STRING, "sha256"), nodes=True, upload=True),
+             query(STRING, "sha256"), nodes=True, upload=True, reply=_COPY),
     Endpoint("VolumeBackupDownload", "GET", "/volume-backups/{uuid}/file", download_backup,
-             any_accept=True, nodes=True),
-    _user("OfferShow", "GET", "/offers", show_offers),
+             any_accept=True, nodes=True, reply=FILE, errors=(416,)),
+    _user("OfferShow", "GET", "/offers", show_offers, reply=shape_of(Offer)),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid as uuids
 
+from vetro.compute.http.answers import TICKET
 from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.values.faults import (
     invalid_argument,
@@ -14,6 +15,7 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json
 from vetro.compute.waitlist.tickets import LIST_LIMIT, sort_of
+from vetro.http import listed
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import OBJECT, STRING, FieldError, Param, body, pattern, query
 
@@ -31,24 +33,21 @@ async def create_ticket(call: Call) -> Json:
 
 async def list_tickets(call: Call) -> Json:
     """The tickets of a server, the finished and expired ones too."""
-    limit = int(call.get("limit") or LIST_LIMIT)
-    if limit > LIST_LIMIT:
-        raise invalid_argument("limit must be less than 1000")
-    attribute, descending = sort_of(call.get("attribute"), call.get("order"))
-    return await call.service.tickets.listing(
-        call.server_uuid, limit=limit, offset=int(call.get("offset") or 0),
-        attribute=attribute, descending=descending,
-    )  # fmt: skip
+    return await _listed(call, call.server_uuid)
 
 
 async def all_tickets(call: Call) -> Json:
     """The tickets of every server."""
+    return await _listed(call, None)
+
+
+async def _listed(call: Call, server: str | None) -> Json:
     limit = int(call.get("limit") or LIST_LIMIT)
     if limit > LIST_LIMIT:
         raise invalid_argument("limit must be less than 1000")
     attribute, descending = sort_of(call.get("attribute"), call.get("order"))
     return await call.service.tickets.listing(
-        None, limit=limit, offset=int(call.get("offset") or 0), attribute=attribute,
+        server, limit=limit, offset=int(call.get("offset") or 0), attribute=attribute,
         descending=descending,
     )  # fmt: skip
 
@@ -98,12 +97,14 @@ ENDPOINTS = [
     Endpoint("ServerWaitlistTicketCreate", "POST", _TICKETS, create_ticket,
              (Param("scope", STRING, required=True), Param("id", STRING, required=True),
               Param("expires_at", STRING, required=True), *body(STRING, "action", "uuid"),
-              *body(OBJECT, "extra")), status=202),
-    Endpoint("ServerWaitlistList", "GET", _TICKETS, list_tickets, _PAGE, strict=True),
-    Endpoint("WaitlistList", "GET", "/tickets", all_tickets, _PAGE, strict=True),
+              *body(OBJECT, "extra")), status=202, reply=TICKET),
+    Endpoint("ServerWaitlistList", "GET", _TICKETS, list_tickets, _PAGE, strict=True,
+             reply=listed(TICKET)),
+    Endpoint("WaitlistList", "GET", "/tickets", all_tickets, _PAGE, strict=True,
+             reply=listed(TICKET)),
     Endpoint("ServerWaitlistTicketsDeleteAll", "DELETE", _TICKETS, delete_all,
              query(STRING, "force"), status=204, errors=(412,)),
-    Endpoint("ServerWaitlistGetTicket", "GET POST", _TICKET, get_ticket),
+    Endpoint("ServerWaitlistGetTicket", "GET POST", _TICKET, get_ticket, reply=TICKET),
     Endpoint("ServerWaitlistDeleteTicket", "DELETE", _TICKET, delete_ticket, status=204),
     Endpoint("ServerWaitlistTicketsWait", "GET", f"{_TICKET}/wait", wait_ticket, status=204),
     Endpoint("ServerWaitlistTicketRelease", "PUT GET POST", f"{_TICKET}/release", release_ticket,
