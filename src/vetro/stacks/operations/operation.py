@@ -229,13 +229,8 @@ class Operation:
             self._rows[row.name] = row
         else:
             await self._store.change_resource(self._hold, row)
-        try:
-            await self._made(kind, kind.create(self._context(row), properties))
-        except Exception as error:
-            row.status, row.reason = StackStatus.CREATE_FAILED, describe(error)
-            if not isinstance(error, OperationLost):
-                await self._store.change_resource(self._hold, row)
-            raise
+        making = self._made(kind, kind.create(self._context(row), properties))
+        await self._or_failed(row, making, StackStatus.CREATE_FAILED)
         row.status = StackStatus.CREATE_COMPLETE
         await self._store.change_resource(self._hold, row)
 
@@ -253,16 +248,24 @@ class Operation:
         # Until the change is done, it still needs its former requirements, too.
         row.requires, row.retain = sorted({*row.requires, *requires}), retain
         await self._store.change_resource(self._hold, row)
-        try:
-            await self._made(kind, kind.update(self._context(row), properties, decision.changed))
-        except Exception as error:
-            row.status, row.reason = StackStatus.UPDATE_FAILED, describe(error)
-            if not isinstance(error, OperationLost):
-                await self._store.change_resource(self._hold, row)
-            raise
+        context = self._context(row, decision.changed)
+        making = self._made(kind, kind.update(context, properties))
+        await self._or_failed(row, making, StackStatus.UPDATE_FAILED)
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
         row.properties, row.requires = properties, requires
         await self._store.change_resource(self._hold, row)
+
+    async def _or_failed(
+        self, row: ResourceRow, work: Coroutine[Any, Any, None], failed: StackStatus
+    ) -> None:
+        """Do something with a resource, and record why it could not be done."""
+        try:
+            await work
+        except Exception as error:
+            row.status, row.reason = failed, describe(error)
+            if not isinstance(error, OperationLost):
+                await self._store.change_resource(self._hold, row)
+            raise
 
     async def _made(self, kind: ResourceType, making: Coroutine[Any, Any, None]) -> None:
         """Make something; what only waits is given up when something else has failed."""
@@ -373,7 +376,7 @@ class Operation:
 
     # --- values ------------------------------------------------------------------------
 
-    def _context(self, row: ResourceRow) -> ResourceContext:
+    def _context(self, row: ResourceRow, changed: frozenset[str] = frozenset()) -> ResourceContext:
         async def save(data: dict[str, Json]) -> None:
             row.data = data
             context.data = data
@@ -400,6 +403,7 @@ class Operation:
             volumes=lambda: self._attached.of(row) if self._attached else (),
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
+            changed=changed,
         )
         return context
 

@@ -8,6 +8,7 @@ from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import FloatingIp, FloatingIpChange, NewFloatingIp
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
+    ComputeObject,
     Json,
     Property,
     ResourceContext,
@@ -19,7 +20,7 @@ from vetro.stacks.resources.base import (
 from vetro.stacks.resources.networks import find_network
 
 
-class FloatingIP(ResourceType):
+class FloatingIP(ComputeObject):
     """`OS::Neutron::FloatingIP`."""
 
     name = "OS::Neutron::FloatingIP"
@@ -48,19 +49,16 @@ class FloatingIP(ResourceType):
         }
     )
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewFloatingIp:
         wanted = text(properties.get("floating_network", properties.get("floating_network_id")))
-        new = NewFloatingIp(
+        return NewFloatingIp(
             uuid=context.physical_id,
             project_id=context.project_id,
             network_uuid=await find_network(context, wanted, external=True),
             port_uuid=properties.get("port_id"),
         )
-        await context.compute.create(FLOATING_IPS, new)
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _lead(context, context.physical_id, properties.get("port_id"))
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
@@ -93,9 +91,7 @@ class FloatingIPAssociation(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _lead(context, text(properties["floatingip_id"]), properties.get("port_id"))
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self.create(context, properties)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
@@ -106,7 +102,7 @@ class FloatingIPAssociation(ResourceType):
             await _lead(context, address, None)
 
 
-class NovaFloatingIP(ResourceType):
+class NovaFloatingIP(ComputeObject):
     """`OS::Nova::FloatingIP`: an address of the (first) external network."""
 
     name = "OS::Nova::FloatingIP"
@@ -114,7 +110,7 @@ class NovaFloatingIP(ResourceType):
     properties = {"pool": Property()}
     attributes = frozenset({"ip", "pool"})
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewFloatingIp:
         pool = properties.get("pool")
         if pool is not None:
             network = await find_network(context, text(pool), external=True)
@@ -124,10 +120,9 @@ class NovaFloatingIP(ResourceType):
             if not external:
                 raise ResourceFailure("There is no external network to take an address from")
             network = external[0]
-        new = NewFloatingIp(
+        return NewFloatingIp(
             uuid=context.physical_id, project_id=context.project_id, network_uuid=network
         )
-        await context.compute.create(FLOATING_IPS, new)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)

@@ -202,10 +202,8 @@ class Balancing(SoftwareDeployment):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await super().create(context, _deployment(properties))
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        await super().update(context, _deployment(properties), changed)
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await super().update(context, _deployment(properties))
 
 
 def _deployment(properties: Mapping[str, Json]) -> dict[str, Json]:

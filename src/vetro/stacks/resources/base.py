@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
+import msgspec
+
 from vetro.compute.client.calls import AnyKind
 from vetro.digits import is_number
 from vetro.stacks.compute_service.port import ComputePort, Offers
@@ -97,6 +99,8 @@ class ResourceContext:
     """What this resource waits for now."""
     data: dict[str, Json] = field(default_factory=dict[str, Json])
     """What the type keeps about the resource, beyond its properties."""
+    changed: frozenset[str] = frozenset()
+    """The properties that differ, when it is changed in place."""
 
     async def config_text(self, given: str) -> str:
         """A text, or that of the software configuration whose id it is."""
@@ -108,8 +112,6 @@ class ResourceType:
     """Base of all types. One instance serves all resources of the type."""
 
     name: ClassVar[str]
-    kind: ClassVar[AnyKind | None] = None
-    """The kind of the object of the compute service that its physical id names."""
     properties: ClassVar[Mapping[str, Property]] = {}
     attributes: ClassVar[frozenset[str]] = frozenset()
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
@@ -185,20 +187,13 @@ class ResourceType:
         """Make the resource, or finish making it. Raises `ResourceFailure`."""
         raise NotImplementedError
 
-    async def update(
-        self,
-        context: ResourceContext,
-        properties: Mapping[str, Json],
-        changed: frozenset[str],
-    ) -> None:
-        """Change `changed` properties in place. Raises `ResourceFailure`."""
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Change the properties `context.changed` in place. Raises `ResourceFailure`."""
         raise ResourceFailure(f"{self.name} cannot be changed in place")
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Remove the resource if it exists. Raises `ResourceFailure`."""
-        if self.kind is None:
-            raise NotImplementedError
-        await context.compute.remove(self.kind, context.physical_id)
+        raise NotImplementedError
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         """The attributes now; None when the resource is not there or has none."""
@@ -235,12 +230,32 @@ class ResourceType:
             )
 
 
+class ComputeObject(ResourceType):
+    """Base of types that are objects of the compute service: `new` is all there is to say of one."""
+
+    kind: ClassVar[AnyKind]
+    """The kind of the object that its physical id names."""
+
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> msgspec.Struct:
+        """The body that creates it; what can be changed of it has the same names there."""
+        raise NotImplementedError
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.create(self.kind, await self.new(context, properties))
+
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        new = await self.new(context, properties)
+        change = msgspec.convert(new, self.kind.changed, from_attributes=True)
+        await context.compute.change(self.kind, context.physical_id, change)
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await context.compute.remove(self.kind, context.physical_id)
+
+
 class StackOnly(ResourceType):
     """Base of types that are records of the stack alone: nothing is changed or removed elsewhere."""
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:

@@ -74,9 +74,7 @@ class SoftwareDeployment(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._carry_out(context, properties, "CREATE")
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._carry_out(context, properties, "UPDATE")
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:

@@ -6,16 +6,10 @@ import ipaddress
 from collections.abc import Mapping
 
 from vetro.compute.client.calls import NETWORKS, ROUTERS, SUBNETS
-from vetro.compute.wire import (
-    NameChange,
-    NewNetwork,
-    NewRouter,
-    NewSubnet,
-    RouterChange,
-    SubnetChange,
-)
+from vetro.compute.wire import NewNetwork, NewRouter, NewSubnet
 from vetro.stacks.errors import InvalidProperty, ResourceFailure
 from vetro.stacks.resources.base import (
+    ComputeObject,
     Json,
     Property,
     ResourceContext,
@@ -36,7 +30,7 @@ _MAPPED = ipaddress.IPv6Network("::/8")
 _STATIC = "instances get their IPv6 addresses with their configuration; leave it out"
 
 
-class Net(ResourceType):
+class Net(ComputeObject):
     """`OS::Neutron::Net`."""
 
     name = "OS::Neutron::Net"
@@ -55,16 +49,9 @@ class Net(ResourceType):
     )
     attributes = frozenset({"name", "status", "subnets", "tenant_id", "admin_state_up"})
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewNetwork:
         name = text(properties.get("name"), context.name)
-        new = NewNetwork(uuid=context.physical_id, project_id=context.project_id, name=name)
-        await context.compute.create(NETWORKS, new)
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = NameChange(name=text(properties.get("name"), context.name))
-        await context.compute.change(NETWORKS, context.physical_id, change)
+        return NewNetwork(uuid=context.physical_id, project_id=context.project_id, name=name)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         networks = await context.compute.all(NETWORKS, context.project_id)
@@ -82,7 +69,7 @@ class Net(ResourceType):
         return None
 
 
-class Subnet(ResourceType):
+class Subnet(ComputeObject):
     """`OS::Neutron::Subnet`."""
 
     name = "OS::Neutron::Subnet"
@@ -149,10 +136,10 @@ class Subnet(ResourceType):
                 resource=resource,
             )
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewSubnet:
         cidr = ipaddress.ip_network(text(properties["cidr"]))
         gateway = properties.get("gateway_ip")
-        new = NewSubnet(
+        return NewSubnet(
             uuid=context.physical_id,
             project_id=context.project_id,
             network_uuid=text(properties.get("network", properties.get("network_id"))),
@@ -163,16 +150,6 @@ class Subnet(ResourceType):
             dns=[text(one) for one in items(properties.get("dns_nameservers"))],
             replaces=list(context.leaving()),
         )
-        await context.compute.create(SUBNETS, new)
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = SubnetChange(
-            name=text(properties.get("name"), context.name),
-            dns=[text(one) for one in items(properties.get("dns_nameservers"))],
-        )
-        await context.compute.change(SUBNETS, context.physical_id, change)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for subnet in await context.compute.all(SUBNETS, context.project_id):
@@ -208,7 +185,7 @@ def _pools(cidr: str, gateway: str | None) -> list[Json]:
     ]
 
 
-class Router(ResourceType):
+class Router(ComputeObject):
     """`OS::Neutron::Router`."""
 
     name = "OS::Neutron::Router"
@@ -226,23 +203,13 @@ class Router(ResourceType):
     properties |= not_served("l3_agent_id", "l3_agent_ids", "availability_zone_hints")
     attributes = frozenset({"name", "status", "external_gateway_info", "tenant_id"})
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        new = NewRouter(
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewRouter:
+        return NewRouter(
             uuid=context.physical_id,
             project_id=context.project_id,
             name=text(properties.get("name"), context.name),
             external_network=await self._gateway(context, properties),
         )
-        await context.compute.create(ROUTERS, new)
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = RouterChange(
-            name=text(properties.get("name"), context.name),
-            external_network=await self._gateway(context, properties),
-        )
-        await context.compute.change(ROUTERS, context.physical_id, change)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         for router in await context.compute.all(ROUTERS, context.project_id):

@@ -9,10 +9,10 @@ from vetro.compute.wire import AddressWish, NewPort, PortChange
 from vetro.compute.wire import Port as WirePort
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
+    ComputeObject,
     Json,
     Property,
     ResourceContext,
-    ResourceType,
     Shown,
     entries,
     flag,
@@ -24,7 +24,7 @@ from vetro.stacks.resources.base import (
 from vetro.stacks.resources.networks import find_network
 
 
-class Port(ResourceType):
+class Port(ComputeObject):
     """`OS::Neutron::Port`."""
 
     name = "OS::Neutron::Port"
@@ -65,12 +65,12 @@ class Port(ResourceType):
         }
     )
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewPort:
         wishes = [entries(one) for one in items(properties.get("fixed_ips"))]
         named = properties.get("network", properties.get("network_id"))
         subnets = [text(one.get("subnet", one.get("subnet_id"))) for one in wishes]
         wanted = text(named) if named is not None else await _network_of(context, subnets)
-        new = NewPort(
+        return NewPort(
             uuid=context.physical_id,
             project_id=context.project_id,
             network_uuid=await find_network(context, wanted),
@@ -85,11 +85,8 @@ class Port(ResourceType):
             port_security=flag(properties.get("port_security_enabled"), True),
             allowed_addresses=_allowed(properties),
         )
-        await context.compute.create(PORTS, new)
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         change = PortChange(
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
             security_groups=await find_groups(context, properties.get("security_groups")),

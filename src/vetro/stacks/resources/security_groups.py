@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from vetro.compute.client.calls import SECURITY_GROUPS
-from vetro.compute.wire import NewSecurityGroup, SecurityGroupChange, SecurityRule
+from vetro.compute.wire import NewSecurityGroup, SecurityRule
 from vetro.stacks.errors import InvalidProperty
 from vetro.stacks.resources.base import (
+    ComputeObject,
     Json,
     Property,
     ResourceContext,
-    ResourceType,
     Shown,
     entries,
     items,
@@ -42,7 +40,7 @@ _EVERYTHING_OUT = (
 )
 
 
-class SecurityGroup(ResourceType):
+class SecurityGroup(ComputeObject):
     """`OS::Neutron::SecurityGroup`. Everything goes out; in goes what the rules say."""
 
     name = "OS::Neutron::SecurityGroup"
@@ -67,17 +65,8 @@ class SecurityGroup(ResourceType):
             if strange and function_of(rule) is None:
                 raise InvalidProperty(f"rule {number} has no key {strange[0]!r}", resource=resource)
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _create(context, self._change(context, properties))
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = self._change(context, properties)
-        await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
-
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
-        group = self._change(context, properties)
+        group = await self.new(context, properties)
         return {
             "id": context.physical_id,
             "name": group.name,
@@ -85,14 +74,16 @@ class SecurityGroup(ResourceType):
             "tenant_id": context.project_id,
         }
 
-    def _change(
+    async def new(
         self, context: ResourceContext, properties: Mapping[str, Json]
-    ) -> SecurityGroupChange:
+    ) -> NewSecurityGroup:
         rules = [self._rule(context, entries(rule)) for rule in items(properties.get("rules"))]
         if not any(rule.direction == "egress" for rule in rules):
             # Without a rule of its own a group lets everything out, as Neutron's do.
             rules += _EVERYTHING_OUT
-        return SecurityGroupChange(
+        return NewSecurityGroup(
+            uuid=context.physical_id,
+            project_id=context.project_id,
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
             description=text(properties.get("description")),
             rules=[rule.body() for rule in rules],
@@ -113,7 +104,7 @@ class SecurityGroup(ResourceType):
         )
 
 
-class AwsSecurityGroup(ResourceType):
+class AwsSecurityGroup(ComputeObject):
     """`AWS::EC2::SecurityGroup`."""
 
     name = "AWS::EC2::SecurityGroup"
@@ -125,51 +116,39 @@ class AwsSecurityGroup(ResourceType):
         "VpcId": Property(ignored="groups are of the project"),
     }
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _create(context, _aws_change(context, properties))
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = _aws_change(context, properties)
-        await context.compute.change(SECURITY_GROUPS, context.physical_id, change)
-
-
-async def _create(context: ResourceContext, group: SecurityGroupChange) -> None:
-    new = NewSecurityGroup(
-        uuid=context.physical_id,
-        project_id=context.project_id,
-        **msgspec.structs.asdict(group),
-    )
-    await context.compute.create(SECURITY_GROUPS, new)
-
-
-def _aws_change(context: ResourceContext, properties: Mapping[str, Json]) -> SecurityGroupChange:
-    rules: list[SecurityRule] = []
-    for key, direction in (("SecurityGroupIngress", "ingress"), ("SecurityGroupEgress", "egress")):
-        for one in items(properties.get(key)):
-            rule = entries(one)
-            group = rule.get("SourceSecurityGroupId", rule.get("SourceSecurityGroupName"))
-            protocol = _protocol(rule.get("IpProtocol"))
-            # EC2 ignores the ports of a rule for every protocol; the compute service refuses them.
-            ports = ("FromPort", "ToPort") if protocol is not None else ("", "")
-            rules.append(
-                SecurityRule(
-                    direction=direction,
-                    protocol=protocol,
-                    port_range_min=_port(rule.get(ports[0])),
-                    port_range_max=_port(rule.get(ports[1])),
-                    remote_ip_prefix=None if group else text(rule.get("CidrIp"), "0.0.0.0/0"),
-                    remote_group_id=group,
+    async def new(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> NewSecurityGroup:
+        rules: list[SecurityRule] = []
+        for key, direction in (
+            ("SecurityGroupIngress", "ingress"),
+            ("SecurityGroupEgress", "egress"),
+        ):
+            for one in items(properties.get(key)):
+                rule = entries(one)
+                group = rule.get("SourceSecurityGroupId", rule.get("SourceSecurityGroupName"))
+                protocol = _protocol(rule.get("IpProtocol"))
+                # EC2 ignores the ports of a rule for every protocol; the compute service refuses them.
+                ports = ("FromPort", "ToPort") if protocol is not None else ("", "")
+                rules.append(
+                    SecurityRule(
+                        direction=direction,
+                        protocol=protocol,
+                        port_range_min=_port(rule.get(ports[0])),
+                        port_range_max=_port(rule.get(ports[1])),
+                        remote_ip_prefix=None if group else text(rule.get("CidrIp"), "0.0.0.0/0"),
+                        remote_group_id=group,
+                    )
                 )
-            )
-    if not items(properties.get("SecurityGroupEgress")):
-        rules += _EVERYTHING_OUT
-    return SecurityGroupChange(
-        name=f"{context.stack_name}-{context.name}",
-        description=text(properties.get("GroupDescription")),
-        rules=[rule.body() for rule in rules],
-    )
+        if not items(properties.get("SecurityGroupEgress")):
+            rules += _EVERYTHING_OUT
+        return NewSecurityGroup(
+            uuid=context.physical_id,
+            project_id=context.project_id,
+            name=f"{context.stack_name}-{context.name}",
+            description=text(properties.get("GroupDescription")),
+            rules=[rule.body() for rule in rules],
+        )
 
 
 def _family(prefix: Json) -> str:

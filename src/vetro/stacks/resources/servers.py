@@ -132,21 +132,19 @@ class Server(ResourceType):
             later_volumes=context.volumes(),
         )
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         wanted = ServerChange()
-        if "name" in changed:
+        if "name" in context.changed:
             name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
             wanted = replace(wanted, name=name)
-        if "metadata" in changed:
+        if "metadata" in context.changed:
             wanted = replace(wanted, metadata=_texts(properties.get("metadata")))
-        if "flavor" in changed:
+        if "flavor" in context.changed:
             flavor = find_flavor(context.flavors, text(properties["flavor"]))
             wanted = replace(wanted, memory=flavor.memory, disk=flavor.disk, cpu=flavor.cpu)
         if wanted != ServerChange():
             await context.compute.update_server(context.physical_id, wanted)
-        if "security_groups" in changed:
+        if "security_groups" in context.changed:
             groups = await find_groups(context, properties.get("security_groups"))
             for port in items(context.data.get("own_ports")):
                 change = PortChange(security_groups=groups)
@@ -200,9 +198,7 @@ class AwsInstance(ResourceType):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await _make(context, await Server().specify(context, self._as_server(properties)))
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         change = ServerChange(metadata=_texts(self._as_server(properties)["metadata"]))
         await context.compute.update_server(context.physical_id, change)
 

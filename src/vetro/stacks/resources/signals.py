@@ -104,9 +104,7 @@ class WaitCondition(StackOnly):
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._wait(context, properties)
 
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._wait(context, properties)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vetro.compute.client.calls import VOLUMES
-from vetro.compute.wire import NewVolume, VolumeChange, VolumeSource
+from vetro.compute.wire import NewVolume, VolumeSource
 from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
 from vetro.stacks.resources.base import (
+    ComputeObject,
     Json,
     Property,
     ResourceContext,
@@ -28,7 +29,7 @@ _SOURCES = {
 }
 
 
-class Volume(ResourceType):
+class Volume(ComputeObject):
     """`OS::Cinder::Volume`."""
 
     name = "OS::Cinder::Volume"
@@ -52,28 +53,16 @@ class Volume(ResourceType):
     required = (("size",),)
     attributes = frozenset({"attachments_list", "attachments", "size", "status", "name"})
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        new = NewVolume(
+    async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewVolume:
+        return NewVolume(
             uuid=context.physical_id,
             project_id=context.project_id,
             name=text(properties.get("name"), context.name),
             size=int(properties["size"]),
             source=_source(properties),
-            metadata=_metadata(properties),
+            metadata={key: text(one) for key, one in entries(properties.get("metadata")).items()},
             read_only=flag(properties.get("read_only"), False),
         )
-        await context.compute.create(VOLUMES, new)
-
-    async def update(
-        self, context: ResourceContext, properties: Mapping[str, Json], changed: frozenset[str]
-    ) -> None:
-        change = VolumeChange(
-            name=text(properties.get("name"), context.name),
-            size=int(properties["size"]),
-            metadata=_metadata(properties),
-            read_only=flag(properties.get("read_only"), False),
-        )
-        await context.compute.change(VOLUMES, context.physical_id, change)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(VOLUMES, context.physical_id)
@@ -117,10 +106,6 @@ class VolumeAttachment(ResourceType):
         await context.compute.detach_volume(
             text(properties["volume_id"]), server=text(properties["instance_uuid"])
         )
-
-
-def _metadata(properties: Mapping[str, Json]) -> dict[str, str]:
-    return {key: text(one) for key, one in entries(properties.get("metadata")).items()}
 
 
 def _source(properties: Mapping[str, Json]) -> VolumeSource | None:
