@@ -7,7 +7,7 @@ once for each change of a record, not for each request.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from vetro.compute.allocation.wording import (
@@ -52,23 +52,21 @@ MISSING = object()
 
 def invalid_server(server: Mapping[str, object]) -> str | None:
     """The error in a server record; None when it is valid."""
-    wrong = _uuid(server)
-    if wrong is not None:
-        return wrong
-    for name, least in INTEGERS:
-        wrong = _integer(name, server.get(name, MISSING), least)
-        if wrong is not None:
-            return wrong
-    for name in ("reserved", "setup"):
-        wrong = _boolean(name, server.get(name, MISSING))
-        if wrong is not None:
-            return wrong
     return (
-        _number("reservation_ratio", server.get("reservation_ratio", MISSING), 0, 1)
+        _uuid(server)
+        or _first(_integer(name, server.get(name, MISSING), least) for name, least in INTEGERS)
+        or _boolean("reserved", server.get("reserved", MISSING))
+        or _boolean("setup", server.get("setup", MISSING))
+        or _number("reservation_ratio", server.get("reservation_ratio", MISSING), 0, 1)
         or _sysinfo(server.get("sysinfo", MISSING))
         or _ratios(server.get("overprovision_ratios", MISSING))
         or _vms(server.get("vms", MISSING))
     )
+
+
+def _first(wrongs: Iterable[str | None]) -> str | None:
+    """The first error of checks in their order."""
+    return next(filter(None, wrongs), None)
 
 
 def _missing(path: str) -> str:
@@ -111,11 +109,11 @@ def _number(path: str, value: object, least: float, most: float | None = None) -
     return None
 
 
-def _boolean(path: str, value: object, *, required: bool = True) -> str | None:
+def _boolean(path: str, value: object) -> str | None:
     if value is True or value is False:
         return None
     if value is MISSING:
-        return _missing(path) if required else None
+        return _missing(path)
     return wrong_type(path, value, "boolean")
 
 
@@ -135,21 +133,14 @@ def _sysinfo(value: object) -> str | None:
     if not isinstance(value, dict):
         return wrong_type("sysinfo", value, "object")
     given = cast("dict[str, Any]", value)
-    wrong = _text("sysinfo.Live Image", given.get("Live Image", MISSING)) or _interfaces(
-        given.get("Network Interfaces", MISSING)
-    )
-    if wrong is not None:
-        return wrong
-    for name in SYSINFO_BOOLEANS:
-        if name in given:
-            wrong = wrong or _boolean(f"sysinfo.{name}", given[name], required=False)
-    for name, least in SYSINFO_INTEGERS:
-        if name in given:
-            wrong = wrong or _integer(f"sysinfo.{name}", given[name], least, required=False)
-    if wrong is not None:
-        return wrong
+    booleans = {name: given[name] for name in SYSINFO_BOOLEANS if name in given}
+    integers = [(name, given[name], least) for name, least in SYSINFO_INTEGERS if name in given]
     return (
-        _text("sysinfo.Admin NIC Tag", given.get("Admin NIC Tag", MISSING), 0, required=False)
+        _text("sysinfo.Live Image", given.get("Live Image", MISSING))
+        or _interfaces(given.get("Network Interfaces", MISSING))
+        or _first(_boolean(f"sysinfo.{name}", flag) for name, flag in booleans.items())
+        or _first(_integer(f"sysinfo.{name}", number, least) for name, number, least in integers)
+        or _text("sysinfo.Admin NIC Tag", given.get("Admin NIC Tag", MISSING), 0, required=False)
         or _address(given.get("Admin IP", MISSING))
         or _text("sysinfo.SDC Version", given.get("SDC Version", MISSING), required=False)
     )
@@ -193,10 +184,10 @@ def _interfaces(value: object) -> str | None:
             return _missing(f"{at}.NIC Names")
         if not isinstance(names, list):
             return wrong_type(f"{at}.NIC Names", names, "array")
-        for position, tag in enumerate(cast("list[object]", names)):
-            wrong = _text(f"{at}.NIC Names[{position}]", tag)
-            if wrong is not None:
-                return wrong
+        tags = enumerate(cast("list[object]", names))
+        wrong = _first(_text(f"{at}.NIC Names[{position}]", tag) for position, tag in tags)
+        if wrong is not None:
+            return wrong
     return None
 
 
@@ -206,15 +197,11 @@ def _ratios(value: object) -> str | None:
     if not isinstance(value, dict):
         return wrong_type("overprovision_ratios", value, "object")
     given = cast("dict[str, Any]", value)
-    for name in RATIOS:
-        if name in given:
-            wrong = _number(f"overprovision_ratios.{name}", given[name], 0)
-            if wrong is not None:
-                return wrong
-    for name in given:
-        if name not in RATIOS:
-            return f'property "overprovision_ratios.{name}": unsupported property'
-    return None
+    known = [name for name in RATIOS if name in given]
+    strange = [name for name in given if name not in RATIOS]
+    return _first(_number(f"overprovision_ratios.{name}", given[name], 0) for name in known) or (
+        f'property "overprovision_ratios.{strange[0]}": unsupported property' if strange else None
+    )
 
 
 def _vms(value: object) -> str | None:
@@ -226,11 +213,8 @@ def _vms(value: object) -> str | None:
         if not isinstance(vm, dict):
             return wrong_type(f"vms.{uuid}", vm, "object")
         given = cast("dict[str, Any]", vm)
-        memory, state, owner = (
-            given.get("max_physical_memory"),
-            given.get("state"),
-            given.get("owner_uuid"),
-        )
+        memory, state = given.get("max_physical_memory"), given.get("state")
+        owner: object = given.get("owner_uuid")
         quota, cap = given.get("quota", 0), given.get("cpu_cap", 1)
         if (
             type(memory) is int
