@@ -11,7 +11,7 @@ from tests.compute.conftest import NODE, OTHER, PROJECT
 
 from vetro.compute.tables import ports, servers, tasks, vms, volume_copies, volumes
 from vetro.compute.work.agents import NodeTaskError, TaskCall
-from vetro.compute.work.node_tasks import PULLED
+from vetro.compute.work.node_tasks import PULLED, About
 from vetro.storage import ManualClock
 
 STRANGE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
@@ -198,7 +198,7 @@ async def test_what_the_dead_server_was_asked_for_is_given_up(site: Site) -> Non
     async with service.database.transaction() as tx:
         server = await service.servers.row(tx, NODE)
         agent = service.servers.agent_of(server)
-        await service.work.store(tx, STRANGE, agent, "machine_boot", {"uuid": vm}, vm_uuid=vm)
+        await service.work.store(tx, STRANGE, agent, "machine_boot", {"uuid": vm}, About(vm))
         # As an agent in pull mode has taken it: nobody sends it.
         await tx.execute(update(tasks).where(tasks.c.id == STRANGE).values(instance=PULLED))
     await site.die()

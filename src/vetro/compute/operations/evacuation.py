@@ -28,7 +28,7 @@ from vetro.compute.values.faults import conflict, not_found
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
-from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Fault
 from vetro.storage import StoredRow, Transaction, watch
 
@@ -156,7 +156,7 @@ async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> 
             update(vms).where(vms.c.uuid == uuid).values(server_uuid=target, state="creating")
         )
         await _remember(tx, source, uuid, {"task": id_, "state": row.state})
-        await service.work.store(tx, id_, agent, "machine_create", payload, vm_uuid=uuid)
+        await service.work.store(tx, id_, agent, "machine_create", payload, About(uuid))
         for one in (source, target):
             tx.notify(CHANNEL, one)
     await service.work.launch(id_)
@@ -210,7 +210,7 @@ async def destroy_moved(run: Run) -> Json:
         if vm_uuid not in own:
             id_ = await service.work.start(
                 agent, "machine_destroy", {"uuid": vm_uuid, "include_dni": True},
-                vm_uuid=vm_uuid, job_uuid=run.uuid,
+                About(vm_uuid, job_uuid=run.uuid),
             )  # fmt: skip
             result = await service.work.wait(id_)
             details = mapping(mapping(result.result).get("details"))

@@ -17,6 +17,7 @@ from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.records import Json, Record
 from vetro.compute.vms.volumes import BOOT, LOST_STATE, SNAPSHOT
 from vetro.compute.work.jobs import JobFailure
+from vetro.compute.work.node_tasks import About
 from vetro.storage import Transaction
 
 
@@ -55,7 +56,7 @@ async def find_again(run: Run) -> str:
         if uuid in wanted:
             continue
         id_ = await service.work.start(
-            agent, "volume_delete", {"volume_uuid": uuid}, job_uuid=run.uuid
+            agent, "volume_delete", {"volume_uuid": uuid}, About(job_uuid=run.uuid)
         )
         ended = await service.work.wait(id_)
         if ended.status != "complete":

@@ -24,7 +24,7 @@ from vetro.compute.values.faults import conflict, invalid_argument, not_found
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, text_of
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
-from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Fault
 from vetro.storage import StoredRow
 
@@ -99,7 +99,7 @@ async def _task(run: Run, server_uuid: str, task: str, params: Record) -> Record
     service = run.service
     async with service.database.read() as tx:
         agent = service.servers.agent_of(await service.servers.row(tx, server_uuid))
-    id_ = await service.work.start(agent, task, params, vm_uuid=_uuid(run), job_uuid=run.uuid)
+    id_ = await service.work.start(agent, task, params, About(_uuid(run), job_uuid=run.uuid))
     ended = await service.work.wait(id_, COPY_SECONDS)
     if ended.status != "complete":
         reason = ended.error or "the node gave no reason"

@@ -14,7 +14,7 @@ from vetro.compute.servers.nics import wanted_nics
 from vetro.compute.servers.store import CHANNEL, Agent
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
-from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.storage import LookAgain, await_until
 
 #: §12: polls of a draining agent, and how many of them may fail.
@@ -37,7 +37,7 @@ async def agent_of(run: Run) -> Agent:
 async def node_task(run: Run, task: str, params: Record) -> Record:
     """Run a task to its end as part of a job; its id and outcome are added to the job's info."""
     work = run.service.work
-    id_ = await work.start(await agent_of(run), task, params, job_uuid=run.uuid)
+    id_ = await work.start(await agent_of(run), task, params, About(job_uuid=run.uuid))
     ended = await work.wait(id_)
     if ended.status != "complete":
         raise JobFailure(ended.error or "the node gave no reason")
@@ -88,7 +88,10 @@ async def send_nics(run: Run) -> Json:
     if not run.state.get("send"):
         return "nothing to send to the node"
     run.state["task"] = await run.service.work.start(
-        await agent_of(run), "server_update_nics", {"nics": run.state["send"]}, job_uuid=run.uuid
+        await agent_of(run),
+        "server_update_nics",
+        {"nics": run.state["send"]},
+        About(job_uuid=run.uuid),
     )
     return f"task {run.state['task']}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
+from dataclasses import replace
 from typing import cast
 
 import structlog
@@ -27,7 +28,7 @@ from vetro.compute.vms.image_holders import ImageHolders
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.reported_vms import change_reported
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
-from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks, TaskEnd
+from vetro.compute.work.node_tasks import About, NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
 from vetro.quotas import Quotas
 from vetro.storage import Database, StoredRow, Transaction
@@ -84,15 +85,7 @@ class Machines:
         async with self.database.read() as tx:
             return (await tx.execute(query)).first()
 
-    async def create(
-        self,
-        agent: Agent,
-        body: Record,
-        *,
-        request_id: str = "",
-        fence: Record | None = None,
-        job_uuid: str | None = None,
-    ) -> Record:
+    async def create(self, agent: Agent, body: Record, about: About = About()) -> Record:
         """Create a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
 
         For a VM that exists or is being created, returns the same answer and creates nothing.
@@ -120,19 +113,14 @@ class Machines:
             id_ = str(uuids.uuid4())
             if known is not None and known.state not in UNMADE:
                 # It exists: the task only confirms it.
-                await self.work.store(
-                    tx, id_, agent, "machine_load", {"uuid": uuid}, vm_uuid=uuid,
-                    request_id=request_id, job_uuid=job_uuid,
-                )  # fmt: skip
+                about = replace(about, vm_uuid=uuid, fence=None)
+                await self.work.store(tx, id_, agent, "machine_load", {"uuid": uuid}, about)
             else:
                 await self._keep(tx, server_uuid, uuid, payload, known)
                 peers = await self._holders.peers(tx, _image_of(payload), server_uuid)
                 params = {**payload, "imgapiPeers": peers} if peers else payload
-                await self.work.store(
-                    tx, id_, agent, "machine_create", params, vm_uuid=uuid,
-                    request_id=request_id, fence=fence or await _life_fence(tx, uuid),
-                    job_uuid=job_uuid,
-                )  # fmt: skip
+                about = await _in_turn(tx, uuid, about)
+                await self.work.store(tx, id_, agent, "machine_create", params, about)
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
 
@@ -231,15 +219,7 @@ class Machines:
         return there if there.get("state") in ("running", "stopped") else None
 
     async def act(
-        self,
-        agent: Agent,
-        uuid: str,
-        task: str,
-        params: Record,
-        *,
-        request_id: str = "",
-        fence: Record | None = None,
-        job_uuid: str | None = None,
+        self, agent: Agent, uuid: str, task: str, params: Record, about: About = About()
     ) -> Record:
         """Start a task on a VM; returns it. A missing VM shows as the task's failure.
 
@@ -249,10 +229,8 @@ class Machines:
         async with self.database.transaction() as tx:
             if task == "machine_update":
                 await hold_growth(self.quotas, tx, agent.server_uuid, uuid, params)
-            await self.work.store(
-                tx, id_, agent, task, {**params, "uuid": uuid, "server_uuid": agent.server_uuid},
-                vm_uuid=uuid, request_id=request_id, fence=fence, job_uuid=job_uuid,
-            )  # fmt: skip
+            params = {**params, "uuid": uuid, "server_uuid": agent.server_uuid}
+            await self.work.store(tx, id_, agent, task, params, replace(about, vm_uuid=uuid))
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
 
@@ -292,9 +270,8 @@ class Machines:
                 await tx.execute(update(vms).where(here).values(vm=row.vm, **size))
 
     async def destroy(
-        self, agent: Agent, uuid: str, params: Record, *, request_id: str = "",
-        fence: Record | None = None, job_uuid: str | None = None,
-    ) -> Record:  # fmt: skip
+        self, agent: Agent, uuid: str, params: Record, about: About = About()
+    ) -> Record:
         """Destroy a VM, detach its ports and delete its record; repeating it is harmless.
 
         An unfinished creation of the VM is withdrawn: a process that takes it over finds it
@@ -312,12 +289,9 @@ class Machines:
                 return {"vm_uuid": uuid, "id": None}
             reason = f"VM {uuid} was destroyed before it was made"
             await self.work.withdraw(tx, uuid, "machine_create", reason)
-            await self.work.store(
-                tx, id_, agent, "machine_destroy",
-                {**params, "uuid": uuid, "server_uuid": agent.server_uuid}, vm_uuid=uuid,
-                request_id=request_id, fence=fence or await _life_fence(tx, uuid),
-                job_uuid=job_uuid,
-            )  # fmt: skip
+            params = {**params, "uuid": uuid, "server_uuid": agent.server_uuid}
+            about = await _in_turn(tx, uuid, about)
+            await self.work.store(tx, id_, agent, "machine_destroy", params, about)
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
 
@@ -438,9 +412,12 @@ class Machines:
         return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
 
 
-async def _life_fence(tx: Transaction, uuid: str) -> Record:
+async def _in_turn(tx: Transaction, uuid: str, about: About) -> About:
     """Orders a VM's creations and destructions: its node refuses one that is overtaken."""
-    return {"scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life")}
+    fence = about.fence or {
+        "scope": "vm-life", "id": uuid, "number": await next_number(tx, "vm-life"),
+    }  # fmt: skip
+    return replace(about, vm_uuid=uuid, fence=fence)
 
 
 def _listed(value: object) -> list[object]:

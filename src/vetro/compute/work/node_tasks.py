@@ -33,7 +33,7 @@ from vetro.storage import Database, StoredRow, Transaction, await_until
 
 log = structlog.get_logger(__name__)
 
-__all__ = ["Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
+__all__ = ["About", "Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
 
 #: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.
 PULL, PULLED = "(pull)", "(pulled)"
@@ -51,6 +51,16 @@ class TaskEnd:
     params: Record
     good: bool
     result: Record
+
+
+@dataclass(frozen=True)
+class About:
+    """What a task is about, and on whose behalf it is done (``fence``: in which turn)."""
+
+    vm_uuid: str | None = None
+    request_id: str = ""
+    fence: Record | None = None
+    job_uuid: str | None = None
 
 
 Before = Callable[[str, Record], Awaitable[None]]
@@ -135,7 +145,7 @@ class NodeTasks:
         """Run a task that is not kept and return its result. Errors: ``NodeTaskError``."""
         params = _addressed(agent, params)
         if agent.pull:
-            id_ = await self.start(agent, task, params, request_id=request_id)
+            id_ = await self.start(agent, task, params, About(request_id=request_id))
             view = await self.wait(id_, timeout_seconds)
             if view.status == "active":
                 raise TimeoutError
@@ -154,31 +164,11 @@ class NodeTasks:
             ),
         )
 
-    async def start(
-        self,
-        agent: Agent,
-        task: str,
-        params: Record,
-        *,
-        vm_uuid: str | None = None,
-        request_id: str = "",
-        fence: Record | None = None,
-        job_uuid: str | None = None,
-    ) -> str:
+    async def start(self, agent: Agent, task: str, params: Record, about: About = About()) -> str:
         """Start a task; its id. It is stored when this returns, and ends whatever happens."""
         id_ = str(uuids.uuid4())
         async with self.database.transaction() as tx:
-            await self.store(
-                tx,
-                id_,
-                agent,
-                task,
-                params,
-                vm_uuid=vm_uuid,
-                request_id=request_id,
-                fence=fence,
-                job_uuid=job_uuid,
-            )
+            await self.store(tx, id_, agent, task, params, about)
         await self.launch(id_)
         return id_
 
@@ -189,11 +179,7 @@ class NodeTasks:
         agent: Agent,
         task: str,
         params: Record,
-        *,
-        vm_uuid: str | None = None,
-        request_id: str = "",
-        fence: Record | None = None,
-        job_uuid: str | None = None,
+        about: About = About(),
     ) -> None:
         """Keep a task with the caller's changes; `launch` it after the commit."""
         await tx.execute(
@@ -202,14 +188,14 @@ class NodeTasks:
                 server_uuid=agent.server_uuid,
                 task=task,
                 status="active",
-                vm_uuid=vm_uuid,
+                vm_uuid=about.vm_uuid,
                 history=[],
                 created=self.database.clock.now(),
-                req_id=request_id[:128] or None,
+                req_id=about.request_id[:128] or None,
                 params=_addressed(agent, params),
-                fence=fence,
+                fence=about.fence,
                 instance=self.instance,
-                job_uuid=job_uuid,
+                job_uuid=about.job_uuid,
                 traceparent=tracing.traceparent() or None,
             )
         )

@@ -32,7 +32,7 @@ from vetro.compute.values.faults import (
     unavailable,
 )
 from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
-from vetro.compute.work.node_tasks import NodeTaskError
+from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Reply, listed
 from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
@@ -308,10 +308,8 @@ async def resume_agent(call: Call) -> Json:
 
 async def start_task(call: Call, task: str, params: Record) -> Json:
     """A task of the server itself: ``{id}``."""
-    id_ = await call.service.work.start(
-        call.agent, task, params, request_id=call.request_id, job_uuid=call.job_uuid,
-    )  # fmt: skip
-    return {"id": id_}
+    about = About(request_id=call.request_id, job_uuid=call.job_uuid)
+    return {"id": await call.service.work.start(call.agent, task, params, about)}
 
 
 async def ensure_image(call: Call) -> Json:

@@ -20,11 +20,13 @@ from vetro.compute.http.answers import (
     VM_LEAVES,
 )
 from vetro.compute.http.endpoint import Access, Call, Endpoint, Run
+from vetro.compute.http.endpoints.servers import start_task
 from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.lifecycle import HVM_BRANDS
+from vetro.compute.work.node_tasks import About
 from vetro.digits import is_number
 from vetro.http import Fault, base_url, listed
 from vetro.http.parameters import (
@@ -54,10 +56,11 @@ DOCKER_CODES = (
 OLD_NODES = (7, 0)
 
 
-async def _fence(call: Call) -> Record | None:
-    """The fence of the ticket the caller acts under, when he names one. Errors: 404, 409."""
+async def _about(call: Call) -> About:
+    """The call's request and job, and the turn of the ticket that it names. Errors: 404, 409."""
     ticket = call.params.pop("ticket", None)
-    return await call.service.tickets.fence_of(str(ticket)) if ticket else None
+    fence = await call.service.tickets.fence_of(str(ticket)) if ticket else None
+    return About(request_id=call.request_id, fence=fence, job_uuid=call.job_uuid)
 
 
 async def list_vms(call: Call) -> Json:
@@ -69,7 +72,7 @@ async def list_vms(call: Call) -> Json:
 
 async def create_vm(call: Call) -> Json:
     """Make a VM. Its image must be named; ``image`` its manifest, unless the service has it."""
-    fence = await _fence(call)
+    about = await _about(call)
     payload = {k: v for k, v in call.params.items() if k != "server_uuid"}
     await _check_project(call, payload)
     payload |= await _image_of(call, payload)
@@ -77,9 +80,7 @@ async def create_vm(call: Call) -> Json:
         for nic in _objects(payload.get("nics")):
             if nic.get("primary") and nic.get("gateway"):
                 payload["default_gateway"] = nic["gateway"]
-    return await call.service.machines.create(
-        call.agent, payload, request_id=call.request_id, fence=fence, job_uuid=call.job_uuid
-    )
+    return await call.service.machines.create(call.agent, payload, about)
 
 
 async def _check_project(call: Call, payload: Record) -> None:
@@ -147,12 +148,7 @@ async def update_nics(call: Call) -> Json:
     """Change gateway, resolvers and routes of the VMs of a network."""
     if not call.row.sysinfo.get("SDC Version"):
         raise Fault("Unsupported compute node version", status=400, type_="InvalidVersion")
-    return {
-        "id": await call.service.work.start(
-            call.agent, "machine_update_nics", call.params, request_id=call.request_id,
-            job_uuid=call.job_uuid,
-        )
-    }  # fmt: skip
+    return await start_task(call, "machine_update_nics", call.params)
 
 
 async def load_vm(call: Call) -> Json:
@@ -217,12 +213,10 @@ async def _ask(
 
 
 async def _act(call: Call, task: str, params: Record | None = None) -> Json:
-    fence = await _fence(call)
+    about = await _about(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
-    return await call.service.machines.act(
-        call.agent, call.vm_uuid, task, {**given, **(params or {})},
-        request_id=call.request_id, fence=fence, job_uuid=call.job_uuid,
-    )  # fmt: skip
+    given |= params or {}
+    return await call.service.machines.act(call.agent, call.vm_uuid, task, given, about)
 
 
 def _action(task: str, doc: str) -> Run:
@@ -252,12 +246,9 @@ def _with_update(task: str, what: str, doc: str) -> Run:
 
 async def destroy_vm(call: Call) -> Json:
     """Destroy a VM and its disk."""
-    fence = await _fence(call)
+    about = await _about(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
-    return await call.service.machines.destroy(
-        call.agent, call.vm_uuid, given, request_id=call.request_id, fence=fence,
-        job_uuid=call.job_uuid,
-    )  # fmt: skip
+    return await call.service.machines.destroy(call.agent, call.vm_uuid, given, about)
 
 
 async def create_snapshot(call: Call) -> Json:
