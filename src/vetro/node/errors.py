@@ -80,6 +80,11 @@ def not_running(uuid: str) -> DriverError:
     return DriverError(f"VM {uuid} is not running", code="ENOTRUNNING", rest_code="VmNotRunning")
 
 
+def no_process(uuid: str) -> DriverError:
+    """There is no process to work on."""
+    return DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+
+
 def already_running(uuid: str) -> DriverError:
     """The VM runs already."""
     return DriverError(

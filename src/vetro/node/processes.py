@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from vetro.digits import is_number
+from vetro.node.errors import DriverError
 
 
 class FollowedProcess:
@@ -69,6 +71,60 @@ class FollowedProcess:
             self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class FollowedVms:
+    """The first process of each VM of a hypervisor. ``ended(uuid)`` is called when one has ended."""
+
+    def __init__(
+        self, pid_file: Callable[[str], Path], is_it: Callable[[str, list[str]], bool]
+    ) -> None:
+        """``pid_file(uuid)``: where its number is; ``is_it(uuid, command line)``: whether it is still."""
+        self.pid_file = pid_file
+        self.is_it = is_it
+        self.ended: Callable[[str], None] = lambda _uuid: None
+        self._running: dict[str, FollowedProcess] = {}
+
+    def close(self) -> None:
+        """Stop following; VMs keep running."""
+        for process in self._running.values():
+            process.close()
+        self._running.clear()
+
+    def follow(self, uuid: str) -> FollowedProcess | None:
+        """The process of a VM; ``None`` when it does not run."""
+        known = self._running.get(uuid)
+        if known is not None and known.running:
+            return known
+        try:
+            pid = int(self.pid_file(uuid).read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        found = FollowedProcess.attach(pid, partial(self.is_it, uuid), partial(self._on_end, uuid))
+        if found is not None:
+            self._running[uuid] = found
+        return found
+
+    def forget(self, uuid: str) -> None:
+        """Stop following a VM."""
+        process = self._running.pop(uuid, None)
+        if process is not None:
+            process.close()
+
+    def _on_end(self, uuid: str) -> None:
+        self._running.pop(uuid, None)
+        self.ended(uuid)
+
+
+async def end_all(uuid: str, processes: Iterable[FollowedProcess | None]) -> None:
+    """Kill processes of a VM. Errors: ``DriverError`` when one does not end."""
+    found = [process for process in processes if process is not None]
+    for process in found:
+        process.signal(signal.SIGKILL)
+    for process in found:
+        if not await process.wait(10):
+            process.close()
+            raise DriverError(f"VM {uuid}: process {process.pid} does not end")
 
 
 def command_line(pid: int) -> list[str]:

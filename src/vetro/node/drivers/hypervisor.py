@@ -15,10 +15,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from vetro.node.errors import not_implemented
 from vetro.node.guest.root import GuestRoot
+from vetro.node.processes import started_at
+from vetro.node.vm_objects import timestamp
 from vetro.node.vm_records import Vm, VolumeEntry
 
 Changed = Callable[[str], None]
@@ -37,6 +40,13 @@ class RunState:
     pid: int | None = None
     boot_timestamp: str | None = None
     frozen: str | None = None
+
+    @classmethod
+    def now(cls, zone_state: str, pid: int | None, frozen: str | None = None) -> RunState:
+        """The state of a VM whose first process is ``pid``."""
+        began = started_at(pid) if pid is not None else None
+        boot = None if began is None else timestamp(datetime.fromtimestamp(began, UTC))
+        return cls(zone_state, pid, boot, frozen)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ import os
 import signal as signals
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -31,13 +29,19 @@ from vetro.node.drivers.hypervisor import (
     RunState,
 )
 from vetro.node.drivers.stats import process_stats
-from vetro.node.errors import ConfigurationError, DriverError
+from vetro.node.errors import ConfigurationError, DriverError, no_process
 from vetro.node.files import copy_tree, remove_tree, tree_bytes, write_bytes
 from vetro.node.guest import instance_files
 from vetro.node.guest.root import GuestRoot
-from vetro.node.processes import FollowedProcess, command_line, processes_by_pid, started_at
+from vetro.node.processes import (
+    FollowedProcess,
+    FollowedVms,
+    command_line,
+    end_all,
+    processes_by_pid,
+)
 from vetro.node.storage.room import snapshot_path
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore
 from vetro.node.vm_records import Nic, Vm
 
 log = structlog.get_logger(__name__)
@@ -61,7 +65,7 @@ class ProcessHypervisor(Hypervisor):
         self._store = store
         self._guest_archive = guest_archive
         self._python = python
-        self._running: dict[str, FollowedProcess] = {}
+        self._agents = FollowedVms(self._pid_file, self._is_agent)
         self._ended: Changed = lambda _uuid: None
 
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
@@ -72,14 +76,13 @@ class ProcessHypervisor(Hypervisor):
                 f"The guest agent {self._guest_archive} is missing: make guest builds it"
             )
         self._ended = ended
+        self._agents.ended = self._on_end
         for vm in vms:
-            self._follow(vm["uuid"])
+            self._agents.follow(vm["uuid"])
 
     async def close(self) -> None:
         """Stop following; processes keep running."""
-        for process in self._running.values():
-            process.close()
-        self._running.clear()
+        self._agents.close()
 
     def describe(self, vm: Vm) -> Vm:
         """Every interface has the loopback address; ``network_ip`` is the requested address."""
@@ -101,23 +104,7 @@ class ProcessHypervisor(Hypervisor):
         # process has no command line at all, and would look dead to a reader at that instant.
         return argv[1:4] == ["-c", _KEEPER, str(self._root(uuid))]
 
-    def _follow(self, uuid: str) -> FollowedProcess | None:
-        known = self._running.get(uuid)
-        if known is not None and known.running:
-            return known
-        try:
-            pid = int(self._pid_file(uuid).read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        found = FollowedProcess.attach(
-            pid, partial(self._is_agent, uuid), partial(self._on_end, uuid)
-        )
-        if found is not None:
-            self._running[uuid] = found
-        return found
-
     def _on_end(self, uuid: str) -> None:
-        self._running.pop(uuid, None)
         self._pid_file(uuid).unlink(missing_ok=True)
         self._ended(uuid)
 
@@ -174,7 +161,7 @@ class ProcessHypervisor(Hypervisor):
 
     async def stats(self, uuid: str) -> dict[str, object]:
         """Processor time and memory of the instance's processes."""
-        process = self._follow(uuid)
+        process = self._agents.follow(uuid)
         pids = await asyncio.to_thread(_members, process.pid, self._root(uuid)) if process else []
         return process_stats(pids)
 
@@ -219,13 +206,13 @@ class ProcessHypervisor(Hypervisor):
         )
         write_bytes(self._pid_file(uuid), started.output.strip().encode())
         # It becomes the shell that keeps the agent in a few steps: look until it has.
-        followed = self._follow(uuid)
+        followed = self._agents.follow(uuid)
         proc = Path(f"/proc/{started.output.strip()}")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_START_SECONDS):
                 while followed is None and proc.exists():
                     await asyncio.sleep(0.01)
-                    followed = self._follow(uuid)
+                    followed = self._agents.follow(uuid)
         if followed is None:
             raise DriverError(
                 f"VM {uuid} ended right after its start; see {console}", code="EFAILED"
@@ -233,7 +220,7 @@ class ProcessHypervisor(Hypervisor):
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """End the agent and everything it started in its session."""
-        process = self._follow(uuid)
+        process = self._agents.follow(uuid)
         if process is None:
             return
         if not force and timeout > 0:
@@ -252,45 +239,32 @@ class ProcessHypervisor(Hypervisor):
             FollowedProcess.attach(pid, lambda _argv: True, lambda: None)
             for pid in await asyncio.to_thread(_members, session, self._root(uuid))
         ]
-        for process in rest:
-            if process is not None:
-                process.signal(signals.SIGKILL)
-        for process in rest:
-            if process is not None and not await process.wait(10):
-                process.close()
-                raise DriverError(f"VM {uuid}: process {process.pid} does not end")
+        await end_all(uuid, rest)
 
     async def kill(self, uuid: str, signal: int) -> None:
         """Signal the agent."""
-        process = self._follow(uuid)
+        process = self._agents.follow(uuid)
         if process is None:
-            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+            raise no_process(uuid)
         process.signal(signal)
 
     async def state(self, uuid: str) -> RunState:
         """Whether the agent's process lives."""
-        process = self._follow(uuid)
+        process = self._agents.follow(uuid)
         if process is None:
             return RunState("installed")
-        began = started_at(process.pid)
-        return RunState(
-            "running",
-            process.pid,
-            timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
-        )
+        return RunState.now("running", process.pid)
 
     async def remove(self, uuid: str) -> None:
         """End the process and remove the directory."""
         await self.stop(uuid, force=True, timeout=0)
-        process = self._running.pop(uuid, None)
-        if process is not None:
-            process.close()
+        self._agents.forget(uuid)
         await self._end_rest(uuid, -1)
         await asyncio.to_thread(remove_tree, self._root(uuid))
 
     async def processes(self, uuid: str) -> dict[str, object]:
         """The agent and what it started."""
-        process = self._follow(uuid)
+        process = self._agents.follow(uuid)
         if process is None:
             return {}
         pids = await asyncio.to_thread(_members, process.pid, self._root(uuid))

@@ -15,7 +15,6 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
@@ -38,19 +37,19 @@ from vetro.node.drivers.lxc.inside import find_user, processes_in
 from vetro.node.drivers.lxc.monitors import Monitors, errors_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
 from vetro.node.drivers.stats import group_stats
-from vetro.node.errors import CommandFailed, DriverError, NodeError
+from vetro.node.errors import CommandFailed, DriverError, NodeError, no_process
 from vetro.node.files import write_bytes
 from vetro.node.guest import instance_files
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.store import ImageStore
 from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
-from vetro.node.processes import first_child, started_at
+from vetro.node.processes import first_child
 from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
 from vetro.node.storage.mounts import mount_points, unmount
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
+from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore
 from vetro.node.vm_records import Vm, VolumeEntry, unwritten, volumes_of
 
 log = structlog.get_logger(__name__)
@@ -364,13 +363,11 @@ class LxcHypervisor(Hypervisor):
         """Signal the container's init."""
         state = await self.state(uuid)
         if state.pid is None:
-            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+            raise no_process(uuid)
         try:
             os.kill(state.pid, signal)
         except ProcessLookupError as error:
-            raise DriverError(
-                f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning"
-            ) from error
+            raise no_process(uuid) from error
 
     async def state(self, uuid: str) -> RunState:
         """The state that the monitor process shows."""
@@ -380,12 +377,7 @@ class LxcHypervisor(Hypervisor):
         if monitor is None:
             return RunState("installed")
         init = first_child(monitor.pid)
-        began = started_at(init) if init is not None else None
-        return RunState(
-            "shutting_down" if uuid in self._stopping else "running",
-            init,
-            timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
-        )
+        return RunState.now("shutting_down" if uuid in self._stopping else "running", init)
 
     async def remove(self, uuid: str) -> None:
         """Stop by force; remove mount, interfaces, control groups, locks and layers."""
@@ -451,7 +443,7 @@ class LxcHypervisor(Hypervisor):
         state = await self.state(uuid)
         vm = self._store.get(uuid) or {}
         if state.pid is None:
-            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+            raise no_process(uuid)
         return group_stats(
             groups_of(state.pid, uuid),
             {

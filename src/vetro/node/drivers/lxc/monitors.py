@@ -8,67 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from functools import partial
 from pathlib import Path
 
 from vetro.node.commands import run
-from vetro.node.drivers.hypervisor import Changed
 from vetro.node.errors import DriverError
-from vetro.node.processes import FollowedProcess, first_child, processes_by_pid
+from vetro.node.processes import (
+    FollowedProcess,
+    FollowedVms,
+    end_all,
+    first_child,
+    processes_by_pid,
+)
 from vetro.node.vm_objects import MachineStore
 
 
-class Monitors:
-    """The monitors of the containers below one LXC path. ``ended(uuid)`` is called when one has ended."""
+class Monitors(FollowedVms):
+    """The monitors of the containers below one LXC path; ``lxc-start`` writes their process ids."""
 
     def __init__(self, store: MachineStore, lxc_path: Path) -> None:
-        self._store = store
+        super().__init__(lambda uuid: store.path(uuid) / "monitor.pid", self._is_monitor)
         self._path = str(lxc_path)
-        self.ended: Changed = lambda _uuid: None
-        self._running: dict[str, FollowedProcess] = {}
-
-    def close(self) -> None:
-        """Stop following; containers keep running."""
-        for monitor in self._running.values():
-            monitor.close()
-        self._running.clear()
-
-    def pid_file(self, uuid: str) -> Path:
-        """Where ``lxc-start`` writes the monitor's process id."""
-        return self._store.path(uuid) / "monitor.pid"
 
     def _is_monitor(self, uuid: str, argv: list[str]) -> bool:
         """LXC renames its monitor; before that it is the ``lxc-start`` we gave these arguments."""
         words = " ".join(argv).split()
         return self._path in words and uuid in words and "lxc" in words[0]
 
-    def follow(self, uuid: str) -> FollowedProcess | None:
-        """The monitor of a container; ``None`` when it does not run."""
-        known = self._running.get(uuid)
-        if known is not None and known.running:
-            return known
-        try:
-            pid = int(self.pid_file(uuid).read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        monitor = FollowedProcess.attach(
-            pid, partial(self._is_monitor, uuid), partial(self._on_end, uuid)
-        )
-        if monitor is not None:
-            self._running[uuid] = monitor
-        return monitor
-
-    def forget(self, uuid: str) -> None:
-        """Stop following a container."""
-        monitor = self._running.pop(uuid, None)
-        if monitor is not None:
-            monitor.close()
-
     def _on_end(self, uuid: str) -> None:
-        self._running.pop(uuid, None)
         self.pid_file(uuid).unlink(missing_ok=True)
-        self.ended(uuid)
+        super()._on_end(uuid)
 
     async def end(self, uuid: str) -> None:
         """Kill the container, whatever state LXC is in. Errors: ``DriverError``."""
@@ -96,18 +65,8 @@ class Monitors:
             return
         # LXC arranges that the container dies with its monitor; ensure it, and wait for it.
         child = first_child(pid)
-        init = (
-            FollowedProcess.attach(child, lambda _argv: True, lambda: None)
-            if child is not None
-            else None
-        )
-        for process in (monitor, init):
-            if process is not None:
-                process.signal(signal.SIGKILL)
-        for process in (monitor, init):
-            if process is not None and not await process.wait(10):
-                process.close()
-                raise DriverError(f"VM {uuid}: process {process.pid} does not end")
+        init = FollowedProcess.attach(child, lambda _argv: True, lambda: None) if child else None
+        await end_all(uuid, (monitor, init))
 
 
 def errors_of(log_file: Path) -> str:

@@ -14,7 +14,6 @@ import hashlib
 import os
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,14 @@ from vetro.node.drivers.qemu.processes import VmProcesses
 from vetro.node.drivers.qemu.snapshots import RunningSnapshots
 from vetro.node.drivers.qemu.volumes import VolumePlugs
 from vetro.node.drivers.stats import machine_stats
-from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
+from vetro.node.errors import DriverError, NodeError, no_process, not_implemented, not_running
 from vetro.node.files import remove_tree
 from vetro.node.guest.instance_files import host_resolvers
 from vetro.node.images import vm_images
 from vetro.node.images.store import ImageStore
 from vetro.node.network.names import host_interface_name
-from vetro.node.processes import started_at
 from vetro.node.storage.volumes import VolumeStore
-from vetro.node.vm_objects import HVM_BRANDS, MachineStore, timestamp
+from vetro.node.vm_objects import HVM_BRANDS, MachineStore
 from vetro.node.vm_records import Vm, VolumeEntry, disks_of, unwritten
 
 log = structlog.get_logger(__name__)
@@ -336,7 +334,7 @@ class QemuHypervisor(Hypervisor):
         """Signal QEMU."""
         process = self._processes.follow(uuid)
         if process is None:
-            raise DriverError(f"VM {uuid} has no process", code="ESRCH", rest_code="VmNotRunning")
+            raise no_process(uuid)
         process.signal(signal)
 
     async def state(self, uuid: str) -> RunState:
@@ -346,13 +344,8 @@ class QemuHypervisor(Hypervisor):
         process = self._processes.follow(uuid)
         if process is None:
             return RunState("installed")
-        began = started_at(process.pid)
-        return RunState(
-            "shutting_down" if uuid in self._stopping else "running",
-            process.pid,
-            timestamp(datetime.fromtimestamp(began, UTC)) if began is not None else None,
-            self._frozen.reason(uuid),
-        )
+        state = "shutting_down" if uuid in self._stopping else "running"
+        return RunState.now(state, process.pid, self._frozen.reason(uuid))
 
     # Volumes
 
