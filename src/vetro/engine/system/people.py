@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.engine.services import EngineServices, services_of
+from vetro.engine.services import services_of
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject
 
@@ -29,7 +29,8 @@ class User:
     @staticmethod
     def get_environment_owner(ctx: CallContext) -> MuranoObject:
         """Who made the environment."""
-        return _user(ctx, _owner_user(ctx, services_of(ctx)))
+        owner = ctx.session.info.environment_owner_user_id
+        return _user(ctx, str(owner or services_of(ctx).user_id))
 
 
 class Project:
@@ -45,10 +46,6 @@ class Project:
     def get_environment_owner(ctx: CallContext) -> MuranoObject:
         """The project of the environment."""
         return _project(ctx, services_of(ctx).project_id)
-
-
-def _owner_user(ctx: CallContext, services: EngineServices) -> str:
-    return str(ctx.session.info.environment_owner_user_id or services.user_id)
 
 
 def _user(ctx: CallContext, id_: str) -> MuranoObject:

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import socket
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +17,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
-from vetro.engine.worker.form_secrets import reading
+from vetro.engine.worker.form_secrets import KnownSecrets, reading
 from vetro.engine.worker.orders import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import (
@@ -32,7 +32,7 @@ from vetro.environments import (
 from vetro.json_values import Json, JsonObject
 from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
 from vetro.packages import is_enabled, open_package
-from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
+from vetro.secrecy import Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
@@ -71,26 +71,14 @@ def preload_workflows() -> None:
     importlib.import_module("vetro.engine.worker.workflow_run")
 
 
-@dataclass
-class TaskReports:
+class TaskReports(KnownSecrets):
     """Reports of one task, kept in order by sending one at a time."""
 
-    rooms: Environments
-    task: EngineTask
-    cover: Cover = field(init=False)
-    _secrets: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, rooms: Environments, task: EngineTask) -> None:
         # The user's values, the last run's result, and the arguments of the action.
-        self._secrets = secrets_in([self.task.model, self.task.action])
-        self.cover = Cover(self._secrets)
-
-    def learn(self, secret: str) -> None:
-        """Mask a secret that the program has read, from now on."""
-        if len(secret) >= SHORTEST:
-            self._secrets.add(secret)
-            self.cover = Cover(self._secrets)
-            hide_in_logs(self.cover)
+        super().__init__(secrets_in([task.model, task.action]))
+        self.rooms = rooms
+        self.task = task
 
     async def report(
         self,

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from vetro.environments import FormSecrets
 from vetro.muranopl import MuranoError, wait
+from vetro.secrecy import SHORTEST, Cover, hide_in_logs
+
+
+class KnownSecrets:
+    """The secrets of a run: ``cover`` takes them out of messages."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = set(secrets)
+        self.cover = Cover(self._secrets)
+
+    def learn(self, secret: str) -> None:
+        """Mask a secret that the program has read, from now on; the log does so too."""
+        if len(secret) >= SHORTEST:
+            self._secrets.add(secret)
+            self.cover = Cover(self._secrets)
+            hide_in_logs(self.cover)
 
 
 def reading(

@@ -7,7 +7,7 @@ import structlog
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.deployment import too_large
-from vetro.engine.worker.form_secrets import reading
+from vetro.engine.worker.form_secrets import KnownSecrets, reading
 from vetro.engine.worker.upgrade_check import compare
 from vetro.environments import CallAnswer, EngineCall, FormSecrets, Tracked, pinned_packages
 from vetro.json_values import Json
@@ -20,7 +20,7 @@ from vetro.muranopl import (
     Session,
     SessionInfo,
 )
-from vetro.secrecy import SHORTEST, Cover, hide_in_logs
+from vetro.secrecy import Cover
 
 log = structlog.get_logger(__name__)
 
@@ -36,21 +36,6 @@ _NOT_FOUND = {
 #: Errors in the call itself: wrong, missing or unknown arguments.
 _UNFIT = {"NoMatchingMethodException", "NoMatchingFunctionException"}
 _INVALID = {"ContractViolationException", "ValueError"}
-
-
-class _Read:
-    """Secrets that the program has read: messages and logs do not show them."""
-
-    def __init__(self) -> None:
-        self.cover = Cover(())
-        self._known: set[str] = set()
-
-    def learn(self, secret: str) -> None:
-        """Mask a secret from now on."""
-        if len(secret) >= SHORTEST:
-            self._known.add(secret)
-            self.cover = Cover(self._known)
-            hide_in_logs(self.cover)
 
 
 class LoggedReports:
@@ -93,7 +78,7 @@ async def run_call(settings: EngineSettings, runtime: Runtime, call: EngineCall)
             environment_owner_user_id=call.user_id,
         )
         limits = Limits(seconds=call.seconds)
-        read = _Read()
+        read = KnownSecrets()
         secrets = reading(FormSecrets(world.database), call.project_id, read.learn)
 
         def make_session(effects: DirectEffects) -> Session:
