@@ -32,7 +32,7 @@ from vetro.stacks.model import (
 )
 from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
-from vetro.stacks.operations.operation import Failure, Operation
+from vetro.stacks.operations.operation import Operation
 from vetro.stacks.operations.planning import Planner
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import as_static
@@ -153,8 +153,7 @@ class StackEngine:
             if failure is None:
                 await work.settle(StackStatus.CREATE_COMPLETE, "", outputs)
             elif options.get("rollback"):
-                work.renew_operation()
-                await self._roll_back_create(work, failure)
+                await self._roll_back(work, failure, {})
             else:
                 await work.settle(StackStatus.CREATE_FAILED, _failed(failure), {})
         return await self._snapshot(row, failure)
@@ -183,8 +182,7 @@ class StackEngine:
             if failure is None:
                 await work.settle(StackStatus.UPDATE_COMPLETE, "", outputs)
             elif options.get("rollback"):
-                work.renew_operation()
-                await self._roll_back_update(work, former, failure)
+                await self._roll_back(work, failure, former)
                 for key, value in former.items():
                     setattr(work.stack, key, value)
             else:
@@ -276,28 +274,23 @@ class StackEngine:
         converging = asyncio.ensure_future(work.operation.converge(template))
         return await within(work.operation, converging, timeout)
 
-    async def _roll_back_create(self, work: Work, failure: Failure) -> None:
-        await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS})
-        await work.operation.remove_all()
-        second = work.operation.failure
-        if second is None:
-            await work.settle(StackStatus.ROLLBACK_COMPLETE, _failed(failure), {})
-        else:
-            reason = f"{_failed(failure)}; rolling back failed: {_failed(second)}"
-            await work.settle(StackStatus.ROLLBACK_FAILED, reason, {})
-
-    async def _roll_back_update(
-        self, work: Work, former: Mapping[str, Any], failure: Failure
+    async def _roll_back(
+        self, work: Work, failure: StackFailure, former: Mapping[str, Any]
     ) -> None:
+        """Return to what the stack was made of before; a creation's was nothing."""
+        work.renew_operation()
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
-        parsed = await self._check(**former)
-        outputs = await work.operation.converge(parsed)
+        outputs: dict[str, Json] = {}
+        if former:
+            outputs = await work.operation.converge(await self._check(**former))
+        else:
+            await work.operation.remove_all()
         second = work.operation.failure
         if second is None:
             await work.settle(StackStatus.ROLLBACK_COMPLETE, _failed(failure), outputs)
         else:
             reason = f"{_failed(failure)}; rolling back failed: {_failed(second)}"
-            await work.settle(StackStatus.ROLLBACK_FAILED, reason, None)
+            await work.settle(StackStatus.ROLLBACK_FAILED, reason, None if former else {})
 
     def _work(
         self,
@@ -356,7 +349,7 @@ class StackEngine:
 
         return self._work(take, stack_of, action, progress)
 
-    async def _snapshot(self, row: StackRow, failure: Failure | None) -> Stack:
+    async def _snapshot(self, row: StackRow, failure: StackFailure | None) -> Stack:
         """The stack after an operation on `row`, which knows all that the operation has changed."""
         head = await self._store.head(row.project_id, row.name)
         if head is None:
@@ -364,10 +357,7 @@ class StackEngine:
         for key in (*_WHOLE, "resources"):
             setattr(head, key, getattr(row, key))
         stack = head.snapshot()
-        if failure is None:
-            return stack
-        readable = StackFailure(failure.resource, failure.kind, failure.text, failure.details)
-        return replace(stack, failure=readable)
+        return stack if failure is None else replace(stack, failure=failure)
 
 
 def check(
@@ -431,7 +421,7 @@ def _whole(template: Mapping[str, Json], options: TemplateOptions) -> dict[str, 
     }
 
 
-def _failed(failure: Failure) -> str:
+def _failed(failure: StackFailure) -> str:
     if not failure.resource:
         return failure.text
     return f"Resource {failure.resource!r} failed: {failure.text}"

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
-from vetro.stacks.model import StackStatus
-from vetro.stacks.state.owner import is_gone
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow
 
 
@@ -25,27 +23,20 @@ class MemoryStore:
 
     async def find(self, project_id: str, name: str) -> StackRow | None:
         row = self._row(project_id, name)
-        return None if row is None else self._judged(_copied(row))
+        return None if row is None else _copied(row).judged(self._now())
 
     async def head(self, project_id: str, name: str) -> StackRow | None:
         row = self._row(project_id, name)
         if row is None:
             return None
         bare = replace(row, template={}, parameters={}, files={}, resources=[])
-        return self._judged(_copied(bare))
+        return _copied(bare).judged(self._now())
 
     def _row(self, project_id: str, name: str) -> StackRow | None:
         for row in self.stacks.values():
             if (row.project_id, row.name) == (project_id, name):
                 return row
         return None
-
-    def _judged(self, found: StackRow) -> StackRow:
-        if found.status.in_progress and not self._is_held(found):
-            action = found.status.value.removesuffix("_IN_PROGRESS")
-            found.status = StackStatus(f"{action}_FAILED")
-            found.reason = "The operation was interrupted before it finished"
-        return found
 
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
         if await self.find(row.project_id, row.name) is not None:
@@ -62,7 +53,7 @@ class MemoryStore:
         row = self.stacks.get(stack_id)
         if row is None:
             raise StackNotFound(name)
-        if self._is_held(row):
+        if row.is_held(self._now()):
             raise StackBusy(name, row.status.value)
         row.fence += 1
         row.owner, row.owner_until = owner, self._now() + timedelta(seconds=seconds)
@@ -113,11 +104,6 @@ class MemoryStore:
         if row is None or (row.fence, row.owner) != (hold.fence, hold.owner):
             raise OperationLost(hold.name)
         return row
-
-    def _is_held(self, row: StackRow) -> bool:
-        if row.owner is None or row.owner_until is None:
-            return False
-        return row.owner_until > self._now() and not is_gone(row.owner)
 
     @staticmethod
     def _set(row: StackRow, values: Mapping[str, object]) -> None:

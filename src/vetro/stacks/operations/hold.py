@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from vetro.stacks.errors import OperationLost
-from vetro.stacks.model import Json, StackStatus
-from vetro.stacks.operations.operation import Failure, Operation, describe
+from vetro.stacks.model import Json, StackFailure, StackStatus
+from vetro.stacks.operations.operation import Operation, describe
 from vetro.stacks.operations.wholly import stop, wholly
 from vetro.stacks.state.records import Hold, StackRow, StackStore
 
@@ -183,9 +183,6 @@ async def within(operation: Operation, work: asyncio.Future[Any], timeout: float
         if not work.done():
             # Nothing of it runs beside what says how it ended.
             await stop(work)
-    operation.failure = Failure(
-        "",
-        f"The operation did not finish within {timeout:g} s; it waited on {waited}",
-        "TimeoutError",
-    )
+    said = f"The operation did not finish within {timeout:g} s; it waited on {waited}"
+    operation.failure = StackFailure("", "TimeoutError", said)
     return {}

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Set
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -22,7 +21,7 @@ from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
-from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackStatus
+from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackFailure, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.operations.wholly import stop
@@ -38,16 +37,6 @@ _AT_ONCE = 64
 _OUTPUTS_AT_ONCE = 8
 _BEFORE_OTHERS = 200
 """Resources that are compared before other tasks of the process have their turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """The first thing that went wrong."""
-
-    resource: str
-    text: str
-    kind: str = ""
-    details: Json = None
 
 
 class _Undeletable(ResourceFailure):
@@ -82,7 +71,8 @@ class Operation:
         self._wanted: frozenset[str] = frozenset()
         self._attached: AttachedVolumes | None = None
         self._failed = asyncio.Event()
-        self.failure: Failure | None = None
+        self.failure: StackFailure | None = None
+        """The first thing that went wrong."""
 
     @property
     def waiting_on(self) -> str | None:
@@ -362,7 +352,7 @@ class Operation:
             if self.failure is None:
                 cause = error.__cause__ if isinstance(error, _Undeletable) else error
                 details = cause.details if isinstance(cause, ResourceFailure) else None
-                self.failure = Failure(name, describe(error), type(cause).__name__, details)
+                self.failure = StackFailure(name, type(cause).__name__, describe(error), details)
                 self._failed.set()
         finally:
             self._waiting.pop(name, None)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from vetro.stacks.model import Json, Stack, StackResource, StackStatus
+from vetro.stacks.state.owner import is_gone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +76,21 @@ class StackRow:
             },
             unmade=self._unmade() if self.status.failed else [],
         )
+
+    def is_held(self, now: datetime) -> bool:
+        """Whether a living process works on it, by the clock of ``owner_until``."""
+        if self.owner is None or self.owner_until is None:
+            return False
+        return self.owner_until > now and not is_gone(self.owner)
+
+    def judged(self, now: datetime) -> StackRow:
+        """The same row; one whose operation died shows as failed."""
+        if self.status.in_progress and not self.is_held(now):
+            action = self.status.value.removesuffix("_IN_PROGRESS")
+            self.status = StackStatus(f"{action}_FAILED")
+            self.reason = "The operation was interrupted before it finished"
+            self.waiting_on = None
+        return self
 
     def _unmade(self) -> list[str]:
         # A resource whose replacement failed still exists. Members of groups are `web.0`, `web.1`.

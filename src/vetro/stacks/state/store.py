@@ -16,7 +16,6 @@ from sqlalchemy.exc import IntegrityError
 from vetro.stacks import tables
 from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
 from vetro.stacks.model import StackStatus
-from vetro.stacks.state.owner import is_gone
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow
 from vetro.storage import Database, Transaction, carried_through
 
@@ -69,7 +68,7 @@ class DatabaseStore:
                 .order_by(tables.resources.c.id)
             )
             stack = _stack(row, [_resource(one) for one in resources])
-        return self._judged(stack)
+        return stack.judged(self._db.steady_now())
 
     @_uncut
     async def head(self, project_id: str, name: str) -> StackRow | None:
@@ -82,15 +81,7 @@ class DatabaseStore:
                 select(*columns).where(table.c.project_id == project_id, table.c.name == name)
             )
             row = found.first()
-        return None if row is None else self._judged(_stack(row, []))
-
-    def _judged(self, stack: StackRow) -> StackRow:
-        if stack.status.in_progress and not self._is_held(stack):
-            action = stack.status.value.removesuffix("_IN_PROGRESS")
-            stack.status = StackStatus(f"{action}_FAILED")
-            stack.reason = "The operation was interrupted before it finished"
-            stack.waiting_on = None
-        return stack
+        return None if row is None else _stack(row, []).judged(self._db.steady_now())
 
     @_uncut
     async def create(self, row: StackRow, owner: str, seconds: float) -> Hold:
@@ -124,7 +115,7 @@ class DatabaseStore:
             if row is None:
                 raise StackNotFound(name)
             stack = _stack(row, [])
-            if self._is_held(stack):
+            if stack.is_held(self._db.steady_now()):
                 raise StackBusy(name, stack.status.value)
             hold = Hold(stack_id, name, stack.fence + 1, owner)
             await tx.execute(
@@ -219,33 +210,16 @@ class DatabaseStore:
     def _until(self, seconds: float) -> object:
         return self._db.steady_now() + timedelta(seconds=seconds)
 
-    def _is_held(self, stack: StackRow) -> bool:
-        if stack.owner is None or stack.owner_until is None:
-            return False
-        return stack.owner_until > self._db.steady_now() and not is_gone(stack.owner)
-
     async def _write(self, tx: Transaction, hold: Hold, values: Mapping[str, object]) -> None:
         changed = await tx.execute(
-            update(tables.stacks)
-            .where(
-                tables.stacks.c.id == hold.stack_id,
-                tables.stacks.c.fence == hold.fence,
-                tables.stacks.c.owner == hold.owner,
-            )
-            .values(**_columns(values))
+            update(tables.stacks).where(*_held(hold)).values(**_columns(values))
         )
         if changed.rowcount != 1:
             raise OperationLost(hold.name)
 
     async def _check(self, tx: Transaction, hold: Hold) -> None:
         found = await tx.execute(
-            select(tables.stacks.c.id)
-            .where(
-                tables.stacks.c.id == hold.stack_id,
-                tables.stacks.c.fence == hold.fence,
-                tables.stacks.c.owner == hold.owner,
-            )
-            .with_for_update(read=True)
+            select(tables.stacks.c.id).where(*_held(hold)).with_for_update(read=True)
         )
         if found.first() is None:
             raise OperationLost(hold.name)
@@ -254,6 +228,12 @@ class DatabaseStore:
 _STACK = tuple(one.name for one in fields(StackRow) if one.name != "resources")
 _RESOURCE = tuple(one.name for one in fields(ResourceRow))
 _RENAMED = {"created": "created_at", "updated": "updated_at"}
+
+
+def _held(hold: Hold) -> tuple[Any, ...]:
+    """The stack, as long as the hold is valid."""
+    stack = tables.stacks.c
+    return stack.id == hold.stack_id, stack.fence == hold.fence, stack.owner == hold.owner
 
 
 def _columns(values: Mapping[str, object]) -> dict[str, object]:
