@@ -22,10 +22,10 @@ from sqlalchemy import delete, select, update
 from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
 from vetro.compute.operations.parts import Run, ServiceParts
-from vetro.compute.servers.store import CHANNEL, LOST, MOVED
+from vetro.compute.servers.store import CHANNEL, LOST, MOVED, change_extra
 from vetro.compute.tables import moves, servers, vms
 from vetro.compute.values.faults import conflict, not_found
-from vetro.compute.values.records import Json, Record, mapping
+from vetro.compute.values.records import Json, Record, mapping, without
 from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError
@@ -179,17 +179,8 @@ async def _put_back(service: ServiceParts, uuid: str, source: str, state: str) -
 
 async def _remember(tx: Transaction, server_uuid: str, uuid: str, entry: Record | None) -> None:
     """Store with a server the entry of a VM that left it; ``None`` removes the entry."""
-    query = select(servers.c.extra).where(servers.c.uuid == server_uuid).with_for_update()
-    row = (await tx.execute(query)).first()
-    if row is None:
-        return
-    extra: Record = dict(row.extra)
-    left = {one: moved for one, moved in mapping(extra.pop(MOVED, {})).items() if one != uuid}
-    if entry is not None:
-        left[uuid] = entry
-    if left:
-        extra[MOVED] = left
-    await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
+    given = {uuid: entry} if entry is not None else {}
+    await change_extra(tx, server_uuid, MOVED, lambda moved: without(moved, uuid) | given)
 
 
 # The machine comes back

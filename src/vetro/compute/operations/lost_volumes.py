@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import or_, select, update
 
 from vetro.compute.operations.parts import Run, ServiceParts
-from vetro.compute.servers.store import LOST
+from vetro.compute.servers.store import LOST, change_extra
 from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.records import Json, Record
 from vetro.compute.vms.volumes import BOOT, LOST_STATE, SNAPSHOT
@@ -39,8 +39,7 @@ async def mark_lost(service: ServiceParts, server: str) -> int:
             update(volumes).where(volumes.c.uuid.in_(found)).values(vm_uuid=None, device="", **lost)
         )
         await tx.execute(update(volume_copies).where(_snapshots(found, server)).values(**lost))
-        known = await _kept(tx, server)
-        await _keep(tx, server, sorted({*known, *found}))
+        await change_extra(tx, server, LOST, lambda known: sorted({*(known or ()), *found}))
     return len(found)
 
 
@@ -66,7 +65,7 @@ async def find_again(run: Run) -> str:
         lost = volumes.c.uuid.in_(wanted) & (volumes.c.state == LOST_STATE)
         await tx.execute(update(volumes).where(lost).values(**found))
         await tx.execute(update(volume_copies).where(_snapshots(wanted, server)).values(**found))
-        await _keep(tx, server, [])
+        await change_extra(tx, server, LOST, lambda _known: None)
     return f"{len(wanted)} volumes found, {len(kept) - len(wanted)} deleted"
 
 
@@ -84,14 +83,3 @@ async def _kept(tx: Transaction, server: str) -> list[str]:
     row = (await tx.execute(query)).first()
     found: Json = (row.extra.get(LOST) if row is not None else None) or []
     return [str(one) for one in found]
-
-
-async def _keep(tx: Transaction, server: str, uuids: list[str]) -> None:
-    query = select(servers.c.extra).where(servers.c.uuid == server).with_for_update()
-    row = (await tx.execute(query)).first()
-    if row is None:
-        return
-    extra: Record = {name: one for name, one in row.extra.items() if name != LOST}
-    if uuids:
-        extra[LOST] = uuids
-    await tx.execute(update(servers).where(servers.c.uuid == server).values(extra=extra))

@@ -30,7 +30,7 @@ from vetro.compute.allocation.columns import Mask
 from vetro.compute.placement.index import PlacementIndex, ServerViews, project_uuid
 from vetro.compute.settings import PlacementSettings
 from vetro.compute.values.faults import invalid_parameters
-from vetro.compute.values.records import Json, Record
+from vetro.compute.values.records import Json, Record, without
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
@@ -177,7 +177,7 @@ class Chooser:
         if outcome.chosen is None:
             return Placed(outcome, uuid, None, left_out=self._left_out())
         record = self.index.fleet.records[self.index.fleet.position[outcome.chosen]]
-        server = {name: value for name, value in record.server.items() if name != "vms"}
+        server = without(record.server, "vms")
         return Placed(outcome, uuid, {**server, **outcome.properties()})
 
     def _left_out(self) -> dict[str, str]:

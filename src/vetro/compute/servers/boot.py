@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 from sqlalchemy import insert, select, update
 
-from vetro.compute.servers.store import BOOT_DEFAULT, Generated, ServerStore
+from vetro.compute.servers.store import BOOT_DEFAULT, Generated, ServerStore, stored_boot_default
 from vetro.compute.tables import servers, settings
 from vetro.compute.values.faults import internal_error, invalid_argument
 from vetro.compute.values.records import Json, Record, mapping
@@ -32,6 +32,16 @@ NAMES = {
 }
 _MAPPINGS = ("kernel_args", "kernel_flags")
 _TEXTS = ("default_console", "serial")
+_UNSET: Record = {
+    "boot_params": {},
+    "kernel_flags": {},
+    "boot_modules": [],
+    "default_console": "",
+    "serial": "",
+    "boot_platform": "",
+}
+#: The console of a server of which nothing else is known.
+_SERIAL: Record = {"default_console": "serial", "serial": "ttyb"}
 
 
 def checked_modules(value: Json) -> list[Record]:
@@ -99,14 +109,7 @@ def merged(before: Record, given: Record) -> Record:
 
 def replaced(given: Record) -> Record:
     """PUT: what is not given becomes empty or unset."""
-    result: Record = {
-        "boot_params": {},
-        "kernel_flags": {},
-        "boot_modules": [],
-        "default_console": "",
-        "serial": "",
-        "boot_platform": "",
-    }
+    result = dict(_UNSET)
     for name, key in NAMES.items():
         value = given.get(name)
         if value is not None:
@@ -139,25 +142,9 @@ class BootParameters:
     async def prepare(self) -> None:
         """The default parameters exist from the start."""
         async with self.database.transaction() as tx:
-            if await self._stored(tx) is None:
-                await tx.execute(
-                    insert(settings).values(
-                        name=BOOT_DEFAULT,
-                        value={
-                            "default_console": "serial",
-                            "serial": "ttyb",
-                            "boot_params": {},
-                            "kernel_flags": {},
-                            "boot_modules": [],
-                            "boot_platform": "",
-                        },
-                    )
-                )
-
-    async def _stored(self, tx: Transaction) -> Record | None:
-        query = select(settings.c.value).where(settings.c.name == BOOT_DEFAULT).with_for_update()
-        row = (await tx.execute(query)).first()
-        return mapping(row.value) if row is not None else None
+            if not await stored_boot_default(tx, to_change=True):
+                value = {**_UNSET, **_SERIAL}
+                await tx.execute(insert(settings).values(name=BOOT_DEFAULT, value=value))
 
     # Platforms
 
@@ -225,25 +212,20 @@ class BootParameters:
     async def default(self) -> Record:
         """`GET /boot/default`."""
         async with self.database.read() as tx:
-            kept = await self._read(tx)
+            kept = await stored_boot_default(tx)
             generated = await self._generated(tx)
         return self._shape(kept, generated, LATEST)
-
-    async def _read(self, tx: Transaction) -> Record:
-        found = await tx.execute(select(settings.c.value).where(settings.c.name == BOOT_DEFAULT))
-        row = found.first()
-        return mapping(row.value) if row is not None else {}
 
     async def default_record(self) -> Record:
         """The default server's own properties, as ServerGet of ``default`` shows them."""
         async with self.database.read() as tx:
-            return await self._read(tx)
+            return await stored_boot_default(tx)
 
     async def of(self, uuid: str) -> Record:
         """`GET /boot/:server_uuid`. Errors: 404."""
         async with self.database.read() as tx:
             row = await self.servers.row(tx, uuid)
-        kept: Record = {"default_console": "serial", "serial": "ttyb", **row.extra}
+        kept: Record = {**_SERIAL, **row.extra}
         return self._shape(kept, {"hostname": row.hostname}, LATEST)
 
     async def _with_platform(self, given: Record) -> Record:
@@ -256,7 +238,7 @@ class BootParameters:
         """PUT or POST /boot/default. Errors: 409, 500."""
         given = await self._with_platform(given)
         async with self.database.transaction() as tx:
-            before = await self._stored(tx) or {}
+            before = await stored_boot_default(tx, to_change=True)
             after = replaced(given) if replace else merged(before, given)
             await tx.execute(
                 update(settings).where(settings.c.name == BOOT_DEFAULT).values(value=after)
@@ -268,7 +250,7 @@ class BootParameters:
         newest = await self.latest_platform()
         async with self.database.transaction() as tx:
             row = await self.servers.row(tx, uuid)
-            kept: Record = {"default_console": "serial", "serial": "ttyb", **row.extra}
+            kept: Record = {**_SERIAL, **row.extra}
             after = replaced(given) if replace else merged(kept, given)
             if replace and not after["boot_platform"] and newest != LATEST:
                 after["boot_platform"] = newest

@@ -170,9 +170,7 @@ class ServerStore:
 
     async def _boot_default(self, tx: Transaction) -> Record:
         """What a new record takes over from ``GET /boot/default``."""
-        found = await tx.execute(select(settings.c.value).where(settings.c.name == BOOT_DEFAULT))
-        row = found.first()
-        boot = mapping(row.value) if row is not None else {}
+        boot = await stored_boot_default(tx)
         if self._generated is not None:
             stored = mapping(boot.get("boot_params"))
             boot = {**boot, "boot_params": {**await self._generated(tx), **stored}}
@@ -437,6 +435,29 @@ class ServerStore:
                 tx.notify(f"ticket/{ticket.uuid}", "deleted")
             tx.notify(CHANNEL, uuid)
         self.heartbeats.forget(uuid)
+
+
+async def stored_boot_default(tx: Transaction, *, to_change: bool = False) -> Record:
+    """The boot parameters that new servers get; empty before there are any."""
+    query = select(settings.c.value).where(settings.c.name == BOOT_DEFAULT)
+    row = (await tx.execute(query.with_for_update() if to_change else query)).first()
+    return mapping(row.value) if row is not None else {}
+
+
+async def change_extra(
+    tx: Transaction, server_uuid: str, name: str, change: Callable[[Json], Json]
+) -> None:
+    """Change one entry of a server's ``extra``; nothing left of it: it goes. A server that has no
+    record any more has no entries."""
+    query = select(servers.c.extra).where(servers.c.uuid == server_uuid).with_for_update()
+    row = (await tx.execute(query)).first()
+    if row is None:
+        return
+    extra: Record = dict(row.extra)
+    left = change(extra.pop(name, None))
+    if left:
+        extra[name] = left
+    await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
 
 
 async def known_of(tx: Transaction, uuids: list[str]) -> set[str]:

@@ -138,6 +138,11 @@ def mapping(value: Json) -> Record:
     return cast("Record", value) if isinstance(value, dict) else {}
 
 
+def without(value: Json, name: str) -> Record:
+    """An object without one of its entries."""
+    return {other: one for other, one in mapping(value).items() if other != name}
+
+
 def reported_vm(uuid: str, report: Record) -> Record:
     """A VM as a node reports it, without known fields that are of another type than they have."""
     wrong = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import select, update
 
-from vetro.compute.servers.store import STRAYS
+from vetro.compute.servers.store import STRAYS, change_extra
 from vetro.compute.tables import servers
-from vetro.compute.values.records import Record, mapping
+from vetro.compute.values.records import Record, mapping, without
 from vetro.storage import Transaction
 
 #: The fields of a VM that a status reports.
@@ -29,16 +29,13 @@ async def change_reported(
     if row is None:
         return
     if made is None and uuid in mapping(row.extra.get(STRAYS)):
-        left = {one: since for one, since in row.extra[STRAYS].items() if one != uuid}
-        extra: Record = {name: value for name, value in row.extra.items() if name != STRAYS}
-        extra |= {STRAYS: left} if left else {}
-        await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
+        await change_extra(tx, server_uuid, STRAYS, lambda known: without(known, uuid))
     sample = mapping(row.sample)
     reported = mapping(sample.get("vms"))
     if made is None:
         if uuid not in reported:
             return
-        reported = {k: v for k, v in reported.items() if k != uuid}
+        reported = without(reported, uuid)
     else:
         known = mapping(reported.get(uuid))
         news = {name: made[name] for name in _FIELDS if name in made}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vetro.compute.http.answers import AN_OBJECT, JOB
 from vetro.compute.http.endpoint import Call, Endpoint
-from vetro.compute.values.records import Json
+from vetro.compute.values.records import Json, without
 from vetro.http import listed
 from vetro.http.parameters import INTEGER, NATURAL, as_number, query
 
@@ -40,7 +40,7 @@ async def show_info(call: Call) -> Json:
 
 async def add_info(call: Call) -> Json:
     """Append an entry to a job's log."""
-    entry = {name: value for name, value in call.body().items() if name != "date"}
+    entry = without(call.body(), "date")
     await call.service.jobs.note(str(call.get("job_uuid")), entry)
     return {}
 

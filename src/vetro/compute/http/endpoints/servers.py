@@ -31,7 +31,7 @@ from vetro.compute.values.faults import (
     task_failed,
     unavailable,
 )
-from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity
+from vetro.compute.values.records import Json, Record, mapping, shown, wants_capacity, without
 from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Reply, listed
 from vetro.http.endpoint import Answer
@@ -127,7 +127,7 @@ async def get_server(call: Call) -> Json:
 
 async def update_server(call: Call) -> Json:
     """Change a server; a node reports its agents here."""
-    values = {name: value for name, value in call.body().items() if name != "etag_retries"}
+    values = without(call.body(), "etag_retries")
     if not call.is_operator and set(values) != {"agents"}:
         raise not_allowed("A node may report only its agents")
     check_changes(values)

@@ -24,7 +24,7 @@ from vetro.compute.http.endpoints.servers import start_task
 from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.records import Json, Record, mapping
+from vetro.compute.values.records import Json, Record, mapping, without
 from vetro.compute.vms.lifecycle import HVM_BRANDS
 from vetro.compute.work.node_tasks import About
 from vetro.digits import is_number
@@ -73,7 +73,7 @@ async def list_vms(call: Call) -> Json:
 async def create_vm(call: Call) -> Json:
     """Make a VM. Its image must be named; ``image`` its manifest, unless the service has it."""
     about = await _about(call)
-    payload = {k: v for k, v in call.params.items() if k != "server_uuid"}
+    payload = without(call.params, "server_uuid")
     await _check_project(call, payload)
     payload |= await _image_of(call, payload)
     if _version(call.row.sysinfo.get("SDC Version")) < OLD_NODES:
