@@ -220,17 +220,22 @@ class _Parser:
     def is_word(self, *words: str) -> bool:
         return self.kind == "word" and self.token in words
 
+    def takes(self, sign: str) -> bool:
+        """Whether the token is this sign; then steps behind it."""
+        found = self.is_sign(sign)
+        if found:
+            self.advance()
+        return found
+
     def expect(self, sign: str) -> None:
-        if not self.is_sign(sign):
+        if not self.takes(sign):
             self.fail(f"'{sign}' is missing")
-        self.advance()
 
     # segments
 
     def query(self, up: int | None) -> Query:
-        if not self.is_sign("$"):
+        if not self.takes("$"):
             self.fail("a JSONPath expression starts with '$'")
-        self.advance()
         segments: list[Segment] = []
         while self.kind != "end":
             segments.append(self.segment())
@@ -248,8 +253,7 @@ class _Parser:
                 self.advance()
                 return Segment(Name(found[0]), deep, True)
             self.advance()
-            if self.is_sign("*"):
-                self.advance()
+            if self.takes("*"):
                 return Segment(All(), deep, True)
             if self.is_sign("["):
                 return Segment(self.bracket(), deep, True)
@@ -259,11 +263,9 @@ class _Parser:
     def bracket(self) -> Selector:
         self.expect("[")
         found: Selector
-        if self.is_sign("*"):
-            self.advance()
+        if self.takes("*"):
             found = All()
-        elif self.is_sign("?"):
-            self.advance()
+        elif self.takes("?"):
             self.expect("(")
             found = Filter(self.alternatives())
             self.expect(")")
@@ -275,8 +277,7 @@ class _Parser:
             self.expect(")")
         else:
             items = [self.item()]
-            while self.is_sign(","):
-                self.advance()
+            while self.takes(","):
                 items.append(self.item())
             found = items[0] if len(items) == 1 else Union(tuple(items))
         self.expect("]")
@@ -286,15 +287,13 @@ class _Parser:
         if self.kind == "string":
             return Name(self.string())
         start = self.optional_integer()
-        if not self.is_sign(":"):
+        if not self.takes(":"):
             if start is None:
                 self.fail("an index, a quoted name, '*', a slice or a filter is missing")
             return Index(start)
-        self.advance()
         stop = self.optional_integer()
         step = None
-        if self.is_sign(":"):
-            self.advance()
+        if self.takes(":"):
             step = self.optional_integer()
             if step == 0:
                 self.fail("the step of a slice is not 0")
@@ -304,9 +303,7 @@ class _Parser:
         return self.integer() if self.kind == "number" or self.is_sign("-") else None
 
     def integer(self) -> int:
-        negative = self.is_sign("-")
-        if negative:
-            self.advance()
+        negative = self.takes("-")
         if self.kind != "number" or "." in self.token or len(self.token) > 15:
             self.fail("an integer is missing")
         value = int(self.advance())
@@ -379,13 +376,11 @@ class _Parser:
         return None
 
     def operand(self) -> Node:
-        if self.is_sign("@"):
-            self.advance()
+        if self.takes("@"):
             return Attribute(self.attribute_steps())
         if self.is_sign("("):
             return self.parenthesis()
-        if self.is_sign("["):
-            self.advance()
+        if self.takes("["):
             return Literal(self.constants("]", []))
         return Literal(self.constant())
 
@@ -393,8 +388,7 @@ class _Parser:
         """A condition in parentheses, or a tuple of literals."""
         self.deeper()
         self.advance()
-        if self.is_sign(")"):
-            self.advance()
+        if self.takes(")"):
             self.depth -= 1
             return Literal([])
         inner = self.alternatives()
@@ -409,11 +403,10 @@ class _Parser:
         return inner
 
     def constants(self, closing: str, found: list[Json]) -> list[Json]:
-        while not self.is_sign(closing):
+        while not self.takes(closing):
             found.append(self.constant())
             if not self.is_sign(closing):
                 self.expect(",")
-        self.advance()
         return found
 
     def constant(self) -> Json:
@@ -421,9 +414,7 @@ class _Parser:
             return self.string()
         if self.is_word(*CONSTANTS):
             return CONSTANTS[self.advance()]
-        negative = self.is_sign("-")
-        if negative:
-            self.advance()
+        negative = self.takes("-")
         if self.kind == "number":
             if len(self.token) > 300:
                 self.fail("the number has more than 300 digits")
@@ -469,8 +460,7 @@ class _Parser:
         return left
 
     def factor(self) -> Node:
-        if self.is_sign("("):
-            self.advance()
+        if self.takes("("):
             inner = self.sum()
             self.expect(")")
             return inner

@@ -23,7 +23,6 @@ from vetro.lazy_names import import_when_used
 
 from . import ast
 from .comparing import equal, hashable
-from .dynamic import call_by_name
 from .errors import (
     AmbiguousFunctionException,
     AmbiguousMethodException,
@@ -56,14 +55,11 @@ from .errors import (
     legacy_names,
 )
 from .evaluation import Evaluation, Limits
-from .evaluation import Limits as YaqlLimits
 from .grammar import MURANOPL, STANDARD, Grammar
 from .inline_caches import function_site, method_site
-from .kinds import LAZY
 from .library import Library
 from .parser import parse
 from .plain import to_plain
-from .runtime import property_site
 from .signatures import (
     Boolean,
     Dictionary,
@@ -76,64 +72,50 @@ from .signatures import (
     Lazy,
     Moment,
     Number,
-    Overload,
-    Parameter,
     RegularExpression,
     SetOfValues,
     Text,
     Thunk,
     Timespan,
-    read_signature,
 )
 from .standard import standard_library
-from .text import format_template, host_text, to_text
 from .values import (
-    FINAL_TYPES,
     Context,
     FrozenDict,
     Memorized,
     collect,
     declare_final,
     finalize,
-    kind_of,
     preview,
 )
 
 if TYPE_CHECKING:
-    from .codegen import ExpressionCodegen
-    from .codes import Arguments, Code
+    from .codes import Code
     from .expression import Expression, evaluate
     from .expression import compile_expression as compile
     from .linting import Finding, is_accident, lint
     from .scopes import Scope
-    from .slots import PRELUDE, Emitter, Slot, bind_slot, bind_slots, locate
 
 __getattr__ = import_when_used(__name__)
 
 
 __all__ = [
-    "FINAL_TYPES",
-    "LAZY",
     "MURANOPL",
-    "PRELUDE",
     "STANDARD",
     "AmbiguousFunctionException",
     "AmbiguousMethodException",
     "ArgumentException",
     "ArgumentValueException",
-    "Arguments",
     "Boolean",
     "Code",
     "CollectionTooLargeException",
     "Context",
     "DepthLimitExceeded",
     "Dictionary",
-    "Emitter",
     "EmptySequence",
     "Evaluation",
     "EvaluationCancelled",
     "Expression",
-    "ExpressionCodegen",
     "Finding",
     "FormatException",
     "FrozenDict",
@@ -161,13 +143,10 @@ __all__ = [
     "NoMethodRegisteredException",
     "NoSuchKey",
     "Number",
-    "Overload",
-    "Parameter",
     "RegularExpression",
     "ResolutionError",
     "Scope",
     "SetOfValues",
-    "Slot",
     "StepLimitExceeded",
     "Text",
     "Thunk",
@@ -177,33 +156,22 @@ __all__ = [
     "YaqlException",
     "YaqlGrammarException",
     "YaqlLexicalException",
-    "YaqlLimits",
     "YaqlParsingException",
     "ast",
-    "bind_slot",
-    "bind_slots",
-    "call_by_name",
     "collect",
     "compile",
     "declare_final",
     "equal",
     "evaluate",
     "finalize",
-    "format_template",
     "function_site",
     "hashable",
-    "host_text",
     "is_accident",
-    "kind_of",
     "legacy_names",
     "lint",
-    "locate",
     "method_site",
     "parse",
     "preview",
-    "property_site",
-    "read_signature",
     "standard_library",
     "to_plain",
-    "to_text",
 ]
