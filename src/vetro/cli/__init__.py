@@ -170,7 +170,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vetro")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@click.option("--json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--url", envvar="VETRO_URL", help="Where Vetro answers [http://127.0.0.1:8082].")
 @click.option("--data-dir", envvar="VETRO_DATA_DIR", help="The data directory of a local Vetro.")
 @click.option("--cacert", metavar="FILE", help="Authorities to trust, in PEM; also OS_CACERT.")
@@ -185,24 +185,10 @@ class LazyGroup(click.Group):
     "--debug", is_flag=True, envvar="VETRO_DEBUG", help="Say each request on standard error."
 )
 @click.pass_context
-def cli(
-    ctx: click.Context,
-    as_json: bool,
-    url: str | None,
-    data_dir: str | None,
-    cacert: str | None,
-    insecure: bool,
-    api_timeout: float | None,
-    debug: bool,
-) -> None:
+def cli(ctx: click.Context, **options: object) -> None:
     """Vetro: an application catalog for your own machines."""
-    ctx.meta["vetro.cacert"] = cacert
-    ctx.meta["vetro.insecure"] = insecure
-    ctx.meta["vetro.api_timeout"] = api_timeout
-    ctx.meta["vetro.debug"] = debug
-    ctx.meta["vetro.json"] = as_json
-    ctx.meta["vetro.url"] = url
-    ctx.meta["vetro.data_dir"] = data_dir
+    for name, value in options.items():
+        ctx.meta[f"vetro.{name}"] = value
 
 
 def main() -> None:

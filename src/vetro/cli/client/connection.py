@@ -23,7 +23,7 @@ import click
 from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for, not_of_vetro
 from vetro.cli.client.trust import CACERT, trust
-from vetro.cli.terminal.output import Row, fail
+from vetro.cli.terminal.output import Row, fail, meta
 from vetro.http.client import SyncClient, SyncResponse, TransportError
 
 if TYPE_CHECKING:
@@ -50,10 +50,8 @@ def read_openrc(path: Path) -> dict[str, str]:
 
 def data_directory() -> Path:
     """The data directory that the command was given, or the default one."""
-    context = click.get_current_context(silent=True)
-    given = context.find_root().meta.get("vetro.data_dir") if context else None
-    if given:
-        return Path(cast("str", given))
+    if given := meta("data_dir"):
+        return Path(given)
     from vetro.server.settings import default_data_dir
 
     return Path(os.environ.get("VETRO_DATA_DIR") or default_data_dir())
@@ -110,17 +108,14 @@ class Connection:
     """Requests to one Vetro with the user's token."""
 
     def __init__(self) -> None:
-        context = click.get_current_context(silent=True)
-        given = context.find_root().meta.get("vetro.url") if context else None
-        meta = context.find_root().meta if context else {}
         self.variables = credentials()
-        self._debug = bool(meta.get("vetro.debug"))
-        self._url = str(given or self.variables.get("VETRO_URL") or "").rstrip("/")
+        self._debug = bool(meta("debug"))
+        self._url = str(meta("url") or self.variables.get("VETRO_URL") or "").rstrip("/")
         self._catalog: list[dict[str, Any]] | None = None
-        chosen = {CACERT: meta["vetro.cacert"]} if meta.get("vetro.cacert") else {}
+        chosen = {CACERT: meta("cacert")} if meta("cacert") else {}
         self.client = SyncClient(
-            timeout_seconds=meta.get("vetro.api_timeout") or TIMEOUT_SECONDS,
-            tls=trust({**self.variables, **chosen}, insecure=bool(meta.get("vetro.insecure"))),
+            timeout_seconds=meta("api_timeout") or TIMEOUT_SECONDS,
+            tls=trust({**self.variables, **chosen}, insecure=bool(meta("insecure"))),
         )
         self._token = self.variables.get("VETRO_TOKEN") or self.variables.get("OS_TOKEN")
         self._project: str | None = None

@@ -9,15 +9,9 @@ from __future__ import annotations
 import click
 
 from vetro.cli.terminal import choices as choice
-from vetro.cli.terminal.output import fail, wants_json
+from vetro.cli.terminal.output import fail, meta, remember, wants_json
 
-_KEY = "vetro.yes"
 LISTED = 5
-
-
-def _remember(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.find_root().meta[_KEY] = True
 
 
 yes_option = click.option(
@@ -25,7 +19,7 @@ yes_option = click.option(
     "-y",
     is_flag=True,
     expose_value=False,
-    callback=_remember,
+    callback=remember("yes"),
     help="Do not ask.",
 )
 
@@ -37,9 +31,7 @@ def agree(losing: str, question: str) -> None:
     ``question``: without its question mark's default, for example "Destroy it".
     The command needs ``yes_option``.
     """
-    context = click.get_current_context(silent=True)
-    agreed = context is not None and bool(context.find_root().meta.get(_KEY))
-    agree_or(losing, question, option="--yes", agreed=agreed)
+    agree_or(losing, question, option="--yes", agreed=bool(meta("yes")))
 
 
 def agree_or(
@@ -49,13 +41,12 @@ def agree_or(
     option: str,
     agreed: bool,
     hint: str | None = None,
-    exit_code: int = 2,
 ) -> None:
     """The same where another option than ``--yes`` says that the user agrees."""
     if agreed:
         return
     if wants_json() or not choice.is_watched():
-        fail(f"Nothing was done: {losing}", hint or f"Give {option} to confirm it.", exit_code)
+        fail(f"Nothing was done: {losing}", hint or f"Give {option} to confirm it.", 2)
     click.echo(f"{losing}.", err=True)
     if not click.confirm(question, err=True):
         fail("Nothing was done")

@@ -9,15 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import fail, meta, remember
 
 if TYPE_CHECKING:
     from vetro.server.settings import Settings
-
-
-def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    if value:
-        context.meta[f"vetro.{parameter.name}"] = value
 
 
 def installation_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -27,11 +22,14 @@ def installation_options(command: Callable[..., object]) -> Callable[..., object
             "--config",
             type=click.Path(path_type=Path),
             expose_value=False,
-            callback=_remember,
+            callback=remember("config"),
             help="A vetro.toml.",
         ),
         click.option(
-            "--data-dir", expose_value=False, callback=_remember, help="Where everything is kept."
+            "--data-dir",
+            expose_value=False,
+            callback=remember("data_dir"),
+            help="Where everything is kept.",
         ),
     ):
         command = option(command)
@@ -44,10 +42,9 @@ def local_settings(flags: Mapping[str, object] | None = None) -> Generator[Setti
     from vetro.server.errors import StartError
     from vetro.server.settings import SettingsError, load_settings
 
-    given = click.get_current_context().meta
-    named = {"server.data_dir": given.get("vetro.data_dir"), **(flags or {})}
+    named = {"server.data_dir": meta("data_dir"), **(flags or {})}
     try:
-        yield load_settings(named, config_file=given.get("vetro.config"))
+        yield load_settings(named, config_file=meta("config"))
     except (SettingsError, StartError) as error:
         fail(str(error), getattr(error, "hint", None))
     except PermissionError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, NoReturn, TypeVar, cast
 
 import click
@@ -49,18 +49,19 @@ def remarks_to_stderr() -> None:
     )
 
 
-def _meta(name: str) -> object:
+def meta(name: str) -> Any:
+    """What the program was given for an option of all commands, or `remember` has kept."""
     context = click.get_current_context(silent=True)
-    return context.find_root().meta.get(name) if context else None
+    return context.find_root().meta.get(f"vetro.{name}") if context else None
 
 
 def wants_json() -> bool:
     """Whether the running command was given ``--json`` or ``--format json``."""
-    return bool(_meta("vetro.json"))
+    return bool(meta("json"))
 
 
 def _wants_values() -> bool:
-    return bool(_meta("vetro.values"))
+    return bool(meta("values"))
 
 
 def for_people() -> bool:
@@ -70,14 +71,14 @@ def for_people() -> bool:
 
 def chose_columns() -> bool:
     """Whether ``--column`` was given: it names properties of what is shown, so no table comes below that."""
-    return bool(_meta("vetro.columns"))
+    return bool(meta("columns"))
 
 
 def _chosen(
     columns: Sequence[tuple[str, str]], others: Iterable[str] = ()
 ) -> Sequence[tuple[str, str]]:
     """The (title, key) that ``--column`` names, of ``columns`` and of ``others``; without it, ``columns``."""
-    asked = cast("tuple[str, ...]", _meta("vetro.columns") or ())
+    asked = cast("tuple[str, ...]", meta("columns") or ())
     if not asked:
         return columns
     known = [*columns, *((key.upper(), key) for key in dict.fromkeys(others))]
@@ -145,7 +146,7 @@ def emit_object(value: Mapping[str, object], keys: Sequence[str] | None = None) 
 
 def _part(value: Mapping[str, object], columns: Sequence[tuple[str, str]] = ()) -> Row:
     """Of an object as JSON, what ``--column`` names; all of it without."""
-    if not _meta("vetro.columns"):
+    if not meta("columns"):
         return dict(value)
     return {key: value.get(key) for _, key in _chosen(columns, value)}
 
@@ -226,36 +227,29 @@ def fail(message: str, hint: str | None = None, exit_code: int = 1) -> NoReturn:
     raise (UsageMistake if exit_code == 2 else CommandError)(message, hint)
 
 
-def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.find_root().meta["vetro.json"] = True
+def remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """The callback of an option whose value, when it is given, the whole program may ask for."""
+
+    def keep(context: click.Context, _parameter: click.Parameter, value: object) -> None:
+        if value:
+            context.find_root().meta[f"vetro.{name}"] = value
+
+    return keep
 
 
 def _remember_format(
     context: click.Context, _parameter: click.Parameter, value: str | None
 ) -> None:
     if value is not None:
-        meta = context.find_root().meta
-        meta["vetro.json"], meta["vetro.values"] = value == "json", value == "value"
-
-
-def _remember_columns(
-    context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]
-) -> None:
-    if value:
-        context.find_root().meta["vetro.columns"] = value
-
-
-def _remember_secrets(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        context.find_root().meta["vetro.secrets"] = True
+        given = context.find_root().meta
+        given["vetro.json"], given["vetro.values"] = value == "json", value == "value"
 
 
 secrets_option = click.option(
     "--show-secrets",
     is_flag=True,
     expose_value=False,
-    callback=_remember_secrets,
+    callback=remember("secrets"),
     help="Print passwords and other secrets instead of ***.",
 )
 
@@ -264,17 +258,14 @@ def shown(value: Value) -> Value:
     """``value`` as a command shows it: without secrets, unless they were asked for."""
     from vetro.secrecy import masked
 
-    context = click.get_current_context(silent=True)
-    if context and context.find_root().meta.get("vetro.secrets"):
-        return value
-    return masked(value)
+    return value if meta("secrets") else masked(value)
 
 
 json_flag = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    callback=_remember_json,
+    callback=remember("json"),
     help="The same as --format json.",
 )
 """For a command with forms of its own."""
@@ -285,7 +276,7 @@ _columns = click.option(
     multiple=True,
     metavar="NAME",
     expose_value=False,
-    callback=_remember_columns,
+    callback=remember("columns"),
     help="Print this column or property only; several times for several.",
 )
 

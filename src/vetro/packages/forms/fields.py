@@ -350,11 +350,8 @@ class Field:
         return [(name, kind) for name, kind, _ in table_columns(self.get("columns", []))]
 
     def _wrong_rows(self, rows: list[dict[str, Any]]) -> Iterator[str]:
-        least, most, sync = (self.number(name) for name in ("min_value", "max_value", "max_sync"))
-        if least is not None and len(rows) < least:
-            yield self.said("min_value", f"Enter at least {least} rows")
-        if most is not None and len(rows) > most:
-            yield self.said("max_value", f"Enter at most {most} rows")
+        yield from self._outside(len(rows), "value", "Enter {} {} rows")
+        sync = self.number("max_sync")
         for name, kind in self.columns():
             chosen = sum(1 for row in rows if row.get(name) is True)
             if kind == "checkbox" and sync is not None and chosen > sync:
@@ -395,23 +392,19 @@ class Field:
         if self.kind == "table":
             yield from self._wrong_rows(value)
         if self.is_multiple:
-            least, most = self.number("min_value"), self.number("max_value")
-            if least is not None and len(value) < least:
-                yield self.said("min_value", f"Choose at least {least} components")
-            if most is not None and len(value) > most:
-                yield self.said("max_value", f"Choose at most {most} components")
+            yield from self._outside(len(value), "value", "Choose {} {} components")
         if self.kind in ("integer", "instance"):
-            least, most = self.number("min_value"), self.number("max_value")
-            if least is not None and value < least:
-                yield self.said("min_value", f"Enter a number of at least {least}")
-            if most is not None and value > most:
-                yield self.said("max_value", f"Enter a number of at most {most}")
+            yield from self._outside(value, "value", "Enter a number of {} {}")
         if self.kind in LINE_TYPES:
-            least, most = self.number("min_length"), self.number("max_length")
-            if least is not None and len(value) < least:
-                yield self.said("min_length", f"Enter at least {least} characters")
-            if most is not None and len(value) > most:
-                yield self.said("max_length", f"Enter at most {most} characters")
+            yield from self._outside(len(value), "length", "Enter {} {} characters")
+
+    def _outside(self, number: float, what: str, text: str) -> Iterator[str]:
+        """What is wrong with a number by the limits of ``what``, "value" or "length"."""
+        least, most = self.number(f"min_{what}"), self.number(f"max_{what}")
+        if least is not None and number < least:
+            yield self.said(f"min_{what}", text.format("at least", least))
+        if most is not None and number > most:
+            yield self.said(f"max_{what}", text.format("at most", most))
 
     @property
     def pattern(self) -> str | None:
