@@ -24,6 +24,12 @@ interface Result {
   result?: unknown;
 }
 
+/** Why an action failed, in the words of its exception. */
+const messageOf = (result: unknown) => {
+  const { message } = (result ?? {}) as { message?: unknown };
+  return typeof message === 'string' ? message : '';
+};
+
 /** Calls an action: its arguments by a form made from their schemas, its result shown and to download. */
 export function ActionDialog({ environmentId, id, action, onClose }: { environmentId: string; id: string; action: Action; onClose: () => void }) {
   const t = useTexts(messages);
@@ -34,11 +40,14 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
   const [values, setValues] = useState<Record<string, unknown>>(() => Object.fromEntries(schemas.flatMap(([name, one]) => (one.default === undefined ? [] : [[name, one.default]]))));
   const [state, setState] = useState<'asking' | 'waiting' | 'done'>('asking');
   const [problem, setProblem] = useState('');
+  const [notJson, setNotJson] = useState<ReadonlySet<string>>(new Set());
   const [result, setResult] = useState<Result>({});
   const stopped = useRef(false);
   useEffect(() => () => void (stopped.current = true), []);
 
   const run = async () => {
+    const [wrong] = notJson;
+    if (wrong !== undefined) return setProblem(t('notJson', { name: schemas.find(([name]) => name === wrong)?.[1].title ?? wrong }));
     setState('waiting');
     setProblem('');
     try {
@@ -60,6 +69,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
     }
   };
   const file = state === 'done' ? fileOf(result) : null;
+  const failure = result.isException ? messageOf(result.result) : '';
   return (
     <FormDialog opened onClose={onClose} title={action.title ?? action.name} size="lg">
       <Stack>
@@ -78,7 +88,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
             <Stack>
               {schemas.length === 0 && <Text size="sm">{t('noArguments')}</Text>}
               {schemas.map(([name, schema]) => (
-                <Argument key={name} name={name} schema={schema} value={values[name]} onChange={(value) => setValues((before) => ({ ...before, [name]: value }))} />
+                <Argument key={name} name={name} schema={schema} value={values[name]} onChange={(value) => setValues((before) => ({ ...before, [name]: value }))} onJson={(fits) => setNotJson((was) => new Set(fits ? [...was].filter((one) => one !== name) : [...was, name]))} />
               ))}
               <Group justify="flex-end">
                 <Button variant="default" onClick={onClose}>
@@ -103,13 +113,20 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
             {result.isException && (
               <Alert color="red" variant="light" role="alert">
                 {t('actionFailed')}
+                {failure && (
+                  <Text size="sm" mt={4} style={{ whiteSpace: 'pre-line', overflowWrap: 'anywhere' }}>
+                    {failure}
+                  </Text>
+                )}
               </Alert>
             )}
             {file ? (
               <>
-                <Code block tabIndex={0}>
-                  {file.preview}
-                </Code>
+                {!failure && (
+                  <Code block tabIndex={0}>
+                    {file.preview}
+                  </Code>
+                )}
                 <Group justify="flex-end">
                   <Button leftSection={<IconDownload size={16} />} onClick={() => download(file)}>
                     {t('download', { name: file.name })}
@@ -126,15 +143,27 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
   );
 }
 
-function Argument({ name, schema, value, onChange }: { name: string; schema: ArgumentSchema; value: unknown; onChange: (value: unknown) => void }) {
+interface ArgumentProps {
+  name: string;
+  schema: ArgumentSchema;
+  value: unknown;
+  onChange: (value: unknown) => void;
+  /** Whether the text of an argument that is written as JSON is JSON. */
+  onJson: (fits: boolean) => void;
+}
+
+function Argument({ name, schema, value, onChange, onJson }: ArgumentProps) {
+  const t = useTexts(messages);
   const kinds = Array.isArray(schema.type) ? schema.type : [schema.type ?? ''];
   const label = schema.title ?? name;
-  const shared = { label, description: schema.description };
+  // Whether an empty text will do is for the service to say.
+  const needed = schema.type !== undefined && schema.default === undefined && !kinds.includes('null') && !kinds.includes('boolean');
+  const shared = { label, description: schema.description, withAsterisk: needed };
   if (schema.enum) {
     const texts = schema.enum.map((one) => String(one));
     return <Select {...shared} data={texts} value={value === undefined ? null : String(value)} onChange={(text) => onChange(text === null ? null : schema.enum?.[texts.indexOf(text)])} />;
   }
-  if (kinds.includes('boolean')) return <Checkbox {...shared} checked={value === true} onChange={(event) => onChange(event.currentTarget.checked)} />;
+  if (kinds.includes('boolean')) return <Checkbox label={label} description={schema.description} checked={value === true} onChange={(event) => onChange(event.currentTarget.checked)} />;
   if (kinds.includes('integer') || kinds.includes('number')) return <NumberInput {...shared} allowDecimal={!kinds.includes('integer')} value={typeof value === 'number' ? value : ''} onChange={(given) => onChange(given === '' ? null : given)} />;
   if (kinds.includes('string')) return <TextInput {...shared} value={typeof value === 'string' ? value : ''} onChange={(event) => onChange(event.currentTarget.value)} />;
   return (
@@ -143,11 +172,13 @@ function Argument({ name, schema, value, onChange }: { name: string; schema: Arg
       autosize
       minRows={2}
       defaultValue={value === undefined ? '' : JSON.stringify(value)}
+      validationError={t('notJson', { name: label })}
       onChange={(text) => {
         try {
-          onChange(JSON.parse(text));
+          onChange(text.trim() ? JSON.parse(text) : undefined);
+          onJson(true);
         } catch {
-          // Half typed: the last whole value stays.
+          onJson(false); // half typed: nothing is run with what was there before
         }
       }}
     />

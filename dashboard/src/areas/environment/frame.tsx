@@ -16,7 +16,7 @@ import { Leaked } from './leaked';
 import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
 import { messages } from './messages';
 import { Progress } from './progress';
-import { changesOf, deploymentsQuery, hasServices, isBusy, refreshEnvironment, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
+import { actionOf, changesOf, deploymentsQuery, hasServices, isBusy, refreshEnvironment, type Change, type Deployment, type Environment, type OpenedSession } from './queries';
 import { useEnvironment } from './shown';
 import { Status } from './status';
 import { rememberTab, type Tab } from './tab';
@@ -211,13 +211,14 @@ function Failed({ environmentId, deployment }: { environmentId: string; deployme
   if (!deployment) return null;
   const { result } = deployment.result as { result?: { message?: unknown } | null };
   const reason = typeof result?.message === 'string' ? result.message : '';
+  const action = actionOf(deployment);
   return (
-    <Alert color="red" variant="light" title={t('failedTitle')}>
+    <Alert color="red" variant="light" title={action ? t('failedAction', { name: action }) : t('failedTitle')}>
       <Text size="sm" lineClamp={6} style={{ whiteSpace: 'pre-line', overflowWrap: 'anywhere' }}>
         {reason}
       </Text>
       <Text size="sm" mt={4}>
-        {t('failedNext')}{' '}
+        {t(action ? 'failedActionNext' : 'failedNext')}{' '}
         <Link to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId, deploymentId: deployment.id }}>
           {t('openLog')}
         </Link>

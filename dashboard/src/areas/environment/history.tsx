@@ -9,7 +9,7 @@ import { Empty } from '~/ui/page';
 import { Rows } from '~/ui/rows';
 import { Lasts, When } from '~/ui/when';
 import { messages, type EnvironmentText } from './messages';
-import { deploymentsQuery, type Deployment } from './queries';
+import { actionOf, deploymentsQuery, type Deployment } from './queries';
 
 const COLORS: Record<string, string> = {
   running: 'blue',
@@ -42,12 +42,11 @@ export function History() {
   const { data: deployments } = useQuery(deploymentsQuery(environmentId));
   if (!deployments) return null;
   const cellsOf = (one: Deployment): ReactNode[] => {
-    const method = (one.action as { method?: unknown } | null)?.method;
     return [
       <Link key="started" to="/environments/$environmentId/deployments/$deploymentId" params={{ environmentId, deploymentId: one.id }}>
         <When at={one.started} />
       </Link>,
-      typeof method === 'string' && method !== 'deploy' ? method : t('deployment'),
+      actionOf(one) ?? t('deployment'),
       <DeploymentState key="state" state={one.state} outcome={one.outcome} />,
       <Took key="took" deployment={one} />,
       one.user_name,

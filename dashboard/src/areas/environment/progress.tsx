@@ -12,7 +12,7 @@ import { moment } from '~/i18n/times';
 import { Confirm } from '~/ui/confirm';
 import { Lasts, useNow } from '~/ui/when';
 import { messages } from './messages';
-import { refreshEnvironment, type Deployment } from './queries';
+import { actionOf, refreshEnvironment, type Deployment } from './queries';
 
 /** A deployment that runs: what it waits for, its last words, and how to stop it. */
 export function Progress({ environmentId, deployment }: { environmentId: string; deployment: Deployment }) {
@@ -30,6 +30,8 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
   useEffect(() => {
     if (told) void queries.invalidateQueries({ queryKey: ['environment', environmentId, 'statuses'] });
   }, [told, queries, environmentId]);
+  const action = actionOf(deployment);
+  const title = action ? t('runningAction', { name: action }) : t('running');
   const waitingOn = followed.waitingOn ?? deployment.waiting_on;
   const cancel = () =>
     catalogApi
@@ -39,7 +41,7 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
       })
       .then(() => refreshEnvironment(queries, environmentId));
   return (
-    <Card component="section" aria-label={t('running')} padding="md">
+    <Card component="section" aria-label={title} padding="md">
       {followed.lost && (
         <Alert mb="sm" color="yellow" variant="light" icon={<IconPlugConnectedX size={18} />}>
           {t('lost')}
@@ -50,7 +52,7 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
           <Loader size="sm" mt={3} aria-hidden />
           <Stack gap={2} role="status" aria-live="polite">
             <Text fw={600}>
-              {t('running')}
+              {title}
               {began && (
                 <Text span c="dimmed" fw={400}>
                   {' '}
@@ -73,13 +75,13 @@ export function Progress({ environmentId, deployment }: { environmentId: string;
         </Group>
         {may('deploy_session') && (
           <Button variant="default" size="xs" leftSection={<IconPlayerStop size={14} />} onClick={() => setAsking(true)}>
-            {t('cancelDeployment')}
+            {t(action ? 'cancelAction' : 'cancelDeployment')}
           </Button>
         )}
       </Group>
-      <Confirm opened={asking} onClose={() => setAsking(false)} title={t('cancelTitle')} action={t('cancelDeployment')} run={cancel}>
+      <Confirm opened={asking} onClose={() => setAsking(false)} title={t(action ? 'cancelActionTitle' : 'cancelTitle')} action={t(action ? 'cancelAction' : 'cancelDeployment')} run={cancel}>
         <Stack>
-          <span>{t('cancelText')}</span>
+          <span>{t(action ? 'cancelActionText' : 'cancelText')}</span>
           <Textarea data-autofocus label={t('reason')} maxLength={500} value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
         </Stack>
       </Confirm>

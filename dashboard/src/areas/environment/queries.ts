@@ -76,6 +76,12 @@ export function packageNameOf(component: Component): string {
   return typeof stored?.name === 'string' ? stored.name : '';
 }
 
+/** The action that a deployment ran; none when it deployed or deleted. */
+export function actionOf(deployment: Deployment): string | undefined {
+  const method = (deployment.action as { method?: unknown } | null)?.method;
+  return typeof method === 'string' && method !== 'deploy' ? method : undefined;
+}
+
 /** The components that a deployment had; descriptions that are not what they should be have none. */
 export function componentsOf(deployment: Deployment | undefined): Component[] {
   const services = (deployment?.description as { services?: unknown } | null | undefined)?.services;
