@@ -1,4 +1,4 @@
-"""Actions of a deployed application: arguments, a failure and why, a file, one while another runs, the keyboard."""
+"""Actions of a deployed application: arguments, failures, files, two at once, the keyboard."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_actions_say_what_came_of_them(visit: Visit, acts: str) -> None:
 def test_while_an_action_runs_no_other_can_be_begun_and_it_can_be_cancelled(
     visit: Visit, acts: str
 ) -> None:
-    """The page calls it an action, not a deployment; a dialog that was open before is refused with the reason."""
+    """The page calls it an action, not a deployment; an older dialog is refused with the reason."""
     person = visit()
     page = person.sign_in()
     person.open(f"/environments/{acts}")

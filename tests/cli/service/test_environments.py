@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import pytest
 from tests.cli.service.shop import CLASSES
 from tests.cli.serving import Service
+
+from vetro.cli.terminal.output import word
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
 MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
@@ -568,6 +572,24 @@ def test_tables_say_a_status_as_the_dashboard_does(shop: Service) -> None:
     assert said("-f", "value") == "ready"
     assert shop.ok("package", "show", "Shop", "--column", "name").split() == ["name", "Shop"]
     shop.ok("env", "destroy", "--yes", "worded")
+
+
+def test_commands_in_hints_run_as_they_stand(shop: Service) -> None:
+    """A name with a space is one word for a shell."""
+    shop.ok("env", "create", "two words")
+    shop.ok("env", "add", "two words", "Shop", "--name", "corner")
+    shown = shop.ok("env", "show", "two words")
+    (hint,) = re.findall("'vetro (env changes .*)' shows what", shown)
+    assert "corner" in shop.ok(*shlex.split(hint))
+    shop.ok("env", "destroy", "--yes", "two words")
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "two words", "it's", 'a "b" c', "$HOME and `id`", "back\\slash !"]
+)
+def test_a_shell_reads_a_name_as_it_is(name: str) -> None:
+    """Whatever an environment is called, what a hint shows is one word."""
+    assert shlex.split(word(name)) == [name]
 
 
 def test_an_image_is_found_by_its_id_when_another_has_its_name(

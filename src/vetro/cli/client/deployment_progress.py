@@ -11,7 +11,7 @@ import click
 
 from vetro.cli.client.answers import Deployment, Environment, Report
 from vetro.cli.client.connection import Connection, StreamBroke, WaitedEnough
-from vetro.cli.terminal.output import emit_json_line, fail, wants_json
+from vetro.cli.terminal.output import emit_json_line, fail, wants_json, word
 from vetro.cli.terminal.times import clock
 from vetro.http import Fault
 
@@ -117,7 +117,7 @@ def refuse_unknown(name: str, state: str) -> None:
     if state == UNKNOWN:
         fail(
             f"The service stopped while {name} was being deployed: the result is not known",
-            f"When it runs again, 'vetro env follow {name}' shows it.",
+            f"When it runs again, 'vetro env follow {word(name)}' shows it.",
         )
 
 
@@ -127,17 +127,17 @@ def in_words(name: str, state: str, outcome: str) -> tuple[str, str | None]:
         return "done", None
     if outcome == "cancelled":
         return "cancelled", (
-            f"what it had built stays: 'vetro env deploy {name}' finishes it,"
-            f" 'vetro env destroy {name}' removes it."
+            f"what it had built stays: 'vetro env deploy {word(name)}' finishes it,"
+            f" 'vetro env destroy {word(name)}' removes it."
         )
     if outcome == "interrupted":
         return (
             "interrupted",
-            f"nothing is wrong with {name}: 'vetro env deploy {name}' finishes it.",
+            f"nothing is wrong with {name}: 'vetro env deploy {word(name)}' finishes it.",
         )
     return "failed", (
         "correct what the report names, then deploy again;"
-        f" 'vetro deployment list {name}' keeps the history."
+        f" 'vetro deployment list {word(name)}' keeps the history."
     )
 
 
@@ -154,8 +154,8 @@ def _watch(
     seen: set[str] = set()
     until = None if seconds is None else time.monotonic() + seconds
     with goes_on(
-        f"The deployment of {name} goes on: 'vetro env follow {name}' shows it again,"
-        f" 'vetro deployment cancel {name}' ends it."
+        f"The deployment of {name} goes on: 'vetro env follow {word(name)}' shows it again,"
+        f" 'vetro deployment cancel {word(name)}' ends it."
     ):
         while True:
             answered = False
@@ -170,7 +170,8 @@ def _watch(
             except WaitedEnough:
                 fail(
                     f"{name} is still being deployed after {seconds:g} seconds; the deployment continues",
-                    f"'vetro env follow {name}' shows it, 'vetro deployment cancel {name}' ends it.",
+                    f"'vetro env follow {word(name)}' shows it,"
+                    f" 'vetro deployment cancel {word(name)}' ends it.",
                 )
             except StreamBroke:
                 return UNKNOWN, ""

@@ -38,6 +38,7 @@ from vetro.cli.terminal.output import (
     fail,
     say,
     wants_json,
+    word,
 )
 from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
@@ -149,7 +150,7 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Decoded[Image
                 break
             version, seconds = found.version, _NEWS_SECONDS if coming else _ASKED_SECONDS
     except KeyboardInterrupt:
-        say(f"The nodes go on; 'vetro image show {name}' says how far they are.")
+        say(f"The nodes go on; 'vetro image show {word(name)}' says how far they are.")
     return connection.decoded(vm_calls.image(uuid))
 
 

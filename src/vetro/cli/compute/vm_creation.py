@@ -35,6 +35,7 @@ from vetro.cli.terminal.output import (
     fail,
     say,
     wants_json,
+    word,
 )
 from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
@@ -205,12 +206,12 @@ def _make(
         return
     say(f"  the machine on {where.hostname} …")
     try:
-        with goes_on(f"It goes on: 'vetro vm show {name}' says how far it is."):
+        with goes_on(f"It goes on: 'vetro vm show {word(name)}' says how far it is."):
             wait_task(connection, started.id or "")
     except CommandError as error:
         raise CommandError(
             error.message,
-            f"'vetro vm show {name}' keeps the reason; 'vetro vm destroy {name}' removes what is"
+            f"'vetro vm show {word(name)}' keeps the reason; 'vetro vm destroy {word(name)}' removes what is"
             " left of it.",
         ) from error
     _show_created(connection, where.uuid, new, True)

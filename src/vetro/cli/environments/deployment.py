@@ -19,6 +19,7 @@ from vetro.cli.terminal.output import (
     fail,
     say,
     wants_json,
+    word,
 )
 from vetro.cli.terminal.times import took
 
@@ -121,7 +122,7 @@ def show(environment: str, deployment_id: str) -> None:
     """
     with Connection() as connection:
         base = f"/v1/environments/{segment(history_of(connection, environment))}/deployments"
-        hint = f"'vetro deployment list {environment}' shows them."
+        hint = f"'vetro deployment list {word(environment)}' shows them."
         path = f"{base}/{segment(deployment_id)}"
         reports = connection.request("GET", path, hint=hint).json()["reports"]
         every: list[JsonObject] = [] if wants_json() else connection.get(base)["deployments"]
@@ -154,7 +155,7 @@ def trace(environment: str, deployment_id: str | None) -> None:
             if not newest:
                 fail(f"{environment} was never deployed", "'vetro env deploy' deploys it.")
             deployment_id = str(newest[0]["id"])
-        hint = f"'vetro deployment list {environment}' shows them."
+        hint = f"'vetro deployment list {word(environment)}' shows them."
         path = f"{base}/{segment(deployment_id)}/trace"
         rounds: list[JsonObject] = connection.request("GET", path, hint=hint).json()["rounds"]
     if wants_json():
@@ -192,7 +193,7 @@ def cancel(environment: str, deployment_id: str | None, reason: str, wait: bool)
             if not newest or newest[0]["finished"]:
                 fail(
                     f"No deployment of {row['name']} is going on",
-                    f"'vetro deployment list {row['name']}' shows those that were.",
+                    f"'vetro deployment list {word(row['name'])}' shows those that were.",
                 )
             deployment_id = str(newest[0]["id"])
         body = {"reason": reason} if reason else {}

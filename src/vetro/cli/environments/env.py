@@ -57,6 +57,7 @@ from vetro.cli.terminal.output import (
     secrets_option,
     shown,
     wants_json,
+    word,
 )
 
 COLUMNS = [
@@ -155,10 +156,10 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
             whose = "of yours" if one["own"] else f"of user {one['user_id']}"
             click.echo(f"\nNot deployed, in another session {whose}: {one['summary']}")
     if any(one["changes"] for one in held):
-        click.echo(f"\nNot deployed yet: 'vetro env changes {row['name']}' shows what.")
+        click.echo(f"\nNot deployed yet: 'vetro env changes {word(row['name'])}' shows what.")
     if any(one["newer"] for one in versions.values()):
         click.echo(
-            f"\n'vetro env upgrade {row['name']} --preview' shows what a newer version changes."
+            f"\n'vetro env upgrade {word(row['name'])} --preview' shows what a newer version changes."
         )
     show_leaked_count(row, left)
 
@@ -325,7 +326,7 @@ def changes(environment: str, taking: bool, discard: bool, session: str | None) 
             if not held:
                 fail(
                     f"There is no session '{session}' with changes in {row['name']}",
-                    f"'vetro env changes {row['name']}' shows them.",
+                    f"'vetro env changes {word(row['name'])}' shows them.",
                 )
         own = [one for one in held if one["own"]]
         if taking:

@@ -7,7 +7,7 @@ import click
 from vetro.cli.client.answers import Environment, LeakedObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.name_completion import ENVIRONMENT
-from vetro.cli.terminal.output import PrintingCommand, counted, done, emit_rows
+from vetro.cli.terminal.output import PrintingCommand, counted, done, emit_rows, word
 
 COLUMNS = [
     ("ID", "id"),
@@ -28,7 +28,7 @@ def show_leaked_count(environment: Environment, found: list[LeakedObject]) -> No
     if found:
         click.echo(
             f"\n{counted(len(found), 'removed object')} may have left something behind:"
-            f" 'vetro env leaked {environment['name']}' shows what failed."
+            f" 'vetro env leaked {word(environment['name'])}' shows what failed."
         )
 
 
@@ -57,7 +57,7 @@ def leaked(environment: str, dismissed: tuple[str, ...]) -> None:
             connection.request(
                 "DELETE",
                 f"/v1/environments/{row['id']}/leaked/{segment(one)}",
-                hint=f"'vetro env leaked {row['name']}' lists their ids.",
+                hint=f"'vetro env leaked {word(row['name'])}' lists their ids.",
             )
         if dismissed:
             gone = [*dict.fromkeys(dismissed)]

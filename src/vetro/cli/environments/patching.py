@@ -22,6 +22,7 @@ from vetro.cli.terminal.output import (
     emit_object,
     fail,
     wants_json,
+    word,
 )
 from vetro.cli.terminal.paths import TEXT
 
@@ -63,7 +64,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
                 "PUT", f"{base}/services", json=changed, headers=headers
             ).json()
     done(
-        f"Changed; 'vetro env changes {row['name']}' shows what waits to be deployed",
+        f"Changed; 'vetro env changes {word(row['name'])}' shows what waits to be deployed",
         services=stored,
     )
 

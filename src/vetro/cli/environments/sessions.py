@@ -18,7 +18,7 @@ from vetro.cli.client.answers import Environment, JsonObject, OpenSession, Overt
 from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.terminal.confirmation import agree_or
 from vetro.cli.terminal.documents import read_json
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import fail, word
 from vetro.http.client import SyncResponse
 
 SESSION = click.option(
@@ -52,7 +52,7 @@ def open_session_of(
     if lost is not None:
         fail(
             f"Another deployment of {name} has overtaken your changes: {lost['summary']}",
-            f"'vetro env changes {name} --take-over' keeps them for the next deploy; with --discard"
+            f"'vetro env changes {word(name)} --take-over' keeps them for the next deploy; with --discard"
             " they are dropped.",
         )
     if holding:

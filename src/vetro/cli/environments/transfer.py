@@ -23,7 +23,7 @@ from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import Checker, application_name, objects_of
 from vetro.cli.environments.sessions import open_session_of, remember_session
 from vetro.cli.terminal.documents import json_in
-from vetro.cli.terminal.output import PrintingCommand, counted, done, fail
+from vetro.cli.terminal.output import PrintingCommand, counted, done, fail, word
 from vetro.cli.terminal.paths import TEXT
 
 FORMAT = "vetro-environment/1"
@@ -111,7 +111,7 @@ def import_(file: TextIO, name: str | None) -> None:
         remember_session(row, session)
     what = counted(len(services), "application")
     done(
-        f"Environment {row['name']} has {what}; 'vetro env deploy {row['name']}' deploys it",
+        f"Environment {row['name']} has {what}; 'vetro env deploy {word(row['name'])}' deploys it",
         id=row["id"],
         name=row["name"],
         applications=[application_name(one) for one in services],

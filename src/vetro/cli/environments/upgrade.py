@@ -15,7 +15,7 @@ from vetro.cli.environments.editing import find_application, parse_settings, ses
 from vetro.cli.environments.objects import set_path
 from vetro.cli.environments.sessions import open_session_of
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, shown, wants_json
+from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, shown, wants_json, word
 
 
 def upgradable(connection: Connection) -> dict[str, list[JsonObject]]:
@@ -94,7 +94,7 @@ def upgrade(
     if wants_json():
         emit_json(shown(answer.json()))
     else:
-        click.echo(f"'vetro env deploy {row['name']}' makes it so.")
+        click.echo(f"'vetro env deploy {word(row['name'])}' makes it so.")
 
 
 def _body(

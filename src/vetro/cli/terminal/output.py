@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any, NoReturn, TypeVar, cast
@@ -215,6 +216,14 @@ def done(message: str, **facts: object) -> None:
         click.echo(message)
     else:
         emit_object(facts)
+
+
+def word(name: str) -> str:
+    """A name in a command that a hint shows: in double quotes where a shell would break it."""
+    quoted = shlex.quote(name)
+    if quoted == name or any(letter in name for letter in '"$`\\!'):
+        return quoted
+    return f'"{name}"'
 
 
 def counted(number: int, noun: str) -> str:
