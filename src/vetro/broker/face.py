@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
 from typing import Any, cast
 
 from litestar import Response
@@ -165,8 +164,8 @@ async def unbind(call: Call) -> Json:
     return EMPTY
 
 
-def _texts(names: Sequence[str], *, required: bool = True) -> tuple[Param, ...]:
-    return tuple(Param(name, STRING, required) for name in names)
+def _texts(*names: str) -> tuple[Param, ...]:
+    return tuple(Param(name, STRING, True) for name in names)
 
 
 _WHICH = tuple(Param(one, STRING, True, "query") for one in ("service_id", "plan_id"))
@@ -179,11 +178,11 @@ ENDPOINTS: list[Endpoint[Call]] = [
     Endpoint("catalog", "GET", "/v2/catalog", catalog,
              reply=answers.CATALOG, errors=(412,)),
     Endpoint("provision", "PUT", INSTANCE, provision,
-             (*_texts(("service_id", "plan_id", "organization_guid", "space_guid")), *_PARAMETERS,
+             (*_texts("service_id", "plan_id", "organization_guid", "space_guid"), *_PARAMETERS,
               *_ASYNC),
              reply=Reply(answers.EMPTY, status=202, others={200: answers.EMPTY}),
              errors=(409, 412, 422, 502)),
-    Endpoint("update", "PATCH", INSTANCE, change, _texts(("service_id",)), reply=answers.EMPTY,
+    Endpoint("update", "PATCH", INSTANCE, change, _texts("service_id"), reply=answers.EMPTY,
              errors=(410, 412, 422)),
     Endpoint("deprovision", "DELETE", INSTANCE, deprovision, (*_WHICH, *_ASYNC),
              reply=Reply(answers.EMPTY, status=202, others={200: answers.EMPTY, 410: answers.EMPTY}),
@@ -191,7 +190,7 @@ ENDPOINTS: list[Endpoint[Call]] = [
     Endpoint("last_operation", "GET", INSTANCE + "/last_operation", last_operation,
              query(STRING, "service_id", "plan_id", "operation"),
              reply=Reply(answers.OPERATION, others={410: answers.EMPTY}), errors=(412, 502)),
-    Endpoint("bind", "PUT", BINDING, bind, (*_texts(("service_id", "plan_id")), *_PARAMETERS),
+    Endpoint("bind", "PUT", BINDING, bind, (*_texts("service_id", "plan_id"), *_PARAMETERS),
              reply=Reply(answers.BINDING, status=201, others={200: answers.BINDING}),
              errors=(409, 412, 422, 502, 504)),
     Endpoint("unbind", "DELETE", BINDING, unbind, _WHICH,

@@ -262,10 +262,6 @@ class Broker:
 
     # Rows
 
-    async def own(self, account: Account, instance_id: str, service_id: str, plan_id: str) -> None:
-        """Check that the project has the instance, of this service. Errors: 400, 404."""
-        _check_ids(await self._own(account, instance_id), service_id, plan_id)
-
     async def _own(self, account: Account, instance_id: str) -> Any:
         row = await self._instance(instance_id)
         if row is None or row.project_id != account.project_id:

@@ -50,18 +50,20 @@ environments = Table(
     UniqueConstraint("name", "tenant_id"),
 )
 
+
+def _of_environment(*, nullable: bool = True) -> Column[str]:
+    """The environment that a row goes with."""
+    home = ForeignKey("environments.id", ondelete="CASCADE")
+    return Column("environment_id", String(255), home, nullable=nullable)
+
+
 quotas = quota_table("environments_quotas", metadata)
 
 sessions = Table(
     "environments_sessions",
     metadata,
     Column("id", String(36), primary_key=True),
-    Column(
-        "environment_id",
-        String(255),
-        ForeignKey("environments.id", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    _of_environment(nullable=False),
     Column("user_id", String(64), nullable=False),
     Column("state", String(36), nullable=False),
     Column("version", BigInteger, nullable=False),
@@ -122,12 +124,7 @@ statuses = Table(
 instances = Table(
     "environments_instances",
     metadata,
-    Column(
-        "environment_id",
-        String(255),
-        ForeignKey("environments.id", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    _of_environment(nullable=False),
     Column("instance_id", String(255), nullable=False),
     Column("instance_type", Integer, nullable=False),
     Column("type_name", String(512)),
@@ -193,7 +190,7 @@ wizards = Table(
     Column("title", String(80), nullable=False),
     # The definition, as it was when the wizard was started.
     Column("form", Text, nullable=False),
-    Column("environment_id", String(255), ForeignKey("environments.id", ondelete="CASCADE")),
+    _of_environment(),
     # The component that it made, or changes.
     Column("component_id", String(255)),
     Column("options", SealedJson, nullable=False),
@@ -212,7 +209,7 @@ form_secrets = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("project_id", String(64), nullable=False),
-    Column("environment_id", String(255), ForeignKey("environments.id", ondelete="CASCADE")),
+    _of_environment(),
     Column("secret", SealedText, nullable=False),
     Column("created", UtcDateTime, nullable=False),
     Index("environments_form_secrets_project", "project_id"),
@@ -223,12 +220,7 @@ form_secrets = Table(
 leaked_objects = Table(
     "environments_leaked_objects",
     metadata,
-    Column(
-        "environment_id",
-        String(255),
-        ForeignKey("environments.id", ondelete="CASCADE"),
-        nullable=False,
-    ),
+    _of_environment(nullable=False),
     Column("object_id", String(255), nullable=False),
     Column("type_name", String(512), nullable=False),
     Column("name", String(255)),

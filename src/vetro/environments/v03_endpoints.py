@@ -12,7 +12,15 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import cast
 
-from vetro.environments import bodies, deployment_endpoints, flat, model_endpoints, shapes, states
+from vetro.environments import (
+    bodies,
+    deployment_endpoints,
+    environment_endpoints,
+    flat,
+    model_endpoints,
+    shapes,
+    states,
+)
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
 from vetro.environments.model import Json, delete_path, get_path, put_path, segments
 from vetro.environments.store import ForeignProject, SessionElsewhere, SessionRequired
@@ -130,21 +138,12 @@ async def remove(call: Call) -> Json:
 
 async def configure(call: Call) -> Json:
     """Open a session."""
-    return session_view(await call.service.sessions.configure(call.principal, call.environment))
+    return session_view(await environment_endpoints.configure(call))
 
 
 async def show_session(call: Call) -> Json:
     """A session."""
-    session = call.path["session_id"]
-    found = await call.service.sessions.show_session(call.principal, call.environment, session)
-    return session_view(found)
-
-
-async def drop_session(call: Call) -> Json:
-    """Drop a session and its changes."""
-    session = call.path["session_id"]
-    await call.service.sessions.delete_session(call.principal, call.environment, session)
-    return EMPTY
+    return session_view(await environment_endpoints.show_session(call))
 
 
 async def deploy(call: Call) -> Json:
@@ -439,7 +438,7 @@ ENDPOINTS = [
     _endpoint("delete_environment", "DELETE", E, remove),
     _endpoint("open_session", "POST", E + "/configure", configure, reply=shapes.V03_SESSION),
     _endpoint("show_session", "GET", _SESSION, show_session, reply=shapes.V03_SESSION),
-    _endpoint("drop_session", "DELETE", _SESSION, drop_session),
+    _endpoint("drop_session", "DELETE", _SESSION, environment_endpoints.drop_session),
     _endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy),
     _endpoint("list_services", "GET", _ALL, read, bodies.SESSION, reply=shapes.ANYTHING),
     _endpoint("show_service", "GET", _AT, read, bodies.SESSION, reply=shapes.ANYTHING),

@@ -214,11 +214,8 @@ class Wizards:
         """
         if refresh:
             await self._refresh(principal, id_)
-        async with self.database.read() as tx:
-            row = await self._row(tx, principal, id_)
-            offers = await self.offers.of_wizard(tx, principal, row, session_id)
-        form = await asyncio.to_thread(form_of, row)
-        described = await described_form(form, State.of_json(row.state), offers, language)
+        row, form, state, offers = await self._opened(principal, id_, session_id)
+        described = await described_form(form, state, offers, language)
         return {**view(row), "form": described}
 
     async def _refresh(self, principal: Principal, id_: str) -> None:
@@ -245,7 +242,7 @@ class Wizards:
         self, principal: Principal, id_: str, page: str, session_id: str | None, language: str
     ) -> JsonObject:
         """One page, described."""
-        form, state, offers = await self._opened(principal, id_, session_id)
+        _, form, state, offers = await self._opened(principal, id_, session_id)
         try:
             return await asyncio.to_thread(form.describe_page, page, state, offers, language)
         except FormError as error:
@@ -253,12 +250,12 @@ class Wizards:
 
     async def _opened(
         self, principal: Principal, id_: str, session_id: str | None
-    ) -> tuple[Form, State, Offers]:
+    ) -> tuple[StoredRow, Form, State, Offers]:
         async with self.database.read() as tx:
             row = await self._row(tx, principal, id_)
             offers = await self.offers.of_wizard(tx, principal, row, session_id)
         form = await asyncio.to_thread(form_of, row)
-        return form, State.of_json(row.state), offers
+        return row, form, State.of_json(row.state), offers
 
     async def listing(self, principal: Principal) -> list[JsonObject]:
         """The wizards of the caller that have made nothing yet, newest first, without their forms."""
@@ -288,7 +285,7 @@ class Wizards:
         language: str,
     ) -> JsonObject:
         """Validate a page or one field of it; nothing is stored."""
-        form, state, offers = await self._opened(principal, id_, session_id)
+        _, form, state, offers = await self._opened(principal, id_, session_id)
 
         def work() -> JsonObject:
             checked = form.check(page, values, state, offers, field=field)
@@ -351,21 +348,17 @@ class Wizards:
 
     async def build(self, principal: Principal, id_: str, session_id: str | None) -> JsonObject:
         """The object that the values make; of it only the secrets of ``encryptData()`` are stored."""
-        form, state, offers = await self._opened(principal, id_, session_id)
+        _, form, state, offers = await self._opened(principal, id_, session_id)
         return {"model": await self.builder.build(principal, form, state, offers, None)}
 
     async def finish(
         self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
     ) -> JsonObject:
         """Build the object and add it to the session of an environment. Errors: as a change of it."""
-        async with self.database.read() as tx:
-            row = await self._row(tx, principal, id_)
-            offers = await self.offers.of_wizard(tx, principal, row, session_id)
-        form = await asyncio.to_thread(form_of, row)
+        row, form, state, offers = await self._opened(principal, id_, session_id)
         target = environment_id or row.environment_id
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
-        state = State.of_json(row.state)
         model = await self.builder.build(principal, form, state, offers, target)
         component = await self.builder.add(principal, target, session_id, model, row)
         component_id = object_id(component)

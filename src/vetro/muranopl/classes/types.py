@@ -18,6 +18,7 @@ from vetro.muranopl.syntax.declarations import (
     MetaDeclaration,
     MethodDeclaration,
     PropertyDeclaration,
+    ValueDeclaration,
 )
 from vetro.muranopl.syntax.names import Namespaces
 from vetro.muranopl.syntax.sources import PackageSource
@@ -110,28 +111,28 @@ class MuranoPackage:
         return f"<package {self.name}/{self.version}>"
 
 
-class Property:
-    """A property as one class declares it."""
+class _Declared:
+    """What a property and an argument have of their declaration."""
 
-    __slots__ = (
-        "contract",
-        "declaring_type",
-        "default",
-        "metas",
-        "name",
-        "native",
-        "position",
-        "usage",
-    )
+    __slots__ = ("contract", "default", "metas", "name", "position", "usage")
 
-    def __init__(self, declaring_type: MuranoType, declaration: PropertyDeclaration) -> None:
-        self.declaring_type = declaring_type
+    def __init__(self, declaration: ValueDeclaration) -> None:
         self.name = declaration.name
         self.usage = declaration.usage
         self.contract: Node = declaration.contract
         self.default: Node | None = declaration.default
         self.metas: list[MetaDeclaration] = declaration.meta
         self.position = declaration.position
+
+
+class Property(_Declared):
+    """A property as one class declares it."""
+
+    __slots__ = ("declaring_type", "native")
+
+    def __init__(self, declaring_type: MuranoType, declaration: PropertyDeclaration) -> None:
+        super().__init__(declaration)
+        self.declaring_type = declaring_type
         self.native: NativeProperty | None = None
 
     @property
@@ -149,19 +150,14 @@ class Property:
         return self.usage not in ("In", "Const")
 
 
-class Argument:
+class Argument(_Declared):
     """An argument of a method written in MuranoPL."""
 
-    __slots__ = ("contract", "default", "metas", "method", "name", "position", "usage")
+    __slots__ = ("method",)
 
     def __init__(self, method: Method, declaration: ArgumentDeclaration) -> None:
+        super().__init__(declaration)
         self.method = method
-        self.name = declaration.name
-        self.usage = declaration.usage
-        self.contract: Node = declaration.contract
-        self.default: Node | None = declaration.default
-        self.metas: list[MetaDeclaration] = declaration.meta
-        self.position = declaration.position
 
 
 class Method:

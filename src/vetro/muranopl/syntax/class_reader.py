@@ -172,22 +172,22 @@ class _Reader:
                 yield name, item
 
     def _property(self, name: str, key: Scalar, value: Node) -> PropertyDeclaration | None:
-        contract = value.get("Contract") if isinstance(value, Mapping) else None
-        if not isinstance(value, Mapping) or contract is None:
-            self.sink.fail(
-                "E047",
-                f"property {name} has no Contract",
-                key.position,
-                "write `Contract: $` to accept any value",
-            )
-            if not isinstance(value, Mapping):
-                return None
+        contract = self._contract("E047", f"property {name}", key, value)
+        if not isinstance(value, Mapping):
+            return None
         self._unknown_keys(value, _PROPERTY_KEYS, f"property {name}")
         usage = self._choice(value, "Usage", PROPERTY_USAGES, "In", "E042")
         metas = self.metas(value.get("Meta"))
         if contract is None:
             return None
         return PropertyDeclaration(name, contract, usage, value.get("Default"), metas, key.position)
+
+    def _contract(self, code: str, what: str, key: Scalar, value: Node) -> Node | None:
+        contract = value.get("Contract") if isinstance(value, Mapping) else None
+        if contract is None:
+            hint = "write `Contract: $` to accept any value"
+            self.sink.fail(code, f"{what} has no Contract", key.position, hint)
+        return contract
 
     def _methods(self, node: Node | None) -> Iterator[tuple[str, MethodDeclaration]]:
         seen: dict[str, tuple[str, Position]] = {}
@@ -324,16 +324,9 @@ class _Reader:
                 key.position,
                 "a name consists of letters, digits and _, and cannot begin with a digit",
             )
-        contract = value.get("Contract") if isinstance(value, Mapping) else None
-        if not isinstance(value, Mapping) or contract is None:
-            self.sink.fail(
-                "E046",
-                f"argument {name} of {method} has no Contract",
-                key.position,
-                "write `Contract: $` to accept any value",
-            )
-            if not isinstance(value, Mapping):
-                return
+        contract = self._contract("E046", f"argument {name} of {method}", key, value)
+        if not isinstance(value, Mapping):
+            return
         usage = self._choice(value, "Usage", ARGUMENT_USAGES, "Standard", "E053")
         given = value.get("Usage")
         if given is not None and self.format < (1, 4) and name_text(given) in ARGUMENT_USAGES:

@@ -22,7 +22,9 @@ class MetaDeclaration:
 
 
 @record
-class PropertyDeclaration:
+class ValueDeclaration:
+    """A property of a class, or an argument of a method."""
+
     name: str
     contract: Node
     usage: str
@@ -31,14 +33,12 @@ class PropertyDeclaration:
     position: Position
 
 
-@record
-class ArgumentDeclaration:
-    name: str
-    contract: Node
-    usage: str
-    default: Node | None
-    meta: list[MetaDeclaration]
-    position: Position
+class PropertyDeclaration(ValueDeclaration):
+    """A property of a class."""
+
+
+class ArgumentDeclaration(ValueDeclaration):
+    """An argument of a method."""
 
 
 @record
