@@ -26,6 +26,7 @@ class Uses:
     """The environments that use packages, by the packages' names."""
 
     users: dict[str, list[PackageUser]] = field(default_factory=dict[str, list[PackageUser]])
+    answers_soon: bool = True
 
     async def of(
         self, packages: Sequence[StoredPackage], tx: Transaction | None = None

@@ -165,6 +165,7 @@ async def test_a_package_that_is_taken_while_it_is_deleted_keeps_its_archive(
 ) -> None:
     """Who begins to use a package after its users were asked for is not left without it."""
     row = await shelf.add()
+    shelf.uses.answers_soon = False  # so it is asked before anybody else is kept from writing, too
     asked = shelf.uses.of
 
     async def taken_meanwhile(packages: Any, tx: Any = None) -> Any:
@@ -178,6 +179,23 @@ async def test_a_package_that_is_taken_while_it_is_deleted_keeps_its_archive(
     except Conflict:  # where one unit of work writes at a time, it is noticed before
         assert (await shelf.catalog.show(user("p"), row["id"]))["id"] == row["id"]
     assert shelf.kept() == 1
+
+
+async def test_users_are_asked_for_where_nobody_else_writes(shelf: Shelf, user: Any) -> None:
+    """Where one unit of work writes at a time and the answer is at hand, nothing is asked twice."""
+    row = await shelf.add()
+    asked = shelf.uses.of
+    units: list[bool] = []
+
+    async def noted(packages: Any, tx: Any = None) -> Any:
+        units.append(tx is not None and not tx.read_only)
+        return await asked(packages, tx)
+
+    shelf.uses.of = noted
+    await shelf.catalog.delete(user("p"), row["id"], shelf.uses)
+    is_alone = shelf.catalog.database.is_sqlite
+    assert units == [True] if is_alone else True not in units
+    assert shelf.kept() == 0
 
 
 async def test_a_deleted_version_can_be_uploaded_again(shelf: Shelf, user: Any) -> None:

@@ -80,6 +80,11 @@ async def test_packages_are_kept_in_the_store(
 class NoUses:
     """No environment uses a package."""
 
+    @property
+    def answers_soon(self) -> bool:
+        """Always."""
+        return True
+
     async def of(
         self, packages: Sequence[StoredPackage], tx: Transaction | None = None
     ) -> dict[str, list[PackageUser]]:

@@ -33,6 +33,7 @@ from vetro.catalog.resolving import (
 from vetro.catalog.search import PackageQuery
 from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
 from vetro.catalog.uses import (
+    PackageUser,
     PackageUses,
     StoredPackage,
     in_use,
@@ -121,8 +122,7 @@ class Catalog:
         try:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
-            # Parsing every class takes a while: do it in a thread.
-            package, extended, found = await asyncio.to_thread(read_upload, file, content)
+            package, extended, found = await read_upload(file, content)
             digest = found
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
@@ -213,36 +213,30 @@ class Catalog:
         With ``force``, its archive stays until no environment uses it any more. Errors:
         403, 404, 409 (in use, without ``force``), 412.
 
-        Where one unit of work writes at a time (SQLite), users are asked for again within it, so what
-        nobody uses is removed at once. Elsewhere an environment may begin to use it meanwhile: it is
+        Where one unit of work writes at a time (SQLite), users are asked for within it, so what nobody
+        uses is removed at once; they are asked for before it too while the answer would take long, and
+        keep others from writing. Elsewhere an environment may begin to use the package meanwhile: it is
         hidden first, and its users are asked for again once nobody can find it any more.
         """
-        async with self.database.read() as tx:
-            row = await self._row(tx, id_)
-            if row.owner_id != principal.project_id and not principal.is_admin:
-                raise Forbidden(f"Package {id_} belongs to another project")
-            (package,) = await stored_packages(tx, [row])
-            users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
-        if users and not force:
-            raise in_use(package, users, principal)
+        is_alone, leaving = self.database.is_sqlite, None
+        if not (is_alone and uses.answers_soon):
+            async with self.database.read() as tx:
+                leaving = await self._leaving(tx, principal, id_, uses, force=force)
         async with self.database.transaction() as tx:
             await tx.exclude(f"catalog/package/{id_}")
+            if is_alone or leaving is None:
+                leaving = await self._leaving(tx, principal, id_, uses, force=force)
+            row, package, users = leaving
             if condition:
                 row = await self._row(tx, id_)
                 condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
-            if tx.is_sqlite:
-                users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
-                if users and not force:
-                    raise in_use(package, users, principal)
-            at_once = tx.is_sqlite and not users
+            at_once = is_alone and not users
+            await unindex_package(tx, id_)
             if at_once:
-                await unindex_package(tx, id_)
-                if (await tx.execute(REMOVED, {"wanted": id_})).first() is None:
-                    raise _unknown(id_)  # another request deleted it meanwhile
+                await tx.execute(REMOVED, {"wanted": id_})
                 await self._drop_archive(tx, row.archive)
             else:
                 await self._row(tx, id_)
-                await unindex_package(tx, id_)
                 await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
                 # A deleted package does not keep its tags and categories in use.
                 for statement in _WITHOUT.values():
@@ -259,6 +253,19 @@ class Catalog:
         )
         if not at_once:
             await self.drop_unused_packages(uses)
+
+    async def _leaving(
+        self, tx: Transaction, principal: Principal, id_: str, uses: PackageUses, *, force: bool
+    ) -> tuple[StoredRow, StoredPackage, list[PackageUser]]:
+        """A package that is to be removed, and its users. Errors: 403, 404, 409."""
+        row = await self._row(tx, id_)
+        if row.owner_id != principal.project_id and not principal.is_admin:
+            raise Forbidden(f"Package {id_} belongs to another project")
+        (package,) = await stored_packages(tx, [row])
+        users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
+        if users and not force:
+            raise in_use(package, users, principal)
+        return row, package, users
 
     async def drop_unused_packages(self, uses: PackageUses) -> int:
         """Remove deleted packages that no environment uses any more; returns how many."""

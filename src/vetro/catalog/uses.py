@@ -44,6 +44,11 @@ class PackageUser:
 class PackageUses(Protocol):
     """Reports which environments need packages."""
 
+    @property
+    def answers_soon(self) -> bool:
+        """Whether a question takes about as long as a statement: what it needs was read before."""
+        ...
+
     async def of(
         self, packages: Sequence[StoredPackage], tx: Transaction | None = None
     ) -> Mapping[str, list[PackageUser]]:

@@ -175,6 +175,11 @@ class EnvironmentUses:
         self._shared: WeakValueDictionary[object, Needs] = WeakValueDictionary()
         self._views: OrderedDict[frozenset[str] | None, _View] = OrderedDict()
 
+    @property
+    def answers_soon(self) -> bool:
+        """See ``PackageUses``: a first question reads every model, later ones those that were written."""
+        return bool(self._views)
+
     async def of(
         self, packages: Sequence[StoredPackage], tx: Transaction | None = None
     ) -> Mapping[str, list[PackageUser]]:
