@@ -1,5 +1,7 @@
 """What services write to their logs."""
 
+import asyncio
+import io
 import json
 import re
 import subprocess
@@ -9,7 +11,7 @@ import time
 import pytest
 import structlog
 
-from vetro.http.logs import as_line, utc_text
+from vetro.http.logs import LogStream, as_line, utc_text
 
 PROGRAM = """
 import structlog
@@ -146,3 +148,96 @@ def test_times_are_those_of_the_clock_with_as_many_digits_as_asked(
     ):
         monkeypatch.setattr(time, "time_ns", lambda now=nanoseconds: now)
         assert (utc_text(3), utc_text(6)) == (three, six)
+
+
+class Noted(io.StringIO):
+    """A stream that keeps what each write gave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+
+    def write(self, text: str, /) -> int:
+        """Note the text."""
+        self.writes.append(text)
+        return len(text)
+
+
+def say(stream: LogStream, *lines: str) -> None:
+    """Write lines as loggers do."""
+    for line in lines:
+        stream.write(f"{line}\n")
+        stream.flush()
+
+
+async def test_lines_of_one_turn_of_the_loop_are_written_together() -> None:
+    """Each write wakes whoever reads the log."""
+    noted = Noted()
+    stream = LogStream(noted)
+    say(stream, "one", "two")
+    assert noted.writes == []
+    await asyncio.sleep(0)
+    assert noted.writes == ["one\ntwo\n"]
+    say(stream, "three")
+    await asyncio.sleep(0)
+    assert noted.writes == ["one\ntwo\n", "three\n"]
+
+
+async def test_lines_of_threads_are_written_at_once_after_those_that_wait() -> None:
+    """The order of lines is the order in which they were written."""
+    noted = Noted()
+    stream = LogStream(noted)
+    say(stream, "one")
+    await asyncio.to_thread(say, stream, "two")
+    assert "".join(noted.writes) == "one\ntwo\n"
+
+
+def test_a_loop_that_ended_early_keeps_no_lines_of_the_next() -> None:
+    """What a loop did not write any more is written by the next, or at once without one."""
+    noted = Noted()
+    stream = LogStream(noted)
+    loop = asyncio.new_event_loop()
+    loop.call_soon(lambda: (loop.call_soon(say, stream, "one"), loop.stop()))
+    loop.call_soon(say, stream, "zero")
+    loop.run_forever()
+    loop.close()
+
+    async def later() -> None:
+        say(stream, "two")
+        await asyncio.sleep(0)
+
+    asyncio.run(later())
+    say(stream, "three")
+    assert [line for line in "".join(noted.writes).splitlines() if line != "one"] == [
+        *("zero", "two", "three")
+    ]
+
+
+ENDING = """
+import asyncio, os, sys
+import structlog
+from vetro.http import configure_logging, write_out_logs
+configure_logging("info", "logfmt")
+log = structlog.get_logger()
+async def main():
+    log.info("before")
+    child = os.fork()
+    log.info("child" if child == 0 else "parent")
+    if child == 0:
+        write_out_logs()
+        os._exit(0)
+    os.waitpid(child, 0)
+    {end}
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("end", ["pass", "sys.exit(0)", "raise ValueError('an error')"])
+def test_a_process_that_ends_writes_each_line_once(end: str) -> None:
+    """Also one that is forked while lines wait, and one that ends by an error."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.format(end=end)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    events = re.findall(r"event=(\w+)", done.stderr)
+    assert events == ["before", "child", "parent"]

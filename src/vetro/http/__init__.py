@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from vetro.http.guarded_server import serve_application
-    from vetro.http.logs import configure_logging
+    from vetro.http.logs import configure_logging, write_out_logs
     from vetro.http.metrics import (
         DECLARED,
         Readings,

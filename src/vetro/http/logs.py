@@ -6,12 +6,17 @@ whoever reads a log line by line need not know which part of the program wrote i
 
 from __future__ import annotations
 
+import asyncio
+import atexit
+import contextlib
 import functools
 import json
 import logging
+import os
 import re
 import sys
 import time
+from collections import deque
 from datetime import UTC, datetime
 from typing import TextIO, cast
 
@@ -116,24 +121,61 @@ class LogStream:
     """A stream whose reader may go away, or whose disk may be full: what cannot be written is dropped.
 
     A service must not fail, and must still end when it is told to, because nobody reads its log.
+
+    Lines that are written on an event loop go out together when the loop has its next turn: each write
+    wakes the reader, which takes longer than making the line, and a change has at least two. Lines that are
+    written elsewhere go out at once, with those that wait.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._waiting: deque[str] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Whose next turn writes what waits."""
 
     def write(self, text: str) -> int:
-        """Write a text if that is possible."""
-        try:  # without a context of `suppress`: each line of the log would enter two
-            return self._stream.write(text)
-        except (OSError, ValueError):  # ValueError: it is closed
-            return len(text)
+        """Write a text, with `flush`."""
+        self._waiting.append(text)
+        return len(text)
 
     def flush(self) -> None:
-        """Flush the stream if that is possible."""
+        """Write what waits: soon where a loop runs, else now."""
         try:
-            self._stream.flush()
-        except (OSError, ValueError):
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.write_out()
             return
+        if self._loop is not loop:
+            self._loop = loop
+            loop.call_soon(self.write_out)
+
+    def write_out(self) -> None:
+        """Write what waits now, if that is possible."""
+        self._loop = None
+        waiting, lines = self._waiting, list[str]()
+        # Piece by piece: another thread may write meanwhile.
+        with contextlib.suppress(IndexError):
+            while True:
+                lines.append(waiting.popleft())
+        if lines:
+            with contextlib.suppress(OSError, ValueError):  # ValueError: it is closed
+                self._stream.write("".join(lines))
+                self._stream.flush()
+
+
+_streams: list[LogStream] = []
+"""The stream of the log, once it is configured."""
+
+
+def write_out_logs() -> None:
+    """Write the lines of the log that wait for the loop: before a process ends without its exit handlers."""
+    for stream in _streams:
+        stream.write_out()
+
+
+atexit.register(write_out_logs)
+# A process that is forked would write them once more.
+os.register_at_fork(before=write_out_logs)
 
 
 def configure_logging(level: str = "info", style: str = "console") -> None:
@@ -152,7 +194,8 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     ]
     if style != "console":
         processors.append(structlog.processors.format_exc_info)
-    stream = cast("TextIO", LogStream(sys.stderr))
+    _streams[:] = [LogStream(sys.stderr)]
+    stream = cast("TextIO", _streams[0])
     structlog.configure(
         processors=[*processors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),

@@ -157,7 +157,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
     # The kernel reaps ended children; the service watches their sockets instead.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     from vetro.engine.worker.deployment import preload, preload_workflows
-    from vetro.http import configure_logging
+    from vetro.http import configure_logging, write_out_logs
     from vetro.packages import enable_plugins
 
     configure_logging(settings.log_level, settings.log_format)
@@ -183,6 +183,7 @@ def _zygote(control: socket.socket, settings: EngineSettings) -> None:
                 _worker(socket.socket(fileno=descriptors[0]), settings, runtime)
                 status = 0
             finally:
+                write_out_logs()
                 os._exit(status)
         os.close(descriptors[0])
 
