@@ -63,6 +63,7 @@ classes = Table(
     Column("name", String(128), nullable=False),
     PrimaryKeyConstraint("package_id", "name"),
     Index("catalog_classes_name", "name"),
+    sqlite_with_rowid=False,
 )
 
 # What the classes extend; '' stands for nothing, so that a package that was read has rows.
@@ -79,6 +80,7 @@ parents = Table(
     Column("parent", String(128), nullable=False),
     PrimaryKeyConstraint("package_id", "name", "parent"),
     Index("catalog_parents_parent", "parent"),
+    sqlite_with_rowid=False,
 )
 
 tags = Table(
@@ -93,6 +95,7 @@ tags = Table(
     Column("name", String(80), nullable=False),
     Column("position", Integer, nullable=False),
     PrimaryKeyConstraint("package_id", "name"),
+    sqlite_with_rowid=False,
 )
 
 categories = Table(
