@@ -21,6 +21,8 @@ from hypothesis import settings
 from tests.migrating import repeat_migrations
 from tests.times import tell_times
 
+from vetro.http.logs import completed
+
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
 # A run in the background of a shell ignores SIGINT, and so would every program that a test starts: nothing
@@ -39,9 +41,7 @@ repeat_migrations()
 # As services log: an exception as plain text. The renderer's own way takes seconds for a deep one.
 structlog.configure(
     processors=[
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=True),
+        completed,
         structlog.dev.ConsoleRenderer(
             colors=False, exception_formatter=structlog.dev.plain_traceback
         ),

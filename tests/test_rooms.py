@@ -22,7 +22,7 @@ LANGUAGE = {"vetro.muranopl": "vetro.yaql"}
 
 EVERYWHERE = {
     "vetro.lazy_names", "vetro.digits", "vetro.ipv6_door", "vetro.json_texts",
-    "vetro.json_values", "vetro.random_ids",
+    "vetro.json_values", "vetro.log_context", "vetro.random_ids",
 }  # fmt: skip
 """Modules that every room may import."""
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 import structlog
-from structlog.contextvars import bound_contextvars
 
+from vetro import log_context
 from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied, disk_is_full, is_full
 from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.metrics import DEATHS, show_workers
@@ -187,7 +187,7 @@ class EnginePool:
         return channel
 
     async def _job(self, rooms: Environments, lease: Lease, task: EngineTask) -> None:
-        with bound_contextvars(deployment=task.id, request_id=task.request_id):
+        with log_context.saying(deployment=task.id, request_id=task.request_id):
             if goes_on(task) and self._zygote is not None:
                 self._zygote.learn_workflows()
             try:

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 import structlog
-from structlog.contextvars import bound_contextvars
 
+from vetro import log_context
 from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
 from vetro.environments import CallAnswer, EngineCall, Environments
 from vetro.storage import Lease, LeaseLost, LeaseQueue, StorageError, Worker
@@ -64,7 +64,7 @@ def calls_worker(pool: Workers, rooms: Environments) -> Worker:
 
 async def _attend(pool: Workers, rooms: Environments, lease: Lease, call: EngineCall) -> None:
     began = time.monotonic()
-    with bound_contextvars(call=call.id, request_id=call.request_id):
+    with log_context.saying(call=call.id, request_id=call.request_id):
         try:
             if lease.attempt > 1:
                 answer = CallAnswer(failure="failed", type="EngineEnded", message=CUT_OFF)

@@ -15,8 +15,8 @@ from functools import partial
 from typing import Literal, NoReturn
 
 from sqlalchemy import delete, insert, select, update
-from structlog.contextvars import get_contextvars
 
+from vetro import log_context
 from vetro.environments.lifecycle import call_ended
 from vetro.environments.model import new_id
 from vetro.environments.tables import calls
@@ -178,7 +178,7 @@ class CallStore:
             class_version=class_version,
             seconds=self.timeout_seconds,
             arguments=dict(arguments),
-            request_id=str(get_contextvars().get("request_id", "")),
+            request_id=log_context.said().get("request_id", ""),
         )
 
     async def _ask(self, call: EngineCall) -> Json:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from sqlalchemy import bindparam, func, insert, select, update
-from structlog.contextvars import get_contextvars
 
-from vetro import tracing
+from vetro import log_context, tracing
 from vetro.environments import lifecycle, states
 from vetro.environments.flat import WORKFLOW, is_workflow
 from vetro.environments.history import TaskHistory
@@ -194,7 +193,7 @@ class TaskStore:
         payload = {
             "environment_id": environment.id,
             "environment_name": environment.name,
-            "request_id": str(get_contextvars().get("request_id", "")),
+            "request_id": log_context.said().get("request_id", ""),
             "session_id": session.id,
             # An operator may deploy for others: the environment's project owns the resources.
             "project_id": environment.tenant_id,

@@ -23,7 +23,7 @@ from litestar import Litestar
 from litestar.exceptions import HTTPException
 from litestar.types import Message, Receive, Scope, Send
 
-from vetro import tracing
+from vetro import log_context, tracing
 from vetro.http.audit import Audit
 from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
@@ -142,7 +142,7 @@ class Envelope:
             ) as span,
         ):
             self._in_progress.inc()
-            bound = structlog.contextvars.bind_contextvars(request_id=context.request_id)
+            before = log_context.say(request_id=context.request_id)
             try:
                 await self._authenticate(method, path, headers, context, given)
                 if "\0" in path and self.conventions.nul_is_unknown:
@@ -187,7 +187,7 @@ class Envelope:
                     status=exchange.status,
                     milliseconds=round(seconds * 1000, 1),
                 )
-                structlog.contextvars.reset_contextvars(**bound)
+                log_context.take_back(before)
 
     def _describe(
         self, span: tracing.Span, method: str, template: str, status: int, request_id: str

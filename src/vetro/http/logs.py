@@ -22,11 +22,14 @@ from typing import TextIO, cast
 
 import structlog
 
-from vetro.secrecy import cover_of_logs, masked
+from vetro import log_context, tracing
+from vetro.secrecy import Public, cover_of_logs, is_secret, masked
 from vetro.tracing import add_trace_id
 
-_NOT_DATA = ("event", "exc_info", "stack_info", "exception", "level", "timestamp")
+_NOT_DATA = frozenset(("event", "exc_info", "stack_info", "exception", "level", "timestamp"))
+_PLAIN_KINDS = frozenset((str, int, float, bool, Public))
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_LEVEL_NAMES = {"warn": "warning", "exception": "error"}
 
 _FIRST = ("timestamp", "level", "event")
 _PLAIN = re.compile(r'[^\s"=\\\x00-\x1f\x7f-\x9f]+')
@@ -47,12 +50,18 @@ def _second_text(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).isoformat()[:19]
 
 
-def stamped(
-    _logger: object, _method: str, event: structlog.typing.EventDict
+def completed(
+    _logger: object, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """A structlog processor that adds the time, in UTC with microseconds."""
+    """A structlog processor that adds what every line has: what it was written for, its level and time.
+
+    The time is in UTC with microseconds.
+    """
+    for name, value in log_context.said().items():
+        event.setdefault(name, value)
+    event["level"] = _LEVEL_NAMES.get(method, method)
     event["timestamp"] = f"{utc_text(6)}Z"
-    return event
+    return add_trace_id(_logger, method, event) if tracing.is_on() else event
 
 
 def without_secrets(
@@ -60,7 +69,11 @@ def without_secrets(
 ) -> structlog.typing.EventDict:
     """A structlog processor that masks values with secret names and the running task's secrets."""
     shown: structlog.typing.EventDict = {
-        name: value if name in _NOT_DATA else masked(value, name) for name, value in event.items()
+        # Most have nothing inside, and an innocent name.
+        name: value
+        if name in _NOT_DATA or (value.__class__ in _PLAIN_KINDS and not is_secret(name))
+        else masked(value, name)
+        for name, value in event.items()
     }
     cover = cover_of_logs()
     if cover is not None:
@@ -186,10 +199,7 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     threshold = LEVELS.get(level.lower(), 20)
     renderer = _renderer(style)
     processors: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        stamped,
-        add_trace_id,
+        completed,
         without_secrets,
     ]
     if style != "console":

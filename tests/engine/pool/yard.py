@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import func, select
-from structlog.contextvars import bound_contextvars
 
+from vetro import log_context
 from vetro.engine import EnginePool, EngineSettings
 from vetro.engine.tables import journal
 from vetro.environments import Environments, tables, task_channel
@@ -168,7 +168,7 @@ class Yard:
         }
         made = await self.rooms.store.create(user, body)
         session = await self.rooms.sessions.configure(user, made["id"])
-        with bound_contextvars(request_id=request_id):
+        with log_context.saying(request_id=request_id):
             task = await self.rooms.tasks.deploy(user, made["id"], session["id"])
         assert task is not None
         return task

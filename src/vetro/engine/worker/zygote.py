@@ -23,9 +23,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from structlog.contextvars import bind_contextvars
-
-from vetro import tracing
+from vetro import log_context, tracing
 from vetro.engine.failures import OverLimit, disk_is_full, is_full
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.messages import receive_message, send_message
@@ -232,11 +230,11 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
     try:
         if "call" in order:
             call = EngineCall(**order["call"])
-            bind_contextvars(call=call.id, request_id=call.request_id)
+            log_context.say(call=call.id, request_id=call.request_id)
             answer = asdict(asyncio.run(run_call(settings, runtime, call)))
         else:
             task = EngineTask(**order["task"])
-            bind_contextvars(task=task.id, request_id=task.request_id)
+            log_context.say(task=task.id, request_id=task.request_id)
             tracing.configure(settings.tracing, "worker")
             result = asyncio.run(
                 _traced(run_task, settings, runtime, task, order["fence"], channel)
