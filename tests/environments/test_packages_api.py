@@ -160,9 +160,10 @@ async def test_tags_have_a_bound(api: Api, package_zip: Any) -> None:
 async def test_packages_are_checked_beside_the_event_loop(
     api: Api, package_zip: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Archives are opened and checked in threads without an event loop."""
+    """Archives that are not tiny are opened and checked in threads without an event loop."""
     from vetro.catalog import adding, store
 
+    monkeypatch.setattr(adding, "QUICK_BYTES", 0)
     for room, name in (
         (adding, "open_package"),
         (adding, "check_upload"),
@@ -171,10 +172,10 @@ async def test_packages_are_checked_beside_the_event_loop(
     ):
         real = getattr(room, name)
 
-        def beside(*given: Any, real: Any = real) -> Any:
+        def beside(*given: Any, real: Any = real, **named: Any) -> Any:
             with pytest.raises(RuntimeError, match="no running event loop"):
                 asyncio.get_running_loop()
-            return real(*given)
+            return real(*given, **named)
 
         monkeypatch.setattr(room, name, beside)
     row = (await api.upload(package_zip())).json()
