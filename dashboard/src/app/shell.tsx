@@ -3,10 +3,11 @@ import { useDisclosure } from '@mantine/hooks';
 import { IconCheck, IconChevronDown, IconDeviceDesktop, IconLanguage, IconLogout, IconMoon, IconSun, IconUser } from '@tabler/icons-react';
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { useEffect, useRef } from 'react';
 import { useLive } from '~/api/live';
 import { LANGUAGES, useLanguage, useTexts, type Language } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { keepKeyboard } from '~/ui/keyboard';
 import { useAhead } from './ahead';
 import { messages } from './messages';
 import { ENTRIES, type Entry } from './navigation';
@@ -19,6 +20,12 @@ export function Shell() {
   const [opened, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
+  // The link or button that led here is gone with its page; who has just come has pressed nothing.
+  const came = useRef(path);
+  useEffect(() => {
+    if (came.current !== path) keepKeyboard();
+    came.current = path;
+  }, [path]);
   useLive();
   useAhead();
   const { isAdmin, may, settings } = useSession();

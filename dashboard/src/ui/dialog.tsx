@@ -1,6 +1,7 @@
 import { Group, Modal } from '@mantine/core';
 import { useEffect, useRef, type ReactNode } from 'react';
 import { useTexts } from '~/i18n';
+import { keepKeyboard } from './keyboard';
 import { messages } from './messages';
 
 export interface DialogProps {
@@ -29,15 +30,8 @@ function useFocusBack(opened: boolean) {
     const active = document.activeElement;
     // A dialog over another one goes back into that, any other to what opened it or its menu.
     before.current = active instanceof HTMLElement && active.closest('[role=dialog]') ? active : outside;
-    return () => {
-      const known = before.current;
-      requestAnimationFrame(() => {
-        const at = document.activeElement;
-        if (at && at !== document.body) return;
-        // What opened it may be gone with what it has deleted: then to the page.
-        (known?.isConnected ? known : document.getElementById('content'))?.focus({ preventScroll: true });
-      });
-    };
+    // What opened it may be gone with what it has deleted: then to the page.
+    return () => keepKeyboard(before.current);
   }, [opened]);
 }
 

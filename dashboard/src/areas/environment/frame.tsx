@@ -8,6 +8,7 @@ import { ApiError, catalogApi } from '~/api/client';
 import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
+import { keepKeyboard } from '~/ui/keyboard';
 import { useOnce } from '~/ui/once';
 import { Page, PageError, PageMissing } from '~/ui/page';
 import { TabRow } from '~/ui/tabs';
@@ -98,6 +99,7 @@ function Actions({ environment, session }: { environment: Environment; session: 
       failed(error);
     } finally {
       setDeploying(false);
+      keepKeyboard(); // while something is deployed, nobody can press it again
     }
   };
   const deployable = changesOf(session).length > 0 || environment.status === 'deploy failure';

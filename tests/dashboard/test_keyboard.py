@@ -1,0 +1,128 @@
+"""Somebody without a mouse: from signing in to signing out, and the keyboard is never lost on the way."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import PASSWORD, Person
+from .test_misfortune import environment
+
+Visit = Callable[..., Person]
+pytestmark = pytest.mark.programs
+
+AT = """
+() => {
+  const at = document.activeElement;
+  return (at.getAttribute('aria-label') || at.labels?.[0]?.innerText || at.innerText || '').trim();
+}
+"""
+
+
+def held(page: Page) -> None:
+    """Something on the page has the keyboard."""
+    expect(page.locator("body :focus")).to_have_count(1)
+
+
+def to(page: Page, name: str) -> None:
+    """Press Tab until a control of this name has the keyboard; each on the way shows that it has it."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate(AT).removesuffix("*").strip() == name:
+            shown = page.evaluate(
+                "() => { const { outlineStyle, borderColor } = getComputedStyle(document.activeElement);"
+                " return [outlineStyle, borderColor]; }"
+            )
+            assert shown[0] != "none" or page.evaluate("document.activeElement.tagName") == "INPUT"
+            return
+    raise AssertionError(f"Tab does not come to {name}: last at {page.evaluate(AT)!r}")
+
+
+def press(page: Page, name: str) -> None:
+    """Tab to a control and press Enter."""
+    to(page, name)
+    page.keyboard.press("Enter")
+
+
+def test_an_application_is_deployed_and_removed_without_a_mouse(visit: Visit, hostile: str) -> None:
+    """Sign in, make an environment, fill in a form, deploy, read the log, destroy, sign out."""
+    person = visit()
+    page = person.page
+    page.goto(f"{person.service.url}/dashboard/")
+    expect(page.get_by_label("User")).to_be_focused()
+    page.keyboard.type("admin")
+    to(page, "Password")
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    title = page.get_by_role("heading", level=1)
+    expect(title).to_have_text("Environments")
+
+    press(page, "New environment")
+    expect(page.get_by_role("dialog").get_by_label("Name")).to_be_focused()
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("by keys")
+    held(page)
+    to(page, "Search applications")
+    page.keyboard.type("hostile")
+    expect(page.get_by_role("button", name="Add Apache HTTP Server")).to_have_count(0)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(title).to_contain_text("Add Hostile")
+    held(page)
+    press(page, "Next")
+    expect(page.get_by_label("Application name")).to_be_focused()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("keyed")
+    press(page, "Add to the environment")
+    expect(title).to_have_text("by keys")
+    held(page)
+    press(page, "Deploy")
+    expect(page.get_by_text("Ready", exact=True)).to_be_visible()
+    held(page)
+
+    to(page, "Components")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("log")).to_be_visible()
+    held(page)
+    page.go_back()
+
+    press(page, "More actions")
+    page.get_by_role("menuitem", name="Destroy").press("Enter")
+    held(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="More actions")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("menuitem", name="Destroy").press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("Environments")
+    held(page)
+
+    press(page, "Account of admin")
+    page.get_by_role("menuitem", name="Sign out").press("Enter")
+    expect(page.get_by_label("User")).to_be_focused()
+
+
+def test_the_keyboard_goes_to_the_page_when_what_opened_a_dialog_is_gone(
+    visit: Visit,
+) -> None:
+    """The tile whose menu opened the dialog is deleted by it."""
+    person = visit()
+    gone = "goes with it"
+    environment(person.service, gone)
+    page = person.sign_in()
+    page.get_by_role("button", name=f"Actions of {gone}").press("Enter")
+    page.get_by_role("menuitem", name="Destroy").press("Enter")
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_role("textbox")
+    if field.count():
+        field.fill(gone)
+    dialog.get_by_role("button", name="Destroy").press("Enter")
+    expect(page.get_by_role("button", name=f"Actions of {gone}")).to_have_count(0)
+    held(page)
