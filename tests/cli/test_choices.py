@@ -40,7 +40,8 @@ class Catalog:
     def answer(self, method: str, path: str, *, params: Any = None, **_: Any) -> SyncResponse:
         """One request."""
         if method == "DELETE":
-            self.deleted.append((path, (params or {}).get("force")))
+            # As the client writes it into the query.
+            self.deleted.append((path, str((params or {}).get("force")).lower()))
             body = {"error": {"message": "it is used by dev"}}
             return SyncResponse(self.status, {}, json.dumps(body).encode())
         if path.startswith("/compute/images"):

@@ -226,13 +226,6 @@ class CallStore:
 
     # Engine side
 
-    async def claim(self, owner: str, ttl_seconds: float) -> tuple[Lease, EngineCall] | None:
-        """Take a call whose caller still waits; ``None`` when there is none."""
-        while (lease := await self.queue.claim(owner, ttl_seconds)) is not None:
-            if (call := await self.call_of(lease)) is not None:
-                return lease, call
-        return None
-
     async def call_of(self, lease: Lease) -> EngineCall | None:
         """The call that a lease is for; ``None``, and no work any more, when its caller has gone.
 

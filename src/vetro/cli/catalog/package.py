@@ -384,8 +384,7 @@ def schema(
 @click.option("--marker", metavar="ID", help="Only those behind this one, in the list's order.")
 def list_(limit: int, type_: str | None, **given: Any) -> None:
     """List the packages this project may use, all or those for which every option given holds."""
-    wanted: dict[str, Any] = {"type": type_, **given}
-    params = {name: "true" if value is True else value for name, value in wanted.items() if value}
+    params = {name: value for name, value in {"type": type_, **given}.items() if value}
     with Connection() as connection:
         rows = all_packages(connection, limit, **params)
     emit_rows(rows, COLUMNS)
@@ -463,7 +462,7 @@ def delete(names_or_ids: tuple[str, ...], version: str | None, force: bool) -> N
         agree(f"{names}: it would leave the catalog, and its archive would be lost", "Delete")
         for row in rows:
             path = f"/v1/catalog/packages/{segment(row['id'])}"
-            answer = connection.answer("DELETE", path, params={"force": str(force).lower()})
+            answer = connection.answer("DELETE", path, params={"force": force})
             if answer.status >= 400:
                 fail(error_text(answer), USED if answer.status == 409 else hint_for(answer))
             gone.append(f"{row['fully_qualified_name']} {row['version']}")

@@ -17,12 +17,12 @@ PAGE = 100
 
 
 def all_packages(
-    connection: Connection, most: int = 0, **more: str | tuple[str, ...]
+    connection: Connection, most: int = 0, **more: str | bool | tuple[str, ...]
 ) -> list[PackageRow]:
     """Every package that the project sees, page by page, or at the ``most`` so many; ``more``: query
     parameters that filter."""
     rows: list[PackageRow] = []
-    params: dict[str, str | int | tuple[str, ...]] = {"catalog": "true", **more}
+    params: dict[str, str | int | bool | tuple[str, ...]] = {"catalog": "true", **more}
     while True:
         params["limit"] = min(most - len(rows), PAGE) if most else PAGE
         page = connection.get("/v1/catalog/packages", params=params)
@@ -77,8 +77,7 @@ def find_package(
     include_disabled: bool = False,
 ) -> PackageRow:
     """The package with this id, or the newest version (or this one) of that name."""
-    disabled = "true" if include_disabled else "false"
-    rows = all_packages(connection, include_disabled=disabled)
+    rows = all_packages(connection, include_disabled=include_disabled)
     found = versions_of(rows, name_or_id, version)
     return found[0] if found else no_package(rows, name_or_id)
 

@@ -9,19 +9,13 @@ from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.sessions import forget_session, open_session_of
-from vetro.cli.terminal.documents import json_or_text
+from vetro.cli.terminal.documents import named_values
 from vetro.cli.terminal.output import fail
 
 
 def parse_settings(pairs: tuple[str, ...], option: str = "--set") -> JsonObject:
     """``a.b=value`` pairs as nested values; a value that is JSON is taken as such."""
-    values: dict[str, object] = {}
-    for pair in pairs:
-        path, equals, text = pair.partition("=")
-        if not equals or not path:
-            fail(f"{option} {pair}: expected NAME=VALUE", f"For example {option} port=8080.", 2)
-        values[path] = json_or_text(text)
-    return values
+    return named_values(pairs, option, "NAME=VALUE", "port=8080")
 
 
 def find_application(services: list[dict[str, object]], wanted: str) -> int:

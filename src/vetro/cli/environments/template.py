@@ -64,7 +64,7 @@ def address_of(row: JsonObject) -> str:
 @click.option("--public/--private", default=None, help="Only public ones, or only one's private.")
 def list_(public: bool | None) -> None:
     """List the project's own and public templates."""
-    params = {} if public is None else {"is_public": str(public).lower()}
+    params = {} if public is None else {"is_public": public}
     with Connection() as connection:
         emit_rows(connection.get("/v1/templates", params=params)["templates"], COLUMNS)
 

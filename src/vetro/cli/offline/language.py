@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from vetro.cli.offline.options import library_option
-from vetro.cli.terminal.documents import NotADocument, json_or_text, read_json, read_yaml, text_of
+from vetro.cli.terminal.documents import NotADocument, named_values, read_json, read_yaml, text_of
 from vetro.cli.terminal.output import PrintingCommand, emit_json, fail
 from vetro.cli.terminal.paths import TEXT
 
@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 def parse_arguments(pairs: tuple[str, ...], option: str = "--arg") -> dict[str, object]:
     """``name=JSON`` pairs; text that is not JSON is taken as text."""
-    values: dict[str, object] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            fail(f"{option} {pair}: expected NAME=JSON", f"For example {option} n=5.", 2)
-        values[name] = json_or_text(text)
-    return values
+    return named_values(pairs, option, "NAME=JSON", "n=5")
 
 
 @click.command("run", cls=PrintingCommand)

@@ -72,7 +72,6 @@ def upload(place: str, file: Path, name: str | None, overwrite: bool, strict: bo
     PLACE is a type, or TYPE/DIRECTORY, which is made when it is not there."""
     path = address(place)
     stored = name or file.name
-    flags = {"overwrite": str(overwrite).lower(), "strict": str(strict).lower()}
     with Connection() as connection:
         if path.count("/") > ADMIN.count("/") + 1:
             connection.request("PUT", path)
@@ -80,7 +79,7 @@ def upload(place: str, file: Path, name: str | None, overwrite: bool, strict: bo
             "POST",
             path,
             content=file.read_bytes(),
-            params={"filename": stored, **flags},
+            params={"filename": stored, "overwrite": overwrite, "strict": strict},
             headers=OCTETS,
         ).json()
     _warn(body.get("warnings", []))
@@ -117,7 +116,7 @@ def delete(place: str, recursive: bool) -> None:
     path = address(place)
     agree(f"{place}: deleted; services that list it become invalid", "Delete it")
     with Connection() as connection:
-        connection.request("DELETE", path, params={"recursive": str(recursive).lower()})
+        connection.request("DELETE", path, params={"recursive": recursive})
     done(f"Deleted {place}", deleted=place)
 
 
@@ -142,13 +141,12 @@ def import_(directory: Path, overwrite: bool, replace: bool, strict: bool) -> No
     if replace:
         agree("All definitions of this project: replaced by those of the directory", "Replace them")
     archive, count = pack_tree(directory)
-    flags = {"overwrite": overwrite, "replace": replace, "strict": strict}
     with Connection() as connection:
         body = connection.request(
             "POST",
             f"{ADMIN}/import",
             content=archive,
-            params={name: str(value).lower() for name, value in flags.items()},
+            params={"overwrite": overwrite, "replace": replace, "strict": strict},
             headers=OCTETS,
             hint="Give --overwrite to replace files with other content.",
         ).json()

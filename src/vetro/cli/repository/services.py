@@ -59,13 +59,12 @@ def upload(source: Path, overwrite: bool, strict: bool) -> None:
     workflows, heat, agent and scripts.
     """
     content = pack_tree(source)[0] if source.is_dir() else source.read_bytes()
-    flags = {"overwrite": str(overwrite).lower(), "strict": str(strict).lower()}
     with Connection() as connection:
         body = connection.request(
             "POST",
             SERVICES,
             content=content,
-            params=flags,
+            params={"overwrite": overwrite, "strict": strict},
             headers={"Content-Type": "application/octet-stream"},
         ).json()
     for one in body.get("warnings", []):
@@ -119,5 +118,5 @@ def delete(name: str, keep_files: bool) -> None:
     """Delete the service NAME and the files that only it lists."""
     agree(f"The service {name}: its definitions are deleted", "Delete it")
     with Connection() as connection:
-        connection.request("DELETE", _path(name), params={"keep_files": str(keep_files).lower()})
+        connection.request("DELETE", _path(name), params={"keep_files": keep_files})
     done(f"Deleted the service {name}", deleted=name)

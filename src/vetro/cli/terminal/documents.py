@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 from vetro import documents
@@ -37,6 +38,17 @@ def json_or_text(text: str) -> object:
         return read_json(text)
     except NotADocument:
         return text
+
+
+def named_values(pairs: Iterable[str], option: str, form: str, example: str) -> dict[str, object]:
+    """``name=value`` pairs; a value that is JSON is taken as such. ``form`` and ``example``: for messages."""
+    values: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            fail(f"{option} {pair}: expected {form}", f"For example {option} {example}.", 2)
+        values[name] = json_or_text(text)
+    return values
 
 
 def text_of(file: TextIO) -> str:
