@@ -175,6 +175,11 @@ def import_(
     is refused is named, the others are imported, and the exit code is 1; one that is there already
     ends it, unless --exists-action says something else. What 'vetro check' finds beside that is said on
     standard error (with --json: in "findings").
+
+    \b
+    Examples:
+      vetro package import --public org.acme.Web.zip
+      vetro package import --exists-action update ./Web
     """
     from vetro.packages import is_address
 

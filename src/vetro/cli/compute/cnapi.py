@@ -19,6 +19,10 @@ def cnapi(path: str, method: str | None, data: str | None) -> None:
     """Send one request; print the status line, the headers and the indented body.
 
     An answer of 400 and more is printed too; the exit code is then 1.
+
+    \b
+    Example:
+      vetro cnapi /servers
     """
     with Connection() as connection:
         response = connection.answer(

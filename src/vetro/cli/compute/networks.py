@@ -192,6 +192,10 @@ def network_create(
 
     Machines reach the outside through the router; from outside only floating addresses lead in
     ('vetro address create').
+
+    \b
+    Example:
+      vetro network create lan --cidr 10.77.5.0/24
     """
     if cidr is None and (gateway or dns):
         fail("--gateway and --dns belong to a subnet", "Give its range with --cidr.", 2)

@@ -176,7 +176,13 @@ def rule_add(
     remote_group: str | None,
     ipv6: bool,
 ) -> None:
-    """Add a rule to a group; the nodes of its ports have it when this returns."""
+    """Add a rule to a group; the nodes of its ports have it when this returns.
+
+    \b
+    Examples:
+      vetro group rule add web --port 443
+      vetro group rule add web --protocol icmp --remote 10.0.0.0/8
+    """
     protocol = protocol or "tcp"
     if ports is not None and protocol not in ("tcp", "udp", "6", "17"):
         fail(f"{protocol} has no ports", "--port goes with --protocol tcp or udp.", 2)

@@ -127,6 +127,10 @@ def create(
 
     It is placed where there is room, and has an address in each of its networks;
     'vetro address create --vm NAME' leads a floating address to it.
+
+    \b
+    Example:
+      vetro vm create box --image debian-12 --network lan --size m1.small --key laptop
     """
     host = name.lower()
     if not _HOST.match(host):

@@ -41,6 +41,10 @@ def exec_(
 
     What comes on standard input is the command's. With --json, nothing is: then the document
     {"exit_code", "stdout", "stderr"} is printed.
+
+    \b
+    Example:
+      vetro vm exec box df -h /
     """
     tty = tty and not wants_json()
     # `vm exec NAME -- COMMAND`, as one is used to from elsewhere.

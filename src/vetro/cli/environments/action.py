@@ -92,6 +92,11 @@ def call(
     When changes wait to be deployed, it asks, or ends with what they are: the action works on what
     is deployed, and overtakes them. Yours are then taken over when it has ended; with --no-wait and
     after a --timeout they wait for 'vetro env changes --take-over'.
+
+    \b
+    Examples:
+      vetro action call web status
+      vetro action call web restore --arg backup=monday
     """
     values = parse_settings(arguments, "--arg")
     with Connection() as connection:

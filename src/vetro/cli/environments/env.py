@@ -177,6 +177,10 @@ def add(
     """Add an application of PACKAGE to ENVIRONMENT, filling its form with defaults and --set.
 
     On a terminal it asks for fields that are still missing; elsewhere the command ends and names them.
+
+    \b
+    Example:
+      vetro env add web ApacheHttpServer --name site --set page=Hello --set port=8080
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
@@ -233,7 +237,12 @@ def add_by_form(
     help="A property; with dots one of an object inside.",
 )
 def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
-    """Change properties of APPLICATION; they take effect with the next deploy."""
+    """Change properties of APPLICATION; they take effect with the next deploy.
+
+    \b
+    Example:
+      vetro env edit web site --set port=8081 --set instance.flavor=m1.small
+    """
     values = parse_settings(settings)
     with Connection() as connection:
         row = find_environment(connection, environment)

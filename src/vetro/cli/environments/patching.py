@@ -42,6 +42,10 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     new id, the same everywhere. With --model they begin at the model ('/region', '/services/0/port'),
     the operations are add, replace and remove, and the changed model is printed. The change waits in
     your session, as that of 'env add' does.
+
+    \b
+    Example:
+      echo '[{"op": "replace", "path": "/0/port", "value": 8082}]' | vetro env patch web
     """
     steps = json_in(file, "A JSON Patch is a list of operations.")
     if not isinstance(steps, list):

@@ -87,6 +87,11 @@ def import_(file: TextIO, name: str | None) -> None:
     Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, in
     the versions that were deployed last, and the images and flavors they name must exist; otherwise
     nothing is made.
+
+    \b
+    Examples:
+      vetro env export web --output web.json
+      vetro env import web.json --name copy
     """
     document = _read(file)
     versions = document.get("packages")

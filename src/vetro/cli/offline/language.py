@@ -51,6 +51,10 @@ def run(
 
     With a model the method is that of its root, or of the one object in it that is of the class;
     a static method needs neither. System classes work on a cloud in memory.
+
+    \b
+    Example:
+      vetro run ./Web --class org.acme.Web --method greet --arg 'who="Ann"'
     """
     from vetro.cli.offline.world import open_world_or_fail
     from vetro.muranopl import MuranoError
@@ -149,7 +153,12 @@ def target_in(session: Session, root: MuranoObject | None, class_name: str) -> M
 @click.option("--var", "variables", multiple=True, metavar="NAME=JSON", help="A variable: $NAME.")
 @click.option("--legacy", is_flag=True, help="The flavour of packages in format 1.0 and 1.1.")
 def eval_(expression: str, data: str | None, variables: tuple[str, ...], legacy: bool) -> None:
-    """Evaluate a YAQL EXPRESSION and print the result as JSON."""
+    """Evaluate a YAQL EXPRESSION and print the result as JSON.
+
+    \b
+    Example:
+      vetro eval '$.where($ > 1)' --data '[1, 2, 3]'
+    """
     from vetro.yaql import YaqlException
     from vetro.yaql import compile as compile_expression
 

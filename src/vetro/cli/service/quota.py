@@ -103,6 +103,10 @@ def set_(name_or_id: str, **limits: int | None) -> None:
     """Give a project limits of its own; -1: any amount.
 
     A limit below what the project has takes nothing away: it gets no more until it has less.
+
+    \b
+    Example:
+      vetro quota set demo --instances 10 --memory 40960
     """
     amounts = {name: amount for name, amount in limits.items() if amount is not None}
     if not amounts:
