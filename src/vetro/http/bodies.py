@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -69,11 +69,25 @@ def too_large(what: str, limit_bytes: int) -> PayloadTooLarge:
     )
 
 
+async def _piece(request: AnyRequest) -> tuple[bytes, bool]:
+    """The next piece of the body, and whether there is more.
+
+    Not by the framework's stream, which makes a map of all headers to look at one, and a generator that
+    the event loop keeps a book of. Errors: ``ConnectionError``.
+    """
+    received: Any = await request.receive()
+    message: dict[str, Any] = received
+    if message["type"] == "http.disconnect":
+        raise ConnectionResetError("the client left before the end of its request")
+    return message.get("body", b""), message.get("more_body", False)
+
+
 async def read_body(request: AnyRequest, limit_bytes: int) -> bytes:
     """The whole body, at most ``limit_bytes``. ``PayloadTooLarge`` beyond that."""
     refuse_larger(request, limit_bytes)
-    body = bytearray()
-    async for chunk in request.stream():
+    body, more = bytearray(), True
+    while more:
+        chunk, more = await _piece(request)
         body += chunk
         if len(body) > limit_bytes:
             raise too_large("request body", limit_bytes)
@@ -231,7 +245,9 @@ async def receive_upload(request: AnyRequest, directory: Path, limit_bytes: int)
     refuse_larger(request, limit_bytes)
     writer = SpooledWriter(directory, limit_bytes)
     try:
-        async for chunk in request.stream():
+        more = True
+        while more:
+            chunk, more = await _piece(request)
             await writer.write(chunk)
         await writer.close()
     except BaseException:
@@ -288,7 +304,7 @@ async def receive_multipart(
     form = _Form(directory, limit_bytes, max_parts)
     try:
         with PushMultipartParser(boundary, max_segment_count=max_parts + 1) as parser:
-            await form.feed(parser, _limited(request.stream(), total))
+            await form.feed(parser, request, total)
     except MultipartError as error:
         form.discard()
         raise BadRequest(f"Malformed multipart form: {error}") from error
@@ -296,16 +312,6 @@ async def receive_multipart(
         form.discard()
         raise
     return form.parts
-
-
-async def _limited(stream: AsyncIterator[bytes], limit_bytes: int) -> AsyncIterator[bytes]:
-    """``stream``, limited to ``limit_bytes``. Errors: 413."""
-    size = 0
-    async for chunk in stream:
-        size += len(chunk)
-        if size > limit_bytes:
-            raise too_large("request body", limit_bytes)
-        yield chunk
 
 
 class _Form:
@@ -317,8 +323,16 @@ class _Form:
         self.writers: list[SpooledWriter] = []
         self._writer: SpooledWriter | None = None
 
-    async def feed(self, parser: PushMultipartParser, stream: AsyncIterator[bytes]) -> None:
-        async for chunk in stream:
+    async def feed(
+        self, parser: PushMultipartParser, request: AnyRequest, limit_bytes: int
+    ) -> None:
+        """Take the parts of a body. Errors: 413 for more than ``limit_bytes`` of it."""
+        size, more = 0, True
+        while more:
+            chunk, more = await _piece(request)
+            size += len(chunk)
+            if size > limit_bytes:
+                raise too_large("request body", limit_bytes)
             for event in parser.parse(chunk):
                 await self._take(event)
         for event in parser.parse(b""):

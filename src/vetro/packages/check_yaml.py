@@ -114,6 +114,10 @@ def _duplicates(root: Any, findings: Findings) -> None:
     for node in walk(root, scalars=False):
         if node.__class__ is not MappingNode:
             continue
+        # Nearly all maps have none: a set says so in a third of the time.
+        keys = {(key.tag, key.value) for key, _ in node.value if key.__class__ is ScalarNode}
+        if len(keys) == len(node.value):
+            continue
         seen: dict[tuple[str, str], Any] = {}
         # Deeper inside, the last one has always won when a package is opened.
         report = findings.refuse if node is root else findings.add

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, CursorResult, Executable, Row, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.util.concurrency import greenlet_spawn
 
 from vetro.storage.errors import DatabaseClosed, StorageError, explain
 from vetro.storage.prepared import Prepared
@@ -71,13 +72,15 @@ class Transaction:
         """
         if isinstance(statement, Prepared):
             if isinstance(self.connection, SqliteConnection):
+                given: Any = parameters or {}
                 result: Any
                 if isinstance(parameters, list) and parameters:
-                    result = statement.run_for_each(self.connection, parameters)
+                    result = statement.run_for_each(self.connection, given)
                 else:
-                    given: Any = parameters or {}
-                    result = await statement.run(self.connection, given)
+                    result = statement.run(self.connection, given)
                 if result is not None:
+                    if result.unread is not None:
+                        result.iterator = iter(await greenlet_spawn(result.unread))
                     return result
             statement = statement.statement
         return await self.connection.run_sync(_whole_result, statement, parameters)
