@@ -278,6 +278,7 @@ def test_every_type_of_field_is_filled_in(
     rows.get_by_label("Kept 1").check()
     rows.get_by_role("button", name="Add row").click()
     rows.get_by_role("button", name="Remove row 3").click()
+    expect(rows.get_by_role("button", name="Add row")).to_be_focused()
     assert person.violations() == []
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     to_the_last_page(page)

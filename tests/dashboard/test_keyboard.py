@@ -126,3 +126,29 @@ def test_the_keyboard_goes_to_the_page_when_what_opened_a_dialog_is_gone(
     dialog.get_by_role("button", name="Destroy").press("Enter")
     expect(page.get_by_role("button", name=f"Actions of {gone}")).to_have_count(0)
     held(page)
+
+
+def test_the_keyboard_follows_rows_that_are_added_and_removed(visit: Visit) -> None:
+    """A new row of metadata can be typed into at once; after a removal the keyboard is at Add."""
+    person = visit()
+    made = environment(person.service, "with notes")
+    page = person.sign_in()
+    person.open(f"/environments/{made}")
+    press(page, "More actions")
+    page.get_by_role("menuitem", name="Metadata").press("Enter")
+    dialog = page.get_by_role("dialog")
+    add = dialog.get_by_role("button", name="Add")
+    expect(add).to_be_focused()
+    for name in ("owner", "phone"):
+        add.press("Enter")
+        expect(dialog.get_by_label("Name", exact=True).last).to_be_focused()
+        page.keyboard.type(name)
+    dialog.get_by_role("button", name="Remove owner").press("Enter")
+    expect(add).to_be_focused()
+    press(page, "Save")
+    expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="More actions")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("menuitem", name="Metadata").press("Enter")
+    expect(dialog.get_by_label("Name", exact=True)).to_have_value("phone")
+    expect(dialog.get_by_label("Name", exact=True)).to_be_focused()

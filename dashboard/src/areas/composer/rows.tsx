@@ -2,6 +2,7 @@ import { ActionIcon, Button, Checkbox, Group, Input, Radio, Table, TextInput, Vi
 import { IconPlus, IconTrash } from '@tabler/icons-react';
 import { useId, type ReactNode } from 'react';
 import { useTexts } from '~/i18n';
+import { useRowKeyboard } from '~/ui/keyboard';
 import { messages } from './messages';
 import { blank, withCell, without, type Column, type Row } from './table';
 
@@ -22,9 +23,10 @@ interface RowsProps {
 export function Rows({ label, description, error, required, enabled, columns, least, most, value, onChange }: RowsProps) {
   const t = useTexts(messages);
   const group = useId();
+  const { list, added, removed } = useRowKeyboard();
   const rows = Array.isArray(value) ? (value as Row[]) : [];
   return (
-    <Input.Wrapper label={label} description={description} error={error} required={required} labelElement="div" role="group" aria-label={label}>
+    <Input.Wrapper ref={list} label={label} description={description} error={error} required={required} labelElement="div" role="group" aria-label={label}>
       <Table.ScrollContainer minWidth={280}>
         <Table verticalSpacing={4}>
           <Table.Thead>
@@ -39,14 +41,17 @@ export function Rows({ label, description, error, required, enabled, columns, le
           </Table.Thead>
           <Table.Tbody>
             {rows.map((row, index) => (
-              <Table.Tr key={index}>
+              <Table.Tr key={index} data-row>
                 {columns.map((one) => (
                   <Table.Td key={one.name}>
                     <Cell column={one} name={`${one.title} ${index + 1}`} group={`${group}-${one.name}`} value={row[one.name]} enabled={enabled} onChange={(given) => onChange(withCell(rows, index, one, given))} />
                   </Table.Td>
                 ))}
                 <Table.Td ta="end">
-                  <ActionIcon variant="subtle" color="gray" aria-label={t('removeRowOf', { number: index + 1 })} disabled={!enabled || rows.length <= (least ?? 0)} onClick={() => onChange(without(rows, index, columns))}>
+                  <ActionIcon variant="subtle" color="gray" aria-label={t('removeRowOf', { number: index + 1 })} disabled={!enabled || rows.length <= (least ?? 0)} onClick={() => {
+                      onChange(without(rows, index, columns));
+                      removed();
+                    }}>
                     <IconTrash size={16} />
                   </ActionIcon>
                 </Table.Td>
@@ -56,7 +61,17 @@ export function Rows({ label, description, error, required, enabled, columns, le
         </Table>
       </Table.ScrollContainer>
       <Group mt={6}>
-        <Button variant="default" size="xs" leftSection={<IconPlus size={14} />} disabled={!enabled || (most !== undefined && rows.length >= most)} onClick={() => onChange([...rows, blank(columns, rows.length === 0)])}>
+        <Button
+          data-add
+          variant="default"
+          size="xs"
+          leftSection={<IconPlus size={14} />}
+          disabled={!enabled || (most !== undefined && rows.length >= most)}
+          onClick={() => {
+            onChange([...rows, blank(columns, rows.length === 0)]);
+            added();
+          }}
+        >
           {t('addRow')}
         </Button>
       </Group>

@@ -1,10 +1,11 @@
 import { ActionIcon, Alert, Button, Group, Loader, Stack, Text, TextInput } from '@mantine/core';
 import { IconPlus, IconTrash } from '@tabler/icons-react';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { call } from '~/api/client';
 import { useTexts } from '~/i18n';
 import { useExplained } from '~/ui/failure';
+import { useRowKeyboard } from '~/ui/keyboard';
 import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
@@ -77,6 +78,17 @@ function Rows({ environmentId, componentId, session, given, onClose }: RowsProps
   const [rows, setRows] = useState<[string, string][]>(() => Object.entries(given).map(([key, value]) => [key, textOf(value)]));
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
+  const { list, added, removed } = useRowKeyboard();
+  // The dialog was there before they were read, and had the keyboard at its cross.
+  useEffect(() => list.current?.querySelector<HTMLElement>('[data-row] input, [data-add]')?.focus(), [list]);
+  const add = () => {
+    setRows((was) => [...was, ['', '']]);
+    added();
+  };
+  const remove = (at: number) => {
+    setRows((was) => was.filter((_, place) => place !== at));
+    removed();
+  };
   const change = (at: number, row: [string, string]) => setRows((was) => was.map((one, place) => (place === at ? row : one)));
   const save = async () => {
     const kept = rows.map(([key, value]): [string, string] => [key.trim(), value]).filter(([key, value]) => key || value);
@@ -103,21 +115,21 @@ function Rows({ environmentId, componentId, session, given, onClose }: RowsProps
         void save();
       }}
     >
-      <Stack>
+      <Stack ref={list}>
         <Text size="sm" c="dimmed">
           {t('metadataText')}
         </Text>
         {rows.map(([key, value], at) => (
-          <Group key={at} wrap="nowrap" align="flex-end" gap="xs">
+          <Group key={at} data-row wrap="nowrap" align="flex-end" gap="xs">
             <TextInput style={{ flex: 1 }} label={at === 0 ? t('metadataName') : undefined} aria-label={t('metadataName')} maxLength={255} value={key} onChange={(event) => change(at, [event.currentTarget.value, value])} />
             <TextInput style={{ flex: 2 }} label={at === 0 ? t('metadataValue') : undefined} aria-label={t('metadataValueOf', { name: key })} value={value} onChange={(event) => change(at, [key, event.currentTarget.value])} />
-            <ActionIcon variant="subtle" color="red" size="lg" aria-label={t('metadataRemove', { name: key })} onClick={() => setRows((was) => was.filter((_, place) => place !== at))}>
+            <ActionIcon variant="subtle" color="red" size="lg" aria-label={t('metadataRemove', { name: key })} onClick={() => remove(at)}>
               <IconTrash size={18} />
             </ActionIcon>
           </Group>
         ))}
         <Group>
-          <Button variant="default" size="xs" leftSection={<IconPlus size={14} />} onClick={() => setRows((was) => [...was, ['', '']])}>
+          <Button variant="default" size="xs" leftSection={<IconPlus size={14} />} data-add onClick={add}>
             {t('metadataAdd')}
           </Button>
         </Group>
