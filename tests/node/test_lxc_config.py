@@ -21,7 +21,6 @@ def host(**changes: Any) -> ContainerHost:
     values = {
         "prefix": "vt",
         "id_base": 100000,
-        "id_count": 65536,
         "seccomp_profile": Path("/data/seccomp.profile"),
         "limits": {"memory": "v1", "cpu": "v1", "pids": "v1"},
         "swap_limit": True,

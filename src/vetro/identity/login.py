@@ -89,18 +89,15 @@ def text(value: object, where: str) -> str:
 class Login:
     """Checks credentials and scopes tokens."""
 
+    region = "RegionOne"
+
     def __init__(
-        self,
-        database: Database,
-        tokens: TokenStore,
-        endpoints: Sequence[CatalogEndpoint],
-        region: str = "RegionOne",
+        self, database: Database, tokens: TokenStore, endpoints: Sequence[CatalogEndpoint]
     ) -> None:
         self.database = database
         self.tokens = tokens
         self.throttle = LoginThrottle(database.clock)
         self.endpoints = endpoints
-        self.region = region
 
     async def log_in(self, body: object, address: str) -> tuple[str, TokenData]:
         """A token for the auth request ``body``. Errors: 400, 401, 429.

@@ -48,10 +48,10 @@ class Identity:
         self.removal = ProjectRemoval(database, self.tokens, holdings)
         self.keystone = keystone_of(self.settings)
 
-    def face(self, endpoints: Sequence[CatalogEndpoint], prefix: str = "/identity") -> Face:
+    def face(self, endpoints: Sequence[CatalogEndpoint]) -> Face:
         """The HTTP face; ``endpoints`` make the service catalog."""
         login = Login(self.database, self.tokens, endpoints)
-        return identity_face(login, prefix, self.removal)
+        return identity_face(login, "/identity", self.removal)
 
     def authenticator(self) -> Authenticator:
         """What other faces check tokens with."""

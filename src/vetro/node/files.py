@@ -21,9 +21,9 @@ from vetro.node.commands import run
 _LAST_WRITES_SECONDS = 10.0
 
 
-def write_json(path: Path, value: object, *, mode: int = 0o600) -> None:
+def write_json(path: Path, value: object) -> None:
     """Replace ``path`` with ``value`` in one step: a reader sees the old text or the new one."""
-    write_bytes(path, msgspec.json.encode(value), mode=mode)
+    write_bytes(path, msgspec.json.encode(value))
 
 
 def write_bytes(path: Path, data: bytes, *, mode: int = 0o600) -> None:

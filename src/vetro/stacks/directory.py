@@ -73,8 +73,8 @@ GATEWAY_PATIENCE = 30.0
 async def router_with_gateway(
     name: str,
     look: Callable[[], Awaitable[tuple[str, bool] | None]],
-    pause: Callable[[float], Awaitable[None]],
-    monotonic: Callable[[], float],
+    pause: Callable[[float], Awaitable[None]] = sleep,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> str | None:
     """The id of a router once it has its gateway; ``None`` when there is none of the name.
 

@@ -37,15 +37,13 @@ class ComputeError(Exception):
 class ComputeClient:
     """Calls with a token. One client holds one pool of connections; use it as a context manager."""
 
-    def __init__(
-        self, base_url: str, token: str, *, project_id: str = "", timeout_seconds: float = 60.0
-    ) -> None:
+    def __init__(self, base_url: str, token: str, *, project_id: str = "") -> None:
         """``project_id``: limits an operator's token to this project's and shared objects."""
         self.base_url = base_url.rstrip("/")
         headers = {"X-Auth-Token": token, "Content-Type": "application/json"}
         if project_id:
             headers[ACTING_HEADER] = project_id
-        self._http = HttpClient(timeout_seconds=timeout_seconds, headers=headers)
+        self._http = HttpClient(timeout_seconds=60.0, headers=headers)
 
     async def __aenter__(self) -> ComputeClient:
         return self

@@ -37,16 +37,13 @@ def invalid_argument(message: str) -> Fault:
 
 
 def invalid_parameters(
-    errors: Mapping[str, str] | Sequence[FieldError],
-    *,
-    status: int = VALIDATION_STATUS,
-    message: str = "Request parameters failed validation",
+    errors: Mapping[str, str] | Sequence[FieldError], *, status: int = VALIDATION_STATUS
 ) -> Fault:
     """500 InvalidParameters (yes, 500) with an entry for each field."""
     if isinstance(errors, Mapping):
         errors = [FieldError(name, text) for name, text in errors.items()]
     return Fault(
-        message,
+        "Request parameters failed validation",
         status=status,
         type_="InvalidParameters",
         extra={

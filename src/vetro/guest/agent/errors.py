@@ -5,7 +5,7 @@
     AgentError (code 1)
     ├── InvalidPlan (2)
     ├── UnsupportedFormat (9)
-    ├── ExecutorError (100 + n)
+    ├── ExecutorError (100)
     ├── CommunicationError      the mailbox or broker cannot be reached; try again later
     │   └── Unauthorized        the credential is unknown or revoked
     ├── ResultRefused           this result will never be accepted as it is
@@ -38,11 +38,9 @@ class UnsupportedFormat(AgentError):
 
 
 class ExecutorError(AgentError):
-    """An executor failed; `number` is the executor's own code."""
+    """An executor failed."""
 
-    def __init__(self, message: str, additional: object = None, number: int = 0) -> None:
-        super().__init__(message, additional)
-        self.code = 100 + number
+    code = 100
 
 
 class CommunicationError(AgentError):

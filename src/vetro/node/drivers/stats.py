@@ -53,11 +53,7 @@ def shown(
     }
 
 
-def group_stats(
-    groups: Mapping[str, Path],
-    interfaces: Mapping[str, str],
-    sys_net: Path = Path("/sys/class/net"),
-) -> dict[str, object]:
+def group_stats(groups: Mapping[str, Path], interfaces: Mapping[str, str]) -> dict[str, object]:
     """From control groups: controller → directory (``unified`` for version 2).
 
     ``interfaces``: as ``interface_counts`` takes them.
@@ -84,21 +80,17 @@ def group_stats(
             "stats": _pairs(base / "memory.stat"),
         }
     pids = _number((groups.get("pids") or unified or Path("/nonexistent")) / "pids.current")
-    return shown(
-        cpu_ns, memory, pids, interface_counts(interfaces, sys_net), _blocks(groups, unified)
-    )
+    return shown(cpu_ns, memory, pids, interface_counts(interfaces), _blocks(groups, unified))
 
 
-def interface_counts(
-    interfaces: Mapping[str, str], sys_net: Path = Path("/sys/class/net")
-) -> dict[str, dict[str, int]]:
+def interface_counts(interfaces: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """Bytes, packets, errors and drops by the guest's name of an interface.
 
     ``interfaces``: that name → the host's end, which counts in the opposite directions.
     """
     networks: dict[str, dict[str, int]] = {}
     for name, host in interfaces.items():
-        counters = sys_net / host / "statistics"
+        counters = Path("/sys/class/net", host, "statistics")
         networks[name] = {
             f"{ours}_{what}": _number(counters / f"{theirs}_{what}")
             for ours, theirs in (("rx", "tx"), ("tx", "rx"))
@@ -152,7 +144,6 @@ def machine_stats(
     limit: int,
     interfaces: Mapping[str, str],
     blocks: Sequence[Mapping[str, object]],
-    proc: Path = Path("/proc"),
 ) -> dict[str, object]:
     """Of a virtual machine that runs as process ``pid``: what it uses of this machine.
 
@@ -160,8 +151,8 @@ def machine_stats(
     are its threads, as the guest's processes are not visible. Errors: ``ProcessLookupError``.
     """
     try:
-        fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        status = (proc / str(pid) / "status").read_text()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError as error:
         raise ProcessLookupError(pid) from error
     sizes = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)

@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from typing import IO
 
 from vetro.node.errors import DriverError
+from vetro.node.guest.owners import inside, outside
 from vetro.node.guest.root import GuestRoot
 
-_IDS = 65536
-_NOBODY = 65534
 # Go's os.FileMode, as Docker's clients read it.
 _GO_DIRECTORY, _GO_LINK, _GO_PIPE, _GO_SOCKET = 1 << 31, 1 << 27, 1 << 25, 1 << 24
 _GO_SETUID, _GO_SETGID, _GO_STICKY = 1 << 23, 1 << 22, 1 << 20
@@ -92,7 +91,7 @@ def _add(tar: tarfile.TarFile, directory: int, base: str, name: str, shift: int)
     info = tarfile.TarInfo(name)
     info.mode = stat.S_IMODE(status.st_mode)
     info.mtime = int(status.st_mtime)
-    info.uid, info.gid = (_inside(one, shift) for one in (status.st_uid, status.st_gid))
+    info.uid, info.gid = (inside(one, shift) for one in (status.st_uid, status.st_gid))
     if stat.S_ISDIR(status.st_mode):
         _add_tree(tar, directory, base, name, shift)
     elif stat.S_ISLNK(status.st_mode):
@@ -120,17 +119,12 @@ def _add_tree(tar: tarfile.TarFile, directory: int, base: str, name: str, shift:
             info.type = tarfile.DIRTYPE
             info.mode = stat.S_IMODE(status.st_mode)
             info.mtime = int(status.st_mtime)
-            info.uid, info.gid = (_inside(one, shift) for one in (status.st_uid, status.st_gid))
+            info.uid, info.gid = (inside(one, shift) for one in (status.st_uid, status.st_gid))
             tar.addfile(info)
         for entry in sorted(os.listdir(descriptor)):
             _add(tar, descriptor, entry, f"{name}/{entry}" if name else entry, shift)
     finally:
         os.close(descriptor)
-
-
-def _inside(number: int, shift: int) -> int:
-    inner = number - shift
-    return inner if 0 <= inner < _IDS else _NOBODY
 
 
 class _Exactly:
@@ -207,7 +201,7 @@ def _store(
             if kind == "directory":
                 raise _invalid(f"{name} is a directory")
             _make(root, directory, base, tar, member)
-        owner = (_outside(member.uid, root.shift), _outside(member.gid, root.shift))
+        owner = (outside(member.uid, root.shift), outside(member.gid, root.shift))
         os.chown(base, *owner, dir_fd=directory, follow_symlinks=False)
         if not member.issym():
             # After the owner: changing the owner clears set-user-id bits.
@@ -252,7 +246,3 @@ def _kind(directory: int, base: str) -> str | None:
             return None
         raise
     return "directory" if stat.S_ISDIR(mode) else "other"
-
-
-def _outside(number: int, shift: int) -> int:
-    return shift + (number if 0 <= number < _IDS else _NOBODY)

@@ -20,6 +20,7 @@ from typing import Any
 from vetro.node.commands import ending_with_us, run
 from vetro.node.errors import CommandFailed, ImageError
 from vetro.node.files import remove_tree
+from vetro.node.guest.owners import ID_COUNT
 from vetro.node.storage.room import is_full
 
 WHITEOUT = ".wh."
@@ -48,7 +49,6 @@ async def unpack(
     root: Path,
     uuid: str,
     id_base: int,
-    id_count: int,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> None:
     """Unpack in the containers' user namespace. ``progress`` is called with the share read so far.
@@ -60,7 +60,7 @@ async def unpack(
     with archive.open("rb") as file:
         magic = file.read(8)
     decompress = next((c for start, c in _MAGIC.items() if magic.startswith(start)), ["cat"])
-    argv = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{id_count}", "--", "tar", "--extract",
+    argv = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{ID_COUNT}", "--", "tar", "--extract",
             "--file=-", "--numeric-owner", "--preserve-permissions", "--delay-directory-restore",
             "--anchored", "--exclude=./dev/*", "--exclude=dev/*",
             "--xattrs", "--xattrs-include=security.capability"]  # fmt: skip
@@ -261,7 +261,7 @@ def _copy_owner(source: Path, target: Path) -> None:
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-async def pack(root: Path, target: Path, *, compression: str, id_base: int, id_count: int) -> None:
+async def pack(root: Path, target: Path, *, compression: str, id_base: int) -> None:
     """Write the tree at ``root`` as a tar with the owners that a container sees.
 
     Errors: ``ImageError`` (``ResourceExhausted`` when the disk is full).
@@ -275,7 +275,7 @@ async def pack(root: Path, target: Path, *, compression: str, id_base: int, id_c
            "--xattrs", "--xattrs-include=security.capability",
            "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "."]  # fmt: skip
     if id_base:
-        tar = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{id_count}", "--", *tar]
+        tar = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{ID_COUNT}", "--", *tar]
     reader, writer = os.pipe()
     started: list[asyncio.subprocess.Process] = []
     try:

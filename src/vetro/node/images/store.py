@@ -63,7 +63,7 @@ class ImageStore:
 
     ``describe(uuid)`` returns the manifest from the service (``None``: no such image),
     ``fetch(uuid, path)`` its file, and ``fetch_from(url, uuid, sha256, path)`` the file from
-    another node. ``id_base`` and ``id_count`` are the images' id range; ``None``: this node does
+    another node. ``id_base``: where the images' id range begins; ``None``: this node does
     not unpack (drivers without root file systems). ``trees``: creates the trees; ``layered``: an
     image with an origin holds only its changes. ``keep_files``: keep fetched files, for other
     nodes. ``vm_group``: the group that reads the disks of VM images
@@ -79,7 +79,6 @@ class ImageStore:
         describe: Describe,
         fetch: Fetch,
         id_base: int | None,
-        id_count: int = 65536,
         fetch_from: FetchFrom | None = None,
         trees: Trees | None = None,
         layered: bool = True,
@@ -92,7 +91,6 @@ class ImageStore:
         self._fetch = fetch
         self._fetch_from = fetch_from
         self._id_base = id_base
-        self._id_count = id_count
         self._trees: Trees = trees or DirectoryTrees(directory)
         self._layered = layered
         self._keep_files = keep_files
@@ -391,7 +389,7 @@ class ImageStore:
             layer = self.directory / uuid / "layer"
             layer.mkdir(mode=0o755)
             os.chown(layer, self._id_base, self._id_base)
-            await unpack(archive, layer, uuid, self._id_base, self._id_count, unpacked)
+            await unpack(archive, layer, uuid, self._id_base, unpacked)
             await self._trees.clone(self.root(str(origin)), root)
             try:
                 await merge_layer(layer, root)
@@ -401,7 +399,7 @@ class ImageStore:
             return
         await self._trees.create(root)
         os.chown(root, self._id_base, self._id_base)
-        await unpack(archive, root, uuid, self._id_base, self._id_count, unpacked)
+        await unpack(archive, root, uuid, self._id_base, unpacked)
         if origin:
             await asyncio.to_thread(mark_whiteouts, root)
 

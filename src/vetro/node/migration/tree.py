@@ -19,10 +19,9 @@ from typing import Any, Protocol
 import msgspec
 
 from vetro.json_texts import NotJson, decode_json
+from vetro.node.guest.owners import inside, outside
 
 _CHUNK = 1 << 20
-_IDS = 65536
-_NOBODY = 65534
 _CAPABILITY = "security.capability"
 # These belong to the underlying storage or to the machine, not to the guest.
 _SKIPPED_ATTRIBUTES = ("trusted.overlay.", "security.selinux", "system.", "btrfs.")
@@ -105,8 +104,8 @@ def _describe(full: str, relative: str, status: os.stat_result, shift: int) -> E
         "p": _encode(relative),
         "t": kind,
         "m": stat.S_IMODE(mode),
-        "u": _inside(status.st_uid, shift),
-        "g": _inside(status.st_gid, shift),
+        "u": inside(status.st_uid, shift),
+        "g": inside(status.st_gid, shift),
     }
     if kind == "l":
         entry["l"] = _encode(os.readlink(full))
@@ -132,11 +131,6 @@ def _encode(path: str) -> str:
 
 def _decode(text: str) -> str:
     return os.fsdecode(base64.b64decode(text))
-
-
-def _inside(number: int, shift: int) -> int:
-    inner = number - shift
-    return inner if 0 <= inner < _IDS else _NOBODY
 
 
 def _moved_capability(value: bytes, by: int) -> bytes:
@@ -321,10 +315,7 @@ class _Target:
             )
 
     def _own(self, entry: Entry, directory: int, base: str) -> None:
-        owner, group = (
-            self.shift + (number if 0 <= number < _IDS else _NOBODY)
-            for number in (int(entry["u"]), int(entry["g"]))
-        )
+        owner, group = (outside(int(entry[one]), self.shift) for one in ("u", "g"))
         os.chown(base, owner, group, dir_fd=directory, follow_symlinks=False)
 
     def _dress(self, entry: Entry) -> None:

@@ -30,9 +30,7 @@ class Streams:
         self.host = host
         self._open: set[asyncio.Task[None]] = set()
 
-    async def serve(
-        self, handler: Handler, *, wait_seconds: float = CONNECT_SECONDS
-    ) -> dict[str, object]:
+    async def serve(self, handler: Handler) -> dict[str, object]:
         """Wait for one client in the background; returns address and token.
 
         ``handler`` gets the (non-blocking) connection after the token was right; it is closed
@@ -49,9 +47,8 @@ class Streams:
             raise
         port = int(listener.getsockname()[1])
         token = secrets.token_urlsafe(24)
-        work = asyncio.create_task(
-            self._accept(listener, token, handler, wait_seconds), name=f"stream {port}"
-        )
+        accepting = self._accept(listener, token, handler)
+        work = asyncio.create_task(accepting, name=f"stream {port}")
         self._open.add(work)
         work.add_done_callback(self._open.discard)
         shown = f"[{self.host}]" if family == socket.AF_INET6 else self.host
@@ -63,13 +60,11 @@ class Streams:
             work.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
-    async def _accept(
-        self, listener: socket.socket, token: str, handler: Handler, wait_seconds: float
-    ) -> None:
+    async def _accept(self, listener: socket.socket, token: str, handler: Handler) -> None:
         loop = asyncio.get_running_loop()
         with listener:
             try:
-                async with asyncio.timeout(wait_seconds):
+                async with asyncio.timeout(CONNECT_SECONDS):
                     connection = await self._authenticated(loop, listener, token)
             except TimeoutError:
                 log.info("stream_not_claimed", port=listener.getsockname()[1])

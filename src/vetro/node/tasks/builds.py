@@ -84,7 +84,7 @@ class Builder:
             container = (await run("buildah", "from", made)).output.strip()
             mounted = (await run("buildah", "mount", container)).output.strip()
             target = work / "image"
-            await pack(Path(mounted), target, compression="zstd", id_base=0, id_count=65536)
+            await pack(Path(mounted), target, compression="zstd", id_base=0)
         finally:
             if container:
                 await run("buildah", "rm", container, check=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from asyncio import sleep
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from vetro.openstack import Session
@@ -19,18 +17,9 @@ Rows = list[dict[str, Any]]
 class NeutronDirectory:
     """The networks of the project that the session is scoped to, and what is shared with it."""
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        patience: Patience | None = None,
-        pause: Callable[[float], Awaitable[None]] = sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, session: Session, *, patience: Patience | None = None) -> None:
         self._session = session
         self._patience = patience or Patience()
-        self._pause = pause
-        self._monotonic = monotonic
 
     async def default_router(
         self, project_id: str, *, name: str, create: bool, external_network: str
@@ -42,7 +31,7 @@ class NeutronDirectory:
                 return str(router["id"]), bool(router.get("external_gateway_info"))
             return None
 
-        found = await router_with_gateway(name, look, self._pause, self._monotonic)
+        found = await router_with_gateway(name, look)
         if found is None and not create:
             raise KeyError(f"Router {name} was not found")
         return found or await self._make_router(name, external_network)

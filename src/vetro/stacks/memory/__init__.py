@@ -22,11 +22,10 @@ class MemoryStacks(StackEngine):
         self,
         compute: MemoryCompute | None = None,
         *,
-        store: MemoryStore | None = None,
         settings: NativeSettings | None = None,
     ) -> None:
         self.compute = compute or MemoryCompute()
-        self.store = store or MemoryStore()
+        self.store = MemoryStore()
         self.signals = MemorySignals()
         self.guests = MemoryGuests()
         doors = Doors(signals=self.signals, guests=self.guests, url=DOOR)

@@ -12,6 +12,7 @@ from vetro.node.drivers.lxc import volumes
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
 from vetro.node.errors import DriverError
+from vetro.node.guest.owners import ID_COUNT
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
 from vetro.node.storage.volumes import VolumeStore
@@ -53,7 +54,7 @@ class AttachedVolumes:
         """Mount a volume on the host, with the owners of the container's id range."""
         base = id_base_of(vm, self._host)
         if base and base not in self._mappings:
-            self._mappings[base] = IdMapping(0, base, self._host.id_count)
+            self._mappings[base] = IdMapping(0, base, ID_COUNT)
         target = self.place(vm, entry)
         target.parent.mkdir(mode=0o711, exist_ok=True)
         await volumes.mount_on_host(

@@ -11,6 +11,7 @@ from vetro.node.drivers.control_groups import cpu_settings
 from vetro.node.drivers.lxc.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.guest.instance_files import Init, address_of, init_command
+from vetro.node.guest.owners import ID_COUNT
 from vetro.node.network.names import bridge_name, host_interface_name
 from vetro.node.vm_records import Nic, Vm
 
@@ -63,14 +64,13 @@ userfaultfd errno 1
 class ContainerHost:
     """What this machine offers.
 
-    ``id_base``, ``id_count``: the images' id range; ``ids``: the ranges of the projects (``None``:
+    ``id_base``: where the images' id range begins; ``ids``: the ranges of the projects (``None``:
     all containers use the images' range). ``limits``: controller → ``v1`` or ``v2``; a missing one
     is not available. ``apparmor``: profile name, or empty without AppArmor.
     """
 
     prefix: str
     id_base: int
-    id_count: int
     seccomp_profile: Path
     limits: Mapping[str, str] = field(default_factory=dict[str, str])
     swap_limit: bool = False
@@ -129,7 +129,7 @@ def id_map(vm: Vm, host: ContainerHost) -> list[str]:
     base = id_base_of(vm, host)
     if base == 0:
         return []
-    return [f"lxc.idmap = {kind} 0 {base} {host.id_count}" for kind in ("u", "g")]
+    return [f"lxc.idmap = {kind} 0 {base} {ID_COUNT}" for kind in ("u", "g")]
 
 
 def limit_settings(vm: Vm, host: ContainerHost) -> list[tuple[str, str, str]]:

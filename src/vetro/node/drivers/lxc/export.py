@@ -10,24 +10,14 @@ from vetro.node.guest.root import GuestRoot
 from vetro.node.images.archive import give_away, pack, prepare_layer
 
 
-async def write_image(
-    root: GuestRoot, target: Path, *, compression: str, id_count: int
-) -> dict[str, object]:
+async def write_image(root: GuestRoot, target: Path, *, compression: str) -> dict[str, object]:
     """Export the whole root; returns additions to its manifest."""
-    await pack(
-        root.path, target, compression=compression, id_base=root.shift, id_count=id_count
-    )  # fmt: skip
+    await pack(root.path, target, compression=compression, id_base=root.shift)
     return {"type": "lxc-rootfs", "os": "linux"}
 
 
 async def write_layer(
-    directory: Path,
-    root: GuestRoot,
-    origin: str,
-    target: Path,
-    *,
-    compression: str,
-    id_count: int,
+    directory: Path, root: GuestRoot, origin: str, target: Path, *, compression: str
 ) -> dict[str, object]:
     """Export what a container in ``directory`` wrote over ``origin``, which the manifest names."""
     layer = directory / "layer"
@@ -35,7 +25,7 @@ async def write_layer(
     try:
         await asyncio.to_thread(prepare_layer, directory / "upper", layer)
         await asyncio.to_thread(give_away, layer, root.shift)
-        await pack(layer, target, compression=compression, id_base=root.shift, id_count=id_count)
+        await pack(layer, target, compression=compression, id_base=root.shift)
     finally:
         await asyncio.to_thread(remove_tree, layer)
     return {"type": "lxc-rootfs", "os": "linux", "origin": origin}

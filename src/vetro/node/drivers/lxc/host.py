@@ -10,7 +10,7 @@ import structlog
 
 from vetro.node.drivers.control_groups import UNIFIED, hierarchies
 from vetro.node.drivers.lxc.config import SECCOMP_PROFILE, ContainerHost
-from vetro.node.drivers.lxc.id_ranges import COUNT, IdRanges, images_range, project_ranges
+from vetro.node.drivers.lxc.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.errors import ConfigurationError
 from vetro.node.files import write_bytes
 from vetro.node.storage.idmapped import works_on
@@ -59,7 +59,6 @@ def inspect(prefix: str, data_dir: Path, *, allow_privileged: bool = False) -> C
     return ContainerHost(
         prefix=prefix,
         id_base=base,
-        id_count=COUNT,
         ids=IdRanges(
             data_dir / "id-ranges.json",
             base,

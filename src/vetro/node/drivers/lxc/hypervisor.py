@@ -470,13 +470,9 @@ class LxcHypervisor(Hypervisor):
         origin = str(vm["image_uuid"])
         depth = len(self._images.layers(origin)) if self._pool.layered else 0
         if not self._pool.layered or depth >= max_origin_depth:
-            return await export.write_image(
-                root, target, compression=compression, id_count=self._host.id_count
-            )
-        return await export.write_layer(
-            self._store.path(vm["uuid"]), root, origin, target,
-            compression=compression, id_count=self._host.id_count,
-        )  # fmt: skip
+            return await export.write_image(root, target, compression=compression)
+        directory = self._store.path(vm["uuid"])
+        return await export.write_layer(directory, root, origin, target, compression=compression)
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the container and its snapshots, without the image's."""

@@ -18,10 +18,10 @@ import structlog
 from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, write_bytes, write_json
+from vetro.node.guest.owners import ID_COUNT
 
 log = structlog.get_logger(__name__)
 
-COUNT = 65536
 # How many project ranges root is given at once when it has too few: 64 million of 4 billion ids.
 _PROJECTS = 1024
 _FIRST = 1_000_000
@@ -43,7 +43,9 @@ class IdRanges:
         self._file = file
         self.images_base = images_base
         self._bases = [
-            base + offset for base, count in ranges for offset in range(0, count - COUNT + 1, COUNT)
+            base + offset
+            for base, count in ranges
+            for offset in range(0, count - ID_COUNT + 1, ID_COUNT)
         ]
         self.translated = translated and bool(self._bases)
         self._given: dict[str, int] | None = None
@@ -75,12 +77,12 @@ def images_range(subuid: Path, subgid: Path) -> int:
     """The first id of root's range in both files; a missing range is added to both."""
     ranges = _common(subuid, subgid)
     for base, count in ranges:
-        if count >= COUNT:
+        if count >= ID_COUNT:
             return base
     with _locked(subuid.parent):
         # Another agent may have added it meanwhile.
-        found = [base for base, count in _common(subuid, subgid) if count >= COUNT]
-        return found[0] if found else _add(subuid, subgid, COUNT)
+        found = [base for base, count in _common(subuid, subgid) if count >= ID_COUNT]
+        return found[0] if found else _add(subuid, subgid, ID_COUNT)
 
 
 def project_ranges(subuid: Path, subgid: Path, images_base: int) -> list[tuple[int, int]]:
@@ -90,18 +92,18 @@ def project_ranges(subuid: Path, subgid: Path, images_base: int) -> list[tuple[i
         found: list[tuple[int, int]] = []
         for base, count in _common(subuid, subgid):
             if base == images_base:
-                base, count = base + COUNT, count - COUNT
-            if count >= COUNT:
+                base, count = base + ID_COUNT, count - ID_COUNT
+            if count >= ID_COUNT:
                 found.append((base, count))
         return found
 
     def enough() -> bool:
-        return sum(count // COUNT for _, count in others()) >= _PROJECTS
+        return sum(count // ID_COUNT for _, count in others()) >= _PROJECTS
 
     if not enough():
         with _locked(subuid.parent):
             if not enough():
-                _add(subuid, subgid, _PROJECTS * COUNT)
+                _add(subuid, subgid, _PROJECTS * ID_COUNT)
     return others()
 
 
@@ -129,7 +131,7 @@ def _common(subuid: Path, subgid: Path) -> list[tuple[int, int]]:
 def _add(subuid: Path, subgid: Path, count: int) -> int:
     taken = [base + size for _, base, size in (*_ranges(subuid), *_ranges(subgid))]
     base = max([_FIRST, *taken])
-    base = -(-base // COUNT) * COUNT if base > _FIRST else base
+    base = -(-base // ID_COUNT) * ID_COUNT if base > _FIRST else base
     if base + count > _LAST:
         raise DriverError(
             f"There is no room for {count} subordinate ids for root after those in {subuid}",

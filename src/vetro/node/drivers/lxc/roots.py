@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
+from vetro.node.guest.owners import ID_COUNT
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.store import ImageStore
 from vetro.node.storage.idmapped import IdMapping
@@ -83,7 +84,7 @@ class Roots:
         if base == self._host.id_base:
             return None
         if base not in self._mappings:
-            self._mappings[base] = IdMapping(self._host.id_base, base, self._host.id_count)
+            self._mappings[base] = IdMapping(self._host.id_base, base, ID_COUNT)
         return self._mappings[base]
 
     async def create(self, vm: Vm) -> None:
