@@ -145,7 +145,7 @@ async def test_a_plan_there_and_its_result_back(
     """The plan is persistent, with id, signature and reply queue; its queue is durable."""
     door = make()
     await door.declare(queue)
-    await door.send(queue, "m1", b'{"ID": "m1"}', b"\x00\xffsigned")
+    await door.send(queue, "m1", b'{"ID": "m1"}', signature=b"\x00\xffsigned")
     (arrived,) = [await (await channel.get_queue(queue)).get()]
     await arrived.ack()
     assert arrived.body == b'{"ID": "m1"}'
@@ -178,8 +178,8 @@ async def test_a_plan_of_an_engine_that_died_is_published(
 ) -> None:
     """A stored but unpublished plan is published by the engine that repeats the effect."""
     await mailboxes.declare(queue)
-    await mailboxes.send(queue, "m3", b"{}", b"s")
-    await make().send(queue, "m3", b"{}", b"s")
+    await mailboxes.send(queue, "m3", b"{}", signature=b"s")
+    await make().send(queue, "m3", b"{}", signature=b"s")
     assert (await (await channel.get_queue(queue)).get(no_ack=True)).message_id == "m3"
     assert not await mailboxes.is_unsent("m3")
 
@@ -339,7 +339,7 @@ async def test_the_real_guest_agent(
             }  # fmt: skip
             body = json.dumps(plan).encode()
             signature = key.sign(queue.encode() + body, padding.PKCS1v15(), hashes.SHA256())
-            await door.send(queue, f"p{number}", body, signature)
+            await door.send(queue, f"p{number}", body, signature=signature)
             if number == 1:
                 await pipe.cut()
             result = json.loads(await door.wait_result(f"p{number}", 120) or b"{}")

@@ -77,7 +77,7 @@ async def test_anybody_may_fetch_the_agent(door: Door) -> None:
 async def test_a_plan_travels_and_its_result_returns(door: Door) -> None:
     """The guest receives exact bytes and headers, acknowledges, and its result arrives."""
     token = await door.mailboxes.issue_credential("q")
-    await door.mailboxes.send("q", "m-1", b'{"exact":  1}', b"\x01\xff")
+    await door.mailboxes.send("q", "m-1", b'{"exact":  1}', signature=b"\x01\xff")
     plan = await door.call("GET", "/plans?wait=0", token)
     assert plan.status == 200
     assert plan.content == b'{"exact":  1}'

@@ -31,7 +31,7 @@ async def test_plans_come_in_order_and_byte_for_byte(mailboxes: Mailboxes) -> No
     """Bodies and signatures arrive as sent, first in first out, each after the last's ack."""
     await mailboxes.declare("e1-h1")
     for number in range(3):
-        await mailboxes.send("e1-h1", f"m{number}", b'{"n":  %d}\n' % number, b"\x00\xff")
+        await mailboxes.send("e1-h1", f"m{number}", b'{"n":  %d}\n' % number, signature=b"\x00\xff")
     for number in range(3):
         plan = await mailboxes.next_plan(GUEST, "s", 0)
         assert plan is not None

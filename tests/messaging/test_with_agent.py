@@ -92,8 +92,8 @@ async def test_a_signed_plan_is_run_by_a_real_agent(
     forged, forged_body = _plan("return 'forged'", 1)
     genuine, body = _plan("return 'genuine'", 2)
     signature = key.sign(QUEUE.encode() + body, padding.PKCS1v15(), hashes.SHA256())
-    await mailboxes.send(QUEUE, forged, forged_body, signature)
-    await mailboxes.send(QUEUE, genuine, body, signature)
+    await mailboxes.send(QUEUE, forged, forged_body, signature=signature)
+    await mailboxes.send(QUEUE, genuine, body, signature=signature)
     async with _served(mailboxes) as port, _agent(archive, tmp_path, port, token, option):
         result = await mailboxes.wait_result(genuine, 60)
         assert result is not None

@@ -52,7 +52,7 @@ async def withdraw(
                 queue,
                 f"{plan_id}-cancel",
                 body,
-                signature,
+                signature=signature,
                 lifetime=ORDER_SECONDS,
                 order=True,
             )

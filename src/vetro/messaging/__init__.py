@@ -30,6 +30,6 @@ if TYPE_CHECKING:
     from vetro.messaging.settings import MailboxSection, NotificationsSection, RabbitmqSection
     from vetro.messaging.signals import forget_of_project
     from vetro.messaging.tables import MIGRATIONS
-    from vetro.messaging.transport import MessageTransport, Progress, Unfinished
+    from vetro.messaging.transport import MessageTransport, Progress, Sending, Unfinished
 
 __getattr__ = import_when_used(__name__)

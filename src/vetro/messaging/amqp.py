@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import structlog
 
@@ -28,7 +28,7 @@ from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
-from vetro.messaging.transport import Progress, Unfinished
+from vetro.messaging.transport import Progress, Sending, Unfinished
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
@@ -113,37 +113,17 @@ class BrokerDoor:
         """The guests' queues whose names begin with a text, sorted."""
         return await self.mailboxes.queues_of(prefix)
 
-    async def send(
-        self,
-        queue: str,
-        message_id: str,
-        body: bytes,
-        signature: bytes | None = None,
-        *,
-        name: str = "",
-        lifetime: float | None = None,
-        order: bool = False,
-        stamp: int | None = None,
-    ) -> None:
+    async def send(self, queue: str, message_id: str, body: bytes, **how: Unpack[Sending]) -> None:
         """Write a plan to the mailbox and publish it to the broker; see `MessageTransport.send`.
 
         The broker drops it when the guest has not fetched it after ``lifetime`` seconds. Additional
         error: ``BrokerUnreachable``.
         """
-        await self.mailboxes.send(
-            queue,
-            message_id,
-            body,
-            signature,
-            name=name,
-            lifetime=lifetime,
-            order=order,
-            stamp=stamp,
-        )
+        await self.mailboxes.send(queue, message_id, body, **how)
         self._awaited[message_id] = queue
         if not await self.mailboxes.is_unsent(message_id):
             return  # a repeated effect: the broker or the guest has the plan
-        plan = PlanMessage(message_id, body, signature)
+        plan, lifetime = PlanMessage(message_id, body, how.get("signature")), how.get("lifetime")
         await self._insist(lambda connection: self._publish(connection, queue, plan, lifetime))
         await self.mailboxes.acknowledge(Guest(queue), message_id)
 

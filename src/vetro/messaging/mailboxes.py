@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sqlalchemy import delete, func, insert, or_, select, update
 
@@ -30,7 +30,7 @@ from vetro.messaging.progress import progress_of, unfinished_of
 from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
 from vetro.messaging.settings import MailboxSection
 from vetro.messaging.signals import Signals
-from vetro.messaging.transport import Progress, Unfinished
+from vetro.messaging.transport import Progress, Sending, Unfinished
 from vetro.storage import Database, LookAgain, Transaction, await_until, insert_if_new
 
 if TYPE_CHECKING:
@@ -158,18 +158,7 @@ class Mailboxes:
             found = select(name).where(name.startswith(prefix, autoescape=True)).order_by(name)
             return list((await tx.execute(found)).scalars())
 
-    async def send(
-        self,
-        queue: str,
-        message_id: str,
-        body: bytes,
-        signature: bytes | None = None,
-        *,
-        name: str = "",
-        lifetime: float | None = None,
-        order: bool = False,
-        stamp: int | None = None,
-    ) -> None:
+    async def send(self, queue: str, message_id: str, body: bytes, **how: Unpack[Sending]) -> None:
         """Append a plan to the guest's queue; see `MessageTransport.send`."""
         if len(body) > self.settings.sizes.plan_limit:
             raise MessageTooLarge(
@@ -177,18 +166,19 @@ class Mailboxes:
             )
         digest = hashlib.sha256(body).hexdigest()
         now = self.db.steady_now()
+        lifetime, stamp = how.get("lifetime"), how.get("stamp")
         expires = None if lifetime is None else now + timedelta(seconds=lifetime)
         async with self.db.transaction() as tx:
             await self._require(tx, queue)
             call = {
                 "message_id": message_id,
                 "queue": queue,
-                "name": name[:255] or None,
+                "name": how.get("name", "")[:255] or None,
                 "body_hash": digest,
                 "sent_at": now,
                 "expires_at": expires,
                 # An order is not answered.
-                "result_at": now if order else None,
+                "result_at": now if how.get("order") else None,
             }
             if not await insert_if_new(tx, tables.calls, call):
                 former = await tx.execute(
@@ -205,7 +195,7 @@ class Mailboxes:
                     queue=queue,
                     message_id=message_id,
                     body=body,
-                    signature=signature,
+                    signature=how.get("signature"),
                     expires_at=expires,
                 )
             )

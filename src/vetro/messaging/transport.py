@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypedDict, Unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,21 @@ class Progress:
     """Where it is: not fetched yet, taken by a broker, or received by the guest."""
     before: tuple[Unfinished, ...] = ()
     """The plans that the guest has to finish first, oldest first: it runs one plan at a time."""
+
+
+class Sending(TypedDict, total=False):
+    """How a plan is sent."""
+
+    signature: bytes | None
+    name: str
+    """The plan's name for people."""
+    lifetime: float | None
+    """After so many seconds the sender stops waiting, and a plan that was not fetched is not handed
+    out any more (None: it waits without end)."""
+    order: bool
+    """The plan is for the agent itself, which does not answer it."""
+    stamp: int | None
+    """The plan's stamp, which `last_stamp` includes from now on."""
 
 
 class MessageTransport(Protocol):
@@ -68,24 +83,8 @@ class MessageTransport(Protocol):
         """The guests' queues whose names begin with a text, sorted."""
         ...
 
-    async def send(
-        self,
-        queue: str,
-        message_id: str,
-        body: bytes,
-        signature: bytes | None = None,
-        *,
-        name: str = "",
-        lifetime: float | None = None,
-        order: bool = False,
-        stamp: int | None = None,
-    ) -> None:
+    async def send(self, queue: str, message_id: str, body: bytes, **how: Unpack[Sending]) -> None:
         """Append one plan to the guest's queue.
-
-        `name` is the plan's name for people. `lifetime`: after so many seconds the sender stops
-        waiting, and a plan that was not fetched is not handed out any more (None: it waits
-        without end). `order`: the plan is for the agent itself, which does not answer it.
-        `stamp`: the plan's stamp, which `last_stamp` includes from now on.
 
         Sending the same message id with the same body again does nothing, so a replayed
         effect is safe. Raises `DuplicateMessage`, `MessageTooLarge`, `UnknownMailbox`.

@@ -222,7 +222,13 @@ class Agent:
                 services.guests_met.add(self._queue)
                 await self._withdraw_abandoned(transport)
             await transport.send(
-                self._queue, id_, body, signature, name=name, lifetime=lifetime, stamp=_stamp(plan)
+                self._queue,
+                id_,
+                body,
+                signature=signature,
+                name=name,
+                lifetime=lifetime,
+                stamp=_stamp(plan),
             )
 
         request = {"queue": self._queue, "id": id_, "name": plan.get("Name")}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from vetro.compute.wire import Image, Network, Subnet
 from vetro.engine.services import (
@@ -27,7 +27,7 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
 from vetro.json_values import Json
-from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Unfinished
+from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Sending, Unfinished
 from vetro.stacks import (
     DEFAULT_FLAVORS,
     ComputeNetworkDirectory,
@@ -112,30 +112,20 @@ class MemoryTransport:
         """The queues whose names begin with a text."""
         return sorted(one for one in self.queues if one.startswith(prefix))
 
-    async def send(
-        self,
-        queue: str,
-        message_id: str,
-        body: bytes,
-        signature: bytes | None = None,
-        *,
-        name: str = "",
-        lifetime: float | None = None,
-        order: bool = False,
-        stamp: int | None = None,
-    ) -> None:
+    async def send(self, queue: str, message_id: str, body: bytes, **how: Unpack[Sending]) -> None:
         """Record the plan and have the guest answer it."""
         if message_id in self.bodies:
             return
         plan: dict[str, Json] = json.loads(body)
         self.plans.append((queue, plan))
         self.bodies[message_id] = body
-        self.lifetimes[message_id] = lifetime
+        self.lifetimes[message_id] = how.get("lifetime")
+        stamp = how.get("stamp")
         if stamp is not None:
             self.stamps[queue] = max(self.stamps.get(queue, 0), stamp)
-        if order:
+        if how.get("order"):
             self.orders.add(message_id)
-        self.signatures[message_id] = signature
+        self.signatures[message_id] = how.get("signature")
         answer = self.guest(queue, plan)
         if answer is not None:
             self._results[message_id] = json.dumps(answer).encode()

@@ -43,7 +43,7 @@ class StackGuests:
             queue,
             message_id,
             body,
-            self._signer.sign(queue, body),
+            signature=self._signer.sign(queue, body),
             name=str(plan["Name"]),
             lifetime=seconds or None,
         )

@@ -403,7 +403,7 @@ class WorkflowPort:
                 request.queue,
                 request.plan_id,
                 body,
-                self._signed(request.queue, body),
+                signature=self._signed(request.queue, body),
                 name=request.template,
                 lifetime=self._seconds(request),
             )
