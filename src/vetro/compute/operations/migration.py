@@ -23,13 +23,13 @@ from vetro.compute.tables import moves, servers, vms, volumes
 from vetro.compute.values.faults import conflict, invalid_argument, not_found
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, text_of
+from vetro.compute.wire import HVM_BRANDS
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Fault
 from vetro.storage import StoredRow
 
 MOVE, DRAIN = "vm-move", "server-drain"
-HVM_BRANDS = ("kvm", "bhyve")
 #: The number of VMs that leave a server at once: each reads its disks and fills the network.
 SIDE_BY_SIDE = 2
 COPY_SECONDS = 6 * 3600
@@ -94,9 +94,10 @@ def _is_hvm(run: Run) -> bool:
     return mapping(run.state["vm"]).get("brand") in HVM_BRANDS
 
 
-async def _task(run: Run, server_uuid: str, task: str, params: Record) -> Record:
-    """Run a task on one of the two servers; its id and outcome are in the job's info."""
+async def _task(run: Run, server_uuid: str, task: str, **more: Json) -> Record:
+    """Run a task with the VM on one of the two servers; its id and outcome are in the job's info."""
     service = run.service
+    params = {"uuid": _uuid(run), **more}
     async with service.database.read() as tx:
         agent = service.servers.agent_of(await service.servers.row(tx, server_uuid))
     id_ = await service.work.start(agent, task, params, About(_uuid(run), job_uuid=run.uuid))
@@ -109,8 +110,14 @@ async def _task(run: Run, server_uuid: str, task: str, params: Record) -> Record
 
 async def _step_task(run: Run, server_uuid: str, action: str, **more: Json) -> Record:
     """Run one action of ``machine_migrate``."""
-    params = {"action": action, "vm_uuid": _uuid(run), "uuid": _uuid(run), **more}
-    return await _task(run, server_uuid, "machine_migrate", params)
+    return await _task(
+        run, server_uuid, "machine_migrate", action=action, vm_uuid=_uuid(run), **more
+    )
+
+
+async def _load(run: Run, server_uuid: str) -> Record:
+    """The VM as one of the two servers has it."""
+    return await _task(run, server_uuid, "machine_load", include_dni=True)
 
 
 # The steps
@@ -118,9 +125,7 @@ async def _step_task(run: Run, server_uuid: str, action: str, **more: Json) -> R
 
 async def look(run: Run) -> Json:
     """Read the VM's current state from its node."""
-    vm = await _task(
-        run, run.server_uuid, "machine_load", {"uuid": _uuid(run), "include_dni": True}
-    )
+    vm = await _load(run, run.server_uuid)
     if vm.get("state") not in _MOVABLE:
         raise JobFailure(f"VM {_uuid(run)} is {vm.get('state')}: it must be running or stopped")
     snapshots = cast("list[Json]", vm.get("snapshots") or [])
@@ -227,8 +232,7 @@ async def copy_snapshots(run: Run) -> Json:
         same += 1
     # Deleted meanwhile, or out of order: the target's snapshots are created again from here.
     for name, _ in reversed(there[same:]):
-        params = {"uuid": _uuid(run), "snapshot_name": name}
-        await _task(run, _target(run), "machine_delete_snapshot", params)
+        await _task(run, _target(run), "machine_delete_snapshot", snapshot_name=name)
     for name, created_at in here[same:]:
         await _copy(run, snapshot_name=name)
         stamp = {"snapshot_name": name, "created_at": created_at}
@@ -238,8 +242,7 @@ async def copy_snapshots(run: Run) -> Json:
 
 async def _snapshots(run: Run, server_uuid: str) -> list[tuple[str, str]]:
     """Names and times of the VM's snapshots on a server, oldest first."""
-    params = {"uuid": _uuid(run), "include_dni": True}
-    vm = await _task(run, server_uuid, "machine_load", params)
+    vm = await _load(run, server_uuid)
     listed = [mapping(one) for one in cast("list[Json]", vm.get("snapshots") or [])]
     return [(str(one.get("name")), str(one.get("created_at"))) for one in listed]
 
@@ -270,7 +273,7 @@ async def stop(run: Run) -> Json:
     if _is_hvm(run) or not run.state["running"]:
         return "nothing to stop"
     run.state["stopped"] = True
-    await _task(run, run.server_uuid, "machine_shutdown", {"uuid": _uuid(run), "idempotent": True})
+    await _task(run, run.server_uuid, "machine_shutdown", idempotent=True)
 
 
 async def transfer(run: Run) -> Json:
@@ -278,24 +281,14 @@ async def transfer(run: Run) -> Json:
     if not _is_hvm(run):
         await copy_snapshots(run)
         return await _copy(run)
-    if run.state["running"] and await _arrived(run):
-        return "it runs there"
-    result = await _copy(run)
-    if run.state["running"]:
-        # It runs there: whatever happens now, it belongs to the target.
-        await _commit(run)
+    if not run.state["running"]:
+        return await _copy(run)
+    # It may run there already: a service died after the move.
+    arrived = (await _load(run, _target(run))).get("state") == "running"
+    result = "it runs there" if arrived else await _copy(run)
+    # Whatever happens now, it belongs to the target.
+    await commit(run)
     return result
-
-
-async def _arrived(run: Run) -> bool:
-    """Whether a virtual machine runs on the target already: a service died after the move."""
-    found = await _task(
-        run, _target(run), "machine_load", {"uuid": _uuid(run), "include_dni": True}
-    )
-    if found.get("state") != "running":
-        return False
-    await _commit(run)
-    return True
 
 
 async def dress(run: Run) -> Json:
@@ -310,12 +303,8 @@ async def dress(run: Run) -> Json:
 
 async def commit(run: Run) -> Json:
     """Assign it to the target in the database."""
-    await _commit(run)
-
-
-async def _commit(run: Run) -> None:
     uuid, target = _uuid(run), _target(run)
-    loaded = await _task(run, target, "machine_load", {"uuid": uuid, "include_dni": True})
+    loaded = await _load(run, target)
     async with run.service.database.transaction() as tx:
         await tx.execute(delete(vms).where(vms.c.uuid == room_of(uuid)))
         await tx.execute(delete(moves).where(moves.c.vm_uuid == uuid))
@@ -335,13 +324,12 @@ async def start(run: Run) -> Json:
     """Start it, if it ran before."""
     if not run.state["running"] or _is_hvm(run):
         return "nothing to start"
-    await _task(run, _target(run), "machine_boot", {"uuid": _uuid(run), "idempotent": True})
+    await _task(run, _target(run), "machine_boot", idempotent=True)
 
 
 async def remove(run: Run) -> Json:
     """Remove what is left on the source; update its networks and those of other nodes."""
-    params = {"uuid": _uuid(run), "include_dni": True}
-    await _task(run, run.server_uuid, "machine_destroy", params)
+    await _task(run, run.server_uuid, "machine_destroy", include_dni=True)
     await _apply_networks(run, _target(run))
 
 
@@ -356,13 +344,12 @@ async def undo(run: Run) -> None:
     problems: list[str] = []
     if run.state.get("stopped"):
         try:
-            params = {"uuid": uuid, "idempotent": True}
-            await _task(run, run.server_uuid, "machine_boot", params)
+            await _task(run, run.server_uuid, "machine_boot", idempotent=True)
         except (JobFailure, Fault) as error:
             problems.append(str(error))
     if target:
         try:
-            await _task(run, str(target), "machine_destroy", {"uuid": uuid, "include_dni": True})
+            await _task(run, str(target), "machine_destroy", include_dni=True)
         except (JobFailure, Fault) as error:
             problems.append(str(error))
     if problems:

@@ -51,7 +51,6 @@ _CHANGING = (
 )
 #: Two creations of one uuid are the same request if these are equal.
 _SAME = ("image_uuid", "owner_uuid", "brand")
-HVM_BRANDS = ("kvm", "bhyve")
 
 
 class Machines:

@@ -162,15 +162,15 @@ class Volumes:
     async def _made(self, row: StoredRow) -> Volume:
         """Have the node make a volume that a source put on a server."""
         if row.state == "creating":
-            await self._make(row, row.server_uuid, row.format)
+            await self._make(row, row.server_uuid, row.format, row.source)
             row = await self._set(row.uuid, state="available", reason="")
         return volume_view(row)
 
-    async def _make(self, row: StoredRow, server: str, format_: str) -> None:
+    async def _make(self, row: StoredRow, server: str, format_: str, source: Record | None) -> None:
         brand = "kvm" if format_ == "qcow2" else "lx"
         params: Record = {"volume_uuid": row.uuid, "size": row.size_gib, "brand": brand}
-        if row.source and row.source.get("kind") != BOOT:
-            params["source"] = row.source
+        if source and source.get("kind") != BOOT:
+            params["source"] = source
         await self._task(server, "volume_create", params)
 
     async def change(self, row: StoredRow, values: Record) -> Volume:
@@ -307,7 +307,7 @@ class Volumes:
                 f"volume {row.uuid} is {kinds[row.format]}; VM {vm.uuid} takes {kinds[format_]}"
             )
         if row.server_uuid is None:
-            await self._make(row, vm.server_uuid, format_)
+            await self._make(row, vm.server_uuid, format_, row.source)
             await self._set(row.uuid, server_uuid=vm.server_uuid, format=format_)
         elif row.server_uuid != vm.server_uuid:
             await self._move(row, vm.server_uuid, format_)
@@ -324,10 +324,7 @@ class Volumes:
                 )
         copy = str(uuids.uuid5(uuids.UUID(row.uuid), f"to {target}"))
         await self.copy(BACKUP, copy, row, "moving")
-        source = {"kind": BACKUP, "uuid": copy}
-        brand = "kvm" if format_ == "qcow2" else "lx"
-        params: Record = {"volume_uuid": row.uuid, "size": row.size_gib, "brand": brand}
-        await self._task(target, "volume_create", {**params, "source": source})
+        await self._make(row, target, format_, {"kind": BACKUP, "uuid": copy})
         await self._set(row.uuid, server_uuid=target)
         try:
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
@@ -419,7 +416,7 @@ class Volumes:
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
         made = await self._set(row.uuid, source=source, format=backup.format)
         if row.server_uuid:
-            await self._make(made, row.server_uuid, backup.format)
+            await self._make(made, row.server_uuid, backup.format, source)
         return volume_view(made)
 
     async def fetch(self, row: StoredRow) -> Path:

@@ -25,7 +25,7 @@ from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.records import Json, Record, mapping, without
-from vetro.compute.vms.lifecycle import HVM_BRANDS
+from vetro.compute.wire import HVM_BRANDS
 from vetro.compute.work.node_tasks import About
 from vetro.digits import is_number
 from vetro.http import Fault, base_url, listed
