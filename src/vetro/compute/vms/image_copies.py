@@ -20,7 +20,7 @@ from sqlalchemy import delete, select, update
 
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import image_copies, images, servers, tasks
-from vetro.compute.values.records import Record, mapping, text_of, whole
+from vetro.compute.values.records import Record, mapping, struct_of, text_of, whole
 from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
@@ -294,15 +294,7 @@ class ImageCopies:
         found: dict[str, list[ImageCopy]] = {uuid: [] for uuid in uuids}
         async with self.database.read() as tx:
             for row in await tx.execute(query):
-                found[row.image_uuid].append(
-                    ImageCopy(
-                        server_uuid=row.server_uuid,
-                        hostname=row.hostname,
-                        state=row.state,
-                        percent=row.percent,
-                        reason=row.reason,
-                    )
-                )
+                found[row.image_uuid].append(struct_of(ImageCopy, row))
         return found
 
     async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Shown:

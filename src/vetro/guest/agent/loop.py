@@ -296,10 +296,8 @@ class Agent:
         try:
             result = self._restarts.result_of(os.path.join(self._spool.plans, name))
         except OSError as error:
-            document = self._admission.parse(name)
-            plan_id = document.get("ID") if document else None
             failed = AgentError("The plan was run, but its restart failed: %s" % error)
-            self._finish(name, plan.failure(plan_id, failed))
+            self._finish(name, plan.failure(self._id_of(name), failed))
             return
         if result is not None:
             self._spool.write_result(name, result)
@@ -354,8 +352,7 @@ class Agent:
 
     def _report_interrupted(self, name: str) -> None:
         """Report a begun plan whose process ended without a result. It is not run twice."""
-        document = self._admission.parse(name)
-        plan_id = document.get("ID") if document else None
+        plan_id = self._id_of(name)
         log.warning("The plan %s was interrupted" % plan_id)
         from .files import folder_of, remove_folder
 
@@ -365,6 +362,9 @@ class Agent:
             "it is not run again"
         )
         self._finish(name, plan.failure(plan_id, error))
+
+    def _id_of(self, name: str) -> "str | None":
+        return (self._admission.parse(name) or {}).get("ID")
 
     def _finish(self, name: str, result: "dict[str, Any]") -> None:
         if not result["SourceID"]:
@@ -393,8 +393,7 @@ class Agent:
         plan_id: str = result["SourceID"]
         reply_to = None
         if self._settings.dynamic_result_queue:
-            document = self._admission.parse(name)
-            reply_to = document.get("ReplyTo") if document else None
+            reply_to = (self._admission.parse(name) or {}).get("ReplyTo")
         from . import results
 
         try:
@@ -413,10 +412,8 @@ class Agent:
 
     def _replace_result(self, name: str, error: Exception) -> None:
         """Replace a result that cannot be read with an error."""
-        document = self._admission.parse(name)
-        plan_id = document.get("ID") if document else None
         message = AgentError("The result was damaged on the guest's disk: %s" % error)
-        self._finish(name, plan.failure(plan_id, message))
+        self._finish(name, plan.failure(self._id_of(name), message))
 
     def _refused(self, name: str, result: "dict[str, Any]", error: ResultRefused) -> None:
         """Handle a refused result: shorten it, then replace it with an error, then drop it."""

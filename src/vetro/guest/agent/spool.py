@@ -105,7 +105,8 @@ class Spool:
 
     def put(self, message: Message) -> "str | None":
         """Store a received plan; returns its folder name, or None if it was stored before."""
-        known = message.message_id and self._unacknowledged() == message.message_id
+        marker = self._marker() or {}
+        known = message.message_id and marker.get("ID") == message.message_id
         if known and message.redelivered:
             return None
         # Behind the other plans even if the clock was set back meanwhile.
@@ -141,26 +142,15 @@ class Spool:
 
     def oldest_result(self) -> "str | None":
         """The folder of the oldest result to send."""
-        for name in self._folders():
-            if os.path.exists(os.path.join(self.plans, name, "result.json")):
-                return name
-        return None
+        return next((name for name in self._folders() if self.has_result(name)), None)
 
     def oldest_plan(self) -> "str | None":
         """The folder of the oldest plan without a result."""
-        for name in self._folders():
-            folder = os.path.join(self.plans, name)
-            if not os.path.exists(os.path.join(folder, "result.json")):
-                return name
-        return None
+        return next((name for name in self._folders() if not self.has_result(name)), None)
 
     def waiting(self) -> "list[str]":
         """The folders of all plans without a result, oldest first."""
-        return [
-            name
-            for name in self._folders()
-            if not os.path.exists(os.path.join(self.plans, name, "result.json"))
-        ]
+        return [name for name in self._folders() if not self.has_result(name)]
 
     def read_plan(self, name: str) -> Message:
         """The plan of a folder, byte for byte as received. Raises ValueError or OSError."""
@@ -262,10 +252,6 @@ class Spool:
     def _folders(self) -> "list[str]":
         names = [name for name in os.listdir(self.plans) if _FOLDER.match(name)]
         return sorted(names, key=int)
-
-    def _unacknowledged(self) -> "str | None":
-        marker = self._marker()
-        return marker.get("ID") if marker else None
 
     def _marker(self) -> "dict[str, Any] | None":
         try:
