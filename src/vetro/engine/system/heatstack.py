@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import copy
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.leaving import Leaving
 from vetro.engine.system.rules import AskedRules, without_rules
+from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_merging import merge
 from vetro.engine.system.template_parts import without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native
-from vetro.stacks import PlacementFailure, Stack, StackBusy
+from vetro.stacks import PlacementFailure, Stack
 
 if TYPE_CHECKING:
     import asyncio
 
     from vetro.stacks import Stacks
 
-T = TypeVar("T")
 VERSION = "2013-05-23"
-BUSY_SECONDS = 3.0
-SETTLING_SECONDS = 2.0
-RETRY_SECONDS = (2.0, 4.0, 8.0)
 
 
 @dataclass
@@ -348,7 +344,9 @@ class HeatStack:
         ctx.effect(
             "stack.push",
             request,
-            lambda: self._until_free(services, lambda: self._apply(services, template, options)),
+            lambda: when_free(
+                services, self._name, lambda: self._apply(services, template, options)
+            ),
         )
 
     async def _apply(
@@ -380,50 +378,8 @@ class HeatStack:
         raise StackFailed(text, extra)
 
     async def _get(self, services: EngineServices, *, head: bool = False) -> Stack | None:
-        """The stack, settled. A back end that is not reached is asked again a few times.
-
-        Raises: StackBusy when an operation of somebody else does not end in time.
-        """
-        deadline = time.monotonic() + services.settings.heat.stack_busy_timeout
-        read = self._stacks(services).head if head else self._stacks(services).get
-        delays = iter(RETRY_SECONDS)
-        while True:
-            try:
-                stack = await read(services.project_id, self._name)
-            except ConnectionError as error:
-                delay = next(delays, None)
-                if delay is None:
-                    raise
-                logger(__name__).warning(
-                    "a stack could not be read", stack=self._name, error=str(error)
-                )
-                await services.pause(delay)
-                continue
-            if stack is None or not stack.status.in_progress:
-                services.waiting.say(self._name, "")
-                return stack
-            if time.monotonic() > deadline:
-                raise StackBusy(self._name, stack.status.value)
-            delays = iter(RETRY_SECONDS)
-            text = f"the current operation on stack {self._name}"
-            services.waiting.say(self._name, text)
-            await services.pause(SETTLING_SECONDS)
-
-    async def _until_free(self, services: EngineServices, work: Callable[[], Awaitable[T]]) -> T:
-        """Do work on the stack, after whatever others do with it."""
-        deadline = time.monotonic() + services.settings.heat.stack_busy_timeout
-        try:
-            while True:
-                try:
-                    return await work()
-                except StackBusy:
-                    if time.monotonic() > deadline:
-                        raise
-                    text = f"another operation on stack {self._name}"
-                    services.waiting.say(self._name, text)
-                    await services.pause(BUSY_SECONDS)
-        finally:
-            services.waiting.say(self._name, "")
+        stacks = self._stacks(services)
+        return await settled(services, self._name, stacks.head if head else stacks.get)
 
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
         return lambda text: services.waiting.say(self._name, text)
@@ -472,7 +428,7 @@ class HeatStack:
             ctx.effect(
                 "stack.delete",
                 {"stack": self._name},
-                lambda: self._until_free(services, lambda: self._delete(services)),
+                lambda: when_free(services, self._name, lambda: self._delete(services)),
             )
         except Exception as error:
             # A `.destroy` that fails is muted; that something is left must not be forgotten.

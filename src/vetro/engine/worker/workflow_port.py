@@ -18,6 +18,7 @@ from vetro.documents import DocumentError, read_json
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
+from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.withdrawal import withdraw
 from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
@@ -25,7 +26,6 @@ from vetro.stacks import (
     KnowsBalancers,
     RouterWithoutGateway,
     Stack,
-    StackBusy,
     StackError,
     StackFailure,
     StackStatus,
@@ -44,8 +44,6 @@ from vetro.workflows import (
 T = TypeVar("T")
 FIRST_CONTACT_SECONDS = 1800.0
 """How much longer a guest that never answered may take: it boots and installs its agent (§10.2)."""
-SETTLING_SECONDS = 2.0
-RETRY_SECONDS = (2.0, 4.0, 8.0)
 
 
 class WorkflowPort:
@@ -226,14 +224,16 @@ class WorkflowPort:
         """Create or update the environment's stack; its outputs. Raises: PortError (§9.3)."""
 
         async def push() -> Json:
-            stack = await self._settled()
+            stack = await settled(self._services, self._stack, self._services.stacks.head)
             if (
                 stack is not None
                 and (outputs := await self._unchanged(template, arguments)) is not None
             ):
                 return outputs
             call = self._services.stacks.create if stack is None else self._services.stacks.update
-            done = await self._when_free(
+            done = await when_free(
+                self._services,
+                self._stack,
                 lambda: call(
                     self._services.project_id,
                     self._stack,
@@ -241,7 +241,7 @@ class WorkflowPort:
                     parameters=arguments,
                     rollback=stack is None,
                     progress=lambda text: self._services.waiting.say(self._stack, text),
-                )
+                ),
             )
             expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
             if done.status.value != expected:
@@ -270,8 +270,9 @@ class WorkflowPort:
         """Delete it; one that is absent is success. Raises: PortError (§9.4)."""
 
         async def remove() -> Json:
-            left = await self._when_free(
-                lambda: self._services.stacks.delete(self._services.project_id, self._stack)
+            services, stack = self._services, self._stack
+            left = await when_free(
+                services, stack, lambda: services.stacks.delete(services.project_id, stack)
             )
             if left is not None:
                 raise PortError(f"Unexpected stack state {left.status.value}: {_reason(left)}")
@@ -288,39 +289,6 @@ class WorkflowPort:
             raise PortError(str(error), type(error).__name__) from error
         finally:
             self._loop.call_soon_threadsafe(self._services.waiting.say, self._stack, "")
-
-    async def _settled(self) -> Stack | None:
-        """The stack when nothing goes on with it; a back end that is away is asked again.
-
-        Raises: StackBusy when an operation of somebody else does not end in time.
-        """
-        deadline = self._loop.time() + self._services.settings.heat.stack_busy_timeout
-        delays = iter(RETRY_SECONDS)
-        while True:
-            try:
-                stack = await self._services.stacks.head(self._services.project_id, self._stack)
-            except ConnectionError:
-                delay = next(delays, None)
-                if delay is None:
-                    raise
-                await self._services.pause(delay)
-                continue
-            if stack is None or not stack.status.in_progress:
-                return stack
-            if self._loop.time() > deadline:
-                raise StackBusy(self._stack, stack.status.value)
-            delays = iter(RETRY_SECONDS)
-            await self._services.pause(SETTLING_SECONDS)
-
-    async def _when_free(self, work: Callable[[], Awaitable[T]]) -> T:
-        deadline = self._loop.time() + self._services.settings.heat.stack_busy_timeout
-        while True:
-            try:
-                return await work()
-            except StackBusy:
-                if self._loop.time() > deadline:
-                    raise
-                await self._services.pause(SETTLING_SECONDS)
 
     # Guests
 
