@@ -212,14 +212,7 @@ class Datasets:
         target = self._own(new_name)
         if record["snapshots"]:
             raise TaskFailure(f"'{dataset}' has snapshots", "DatasetInUse")
-        await self._new(target)
-        try:
-            await self._pool.trees.clone(
-                self._place(dataset) / "tree", self._place(target) / "tree"
-            )
-        except NodeError:
-            await self.destroy(target)
-            raise
+        await self._clone(self._place(dataset) / "tree", target)
         self._save({**record, "name": target})
         await self.destroy(dataset)
 
@@ -258,12 +251,13 @@ class Datasets:
         """Create a dataset as a clone of a snapshot."""
         source, name = _split(snapshot)
         self._with_snapshot(source, name)
-        target = self._own(dataset)
+        await self._clone(self._place(source) / f"at-{name}", self._own(dataset))
+
+    async def _clone(self, source: Path, target: str) -> None:
+        """Create a dataset with what a tree has."""
         await self._new(target)
         try:
-            await self._pool.trees.clone(
-                self._place(source) / f"at-{name}", self._place(target) / "tree"
-            )
+            await self._pool.trees.clone(source, self._place(target) / "tree")
         except NodeError:
             await self.destroy(target)
             raise
