@@ -76,20 +76,19 @@ class Nesting:
     files: Mapping[str, str]
     aliases: Mapping[str, str]
     prepare: Prepare
+    parameters: Mapping[str, Json]
     made: dict[str, Json] = field(default_factory=dict[str, Json])
     parts: dict[str, _Group | _Nested] = field(default_factory=dict[str, _Group | _Nested])
     written: int = 0
     """Characters of texts that an index was written into."""
 
-    def written_out(
-        self, document: dict[str, Json], parameters: Mapping[str, Json]
-    ) -> dict[str, Json]:
+    def written_out(self, document: dict[str, Json]) -> dict[str, Json]:
         """The document without groups and nested templates. Raises `TemplateError`."""
         if not any(self._is_nested(body) for body in entries(document["resources"]).values()):
             return document
         resources = entries(document["resources"])
         for name, body in resources.items():
-            self._add(name, entries(body), parameters, 0)
+            self._add(name, entries(body), 0)
         try:
             resources = {name: self._body(body) for name, body in self.made.items()}
             outputs = {
@@ -118,9 +117,7 @@ class Nesting:
 
     # --- down: what a resource stands for -------------------------------------------------
 
-    def _add(
-        self, name: str, body: dict[str, Json], parameters: Mapping[str, Json], depth: int
-    ) -> None:
+    def _add(self, name: str, body: dict[str, Json], depth: int) -> None:
         if len(name) > _LONGEST_NAME:
             raise TemplateError(f"its name has more than {_LONGEST_NAME} characters", resource=name)
         if name in self.made or name in self.parts:
@@ -141,32 +138,23 @@ class Nesting:
             raise TemplateError("its properties are not a map", resource=name)
         kind, given = self._kind(body), entries(properties)
         if kind == GROUP:
-            self._add_group(name, body, given, parameters, depth)
+            self._add_group(name, body, given, depth)
         elif kind == STACK:
             _known(name, kind, given, _STACK_PROPERTIES)
-            self._add_nested(
-                name, body, given.get("template"), given.get("parameters"), parameters, depth,
-                "outputs",
-            )  # fmt: skip
+            values = given.get("parameters")
+            self._add_nested(name, body, given.get("template"), values, depth, "outputs")
         elif kind == AWS_STACK:
             _known(name, kind, given, _AWS_PROPERTIES)
             text = self._file(name, given.get("TemplateURL"))
-            self._add_nested(
-                name, body, text, given.get("Parameters"), parameters, depth, "Outputs"
-            )
+            self._add_nested(name, body, text, given.get("Parameters"), depth, "Outputs")
         else:
-            self._add_nested(name, body, self._file(name, kind), given, parameters, depth)
+            self._add_nested(name, body, self._file(name, kind), given, depth)
 
     def _add_group(
-        self,
-        name: str,
-        body: dict[str, Json],
-        given: dict[str, Json],
-        parameters: Mapping[str, Json],
-        depth: int,
+        self, name: str, body: dict[str, Json], given: dict[str, Json], depth: int
     ) -> None:
         _known(name, GROUP, given, _GROUP_PROPERTIES)
-        count = self._static(name, "count", given.get("count", 1), parameters)
+        count = self._static(name, "count", given.get("count", 1))
         if isinstance(count, bool) or not is_number(str(count)) or int(count) > MOST_MEMBERS:
             raise InvalidProperty(
                 f"the property 'count' is from 0 to {MOST_MEMBERS}, not {count!r}", resource=name
@@ -174,9 +162,7 @@ class Nesting:
         wanted = given.get("resource_def")
         if not isinstance(wanted, dict) or "type" not in wanted:
             raise InvalidProperty("the property 'resource_def' needs a type", resource=name)
-        policies = self._static(
-            name, "removal_policies", given.get("removal_policies", []), parameters
-        )
+        policies = self._static(name, "removal_policies", given.get("removal_policies", []))
         removed = _removed(name, policies)
         marker = str(given.get("index_var", "%index%"))
         if not marker:
@@ -190,12 +176,8 @@ class Nesting:
         self.parts[name] = _Group(name, members)
         around = {key: body[key] for key in ("depends_on", "deletion_policy") if key in body}
         for number, member in members.items():
-            self._add(
-                member,
-                {**around, **entries(self._numbered(wanted, marker, number))},
-                parameters,
-                depth + 1,
-            )
+            numbered = entries(self._numbered(wanted, marker, number))
+            self._add(member, {**around, **numbered}, depth + 1)
 
     def _numbered(self, value: Json, marker: str, number: str) -> Json:
         """A member's definition: its index stands where the marker does."""
@@ -219,11 +201,10 @@ class Nesting:
         body: dict[str, Json],
         template: Json,
         given: Json,
-        parameters: Mapping[str, Json],
         depth: int,
         outputs_at: str = "",
     ) -> None:
-        template = self._static(name, "template", template, parameters)
+        template = self._static(name, "template", template)
         if isinstance(template, str):
             try:
                 template = read_yaml(template)
@@ -235,9 +216,7 @@ class Nesting:
             raise TemplateError("its template is not a map", resource=name)
         values = entries(given or {})
         known = {
-            key: self._value(value, parameters)
-            for key, value in values.items()
-            if not _is_late(value, parameters)
+            key: self._value(value) for key, value in values.items() if not self._is_late(value)
         }
         late = frozenset(values) - frozenset(known)
         try:
@@ -267,27 +246,40 @@ class Nesting:
             moved["depends_on"] = [*outer, *own]
             if "deletion_policy" in body:
                 moved.setdefault("deletion_policy", body["deletion_policy"])
-            self._add(names[one], moved, parameters, depth + 1)
+            self._add(names[one], moved, depth + 1)
 
     def _file(self, name: str, file: Json) -> str:
         if not isinstance(file, str) or file not in self.files:
             raise UnresolvedReference(f"there is no file {file!r} with the template", resource=name)
         return self.files[file]
 
-    def _static(self, name: str, key: str, value: Json, parameters: Mapping[str, Json]) -> Json:
-        if _is_late(value, parameters):
+    def _static(self, name: str, key: str, value: Json) -> Json:
+        if self._is_late(value):
             raise InvalidProperty(
                 f"the property {key!r} must be known when the template is validated: it cannot"
                 " depend on a resource",
                 resource=name,
             )
-        return self._value(value, parameters)
+        return self._value(value)
 
-    def _value(self, value: Json, parameters: Mapping[str, Json]) -> Json:
+    def _value(self, value: Json) -> Json:
         """A value that depends on no resource."""
-        names = Names(frozenset(), frozenset(parameters), frozenset(self.files))
+        names = Names(frozenset(), frozenset(self.parameters), frozenset(self.files))
         tuple(references(value, names))
-        return resolve(value, _Static(parameters, self.files))
+        return resolve(value, _Static(self.parameters, self.files))
+
+    def _is_late(self, value: Json) -> bool:
+        """Whether a value depends on a resource, or on the stack that is being made."""
+        call = function_of(value)
+        if call is not None:
+            name, argument = call
+            if name in ("get_resource", "get_attr", "Fn::GetAtt"):
+                return True
+            if name in ("Ref", "get_param") and isinstance(argument, str):
+                return argument not in self.parameters
+        if isinstance(value, dict):
+            return any(self._is_late(one) for one in entries(value).values())
+        return isinstance(value, list) and any(self._is_late(one) for one in listed(value))
 
     # --- up: what is said of groups and nested templates ---------------------------------
 
@@ -409,20 +401,6 @@ class _Static:
 
     def mapping(self, name: str, first: str, second: str) -> Json:
         raise TemplateError("Fn::FindInMap cannot be used here")
-
-
-def _is_late(value: Json, parameters: Mapping[str, Json]) -> bool:
-    """Whether a value depends on a resource, or on the stack that is being made."""
-    call = function_of(value)
-    if call is not None:
-        name, argument = call
-        if name in ("get_resource", "get_attr", "Fn::GetAtt"):
-            return True
-        if name in ("Ref", "get_param") and isinstance(argument, str):
-            return argument not in parameters
-    if isinstance(value, dict):
-        return any(_is_late(one, parameters) for one in entries(value).values())
-    return isinstance(value, list) and any(_is_late(one, parameters) for one in listed(value))
 
 
 def _known(name: str, kind: str, given: Mapping[str, Json], properties: frozenset[str]) -> None:

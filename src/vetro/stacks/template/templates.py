@@ -100,7 +100,7 @@ def parse(
         return prepared, values
 
     document, values = prepare(template, given, frozenset())
-    document = Nesting(files or {}, aliases, prepare).written_out(document, values)
+    document = Nesting(files or {}, aliases, prepare, values).written_out(document)
     document = balancers.written_out(document, values, *balancer)
     declared: dict[str, dict[str, Json]] = document["parameters"]
     names = Names(
