@@ -348,34 +348,21 @@ class EnginePool:
         *,
         outcome: Literal["failed", "interrupted"] = "failed",
     ) -> None:
-        try:
-            await self._store_failure(rooms, lease, message, details, outcome)
-        except LeaseLost:
-            return  # another engine has it
-        except StorageError as error:
-            # After the lease expires, the next claimer sees that the task had begun.
-            log.error("failure_not_stored", deployment=lease.key, error=str(error))
-            return
-        await self._forget(rooms, lease)
-
-    async def _store_failure(
-        self,
-        rooms: Environments,
-        lease: Lease,
-        message: str,
-        details: str | None,
-        outcome: Literal["failed", "interrupted"],
-    ) -> None:
         """Store why a task failed; on a full disk, retry until there is room unless stopping."""
         while True:
             try:
                 await rooms.tasks.fail_task(lease, message, details, outcome=outcome)
-                return
-            except DatabaseFull as error:
-                if outcome == "interrupted":
-                    raise
+                break
+            except LeaseLost:
+                return  # another engine has it
+            except StorageError as error:
+                if not isinstance(error, DatabaseFull) or outcome == "interrupted":
+                    # After the lease expires, the next claimer sees that the task had begun.
+                    log.error("failure_not_stored", deployment=lease.key, error=str(error))
+                    return
                 log.error("failure_waits_for_room", deployment=lease.key, error=str(error))
             await asyncio.sleep(FULL_PAUSE_SECONDS)
+        await self._forget(rooms, lease)
 
     async def _forget(self, rooms: Environments, lease: Lease) -> None:
         try:
