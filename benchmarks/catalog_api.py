@@ -114,9 +114,13 @@ class Service:
 
 @contextmanager
 def running() -> Generator[Service]:
-    """`vetro up` in a new directory, without a node, on the last core; this process on the first."""
+    """`vetro up` in a new directory, without a node, on the last core; this process on the first.
+
+    Its log goes to a file. A thread of this process that reads it would be woken by every line, take time
+    from the callers, and at times the service's core.
+    """
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as log:
         environ = {
             **{key: value for key, value in os.environ.items() if not key.startswith("OS_")},
             "VETRO_DATA_DIR": directory,
@@ -126,11 +130,12 @@ def running() -> Generator[Service]:
             [VETRO, "up", "--port", "0", "--driver", "simulated"],
             env=environ,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=log,
             text=True,
             preexec_fn=lambda: os.sched_setaffinity(0, {cores[-1]}),
         ) as process:
             assert process.stdout is not None
+            os.sched_setaffinity(0, {cores[0]})
             first = process.stdout.readline()
             port = int(first.rsplit(":", 1)[1])
             for line in process.stdout:
@@ -138,7 +143,6 @@ def running() -> Generator[Service]:
                     break
             threading.Thread(target=process.stdout.read, daemon=True).start()
             token = subprocess.check_output([VETRO, "token"], env=environ, text=True).strip()
-            os.sched_setaffinity(0, {cores[0]})
             try:
                 yield Service(process.pid, port, token)
             finally:
