@@ -99,7 +99,7 @@ async def test_an_administrator_sets_shows_and_resets_limits(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ([], "Quotas are an object of numbers by resource: instances, memory"),
+        ([], "Quotas must be an object of numbers; its keys can be: instances, memory"),
         ({"cores": 1}, "There is no quota for 'cores'; there are: instances, memory"),
         ({"memory": True}, "must be a whole number from 0 to"),
         ({"memory": -2}, "must be a whole number from 0 to"),

@@ -30,7 +30,7 @@ journal = Table(
     PrimaryKeyConstraint("task_id", "fence", "sequence"),
 )
 
-# Of tasks that XML workflows run: a row a task.
+# How far the XML workflows of a task have come: one row for each task.
 checkpoints = Table(
     "engine_checkpoints",
     metadata,

@@ -51,7 +51,9 @@ class _Parser:
             return _always
         found = self._any()
         if self.at < len(self.words):
-            raise PolicyError(f"there is {self.words[self.at]!r} after its end")
+            raise PolicyError(
+                f"{self.words[self.at]!r} follows after its end: join checks by 'and' or 'or'"
+            )
         return found
 
     def _takes(self, word: str) -> bool:

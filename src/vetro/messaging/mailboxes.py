@@ -177,7 +177,7 @@ class Mailboxes:
                 "body_hash": digest,
                 "sent_at": now,
                 "expires_at": expires,
-                # An order is not answered.
+                # Nobody waits for the answer to an order, so it counts as answered from the start.
                 "result_at": now if how.get("order") else None,
             }
             if not await insert_if_new(tx, tables.calls, call):

@@ -84,7 +84,9 @@ class ProjectQuotas:
     def _checked(self, body: object) -> Mapping[str, int | None]:
         known = [name for room in self.rooms for name in room.defaults]
         if not isinstance(body, dict):
-            raise BadRequest(f"Quotas are an object of numbers by resource: {', '.join(known)}")
+            raise BadRequest(
+                f"Quotas must be an object of numbers; its keys can be: {', '.join(known)}"
+            )
         given = cast("dict[str, object]", body)
         for name, amount in given.items():
             if name not in known:

@@ -155,7 +155,7 @@ async def upload_file(call: Call) -> Json:
                     f"There is no directory {directory} among the {kind};"
                     f" create it with PUT /admin/{kind}/{directory}"
                 )
-            raise Forbidden("Manifests have no directories")
+            raise Forbidden("Manifests are not in directories: give the name of the file alone")
     name, content = await _received(call)
     findings = await changes.store_file(
         call.service,
@@ -181,7 +181,7 @@ async def replace_path(call: Call) -> Json:
             raise BadRequest("The body is empty: send the file's bytes")
         directory, _, name = path.rpartition("/")
         if kind == MANIFESTS and directory:
-            raise Forbidden("Manifests have no directories")
+            raise Forbidden("Manifests are not in directories: give the name of the file alone")
         findings = await changes.store_file(
             call.service,
             call.project,
@@ -194,7 +194,7 @@ async def replace_path(call: Call) -> Json:
         )
         return _done(findings)
     if kind == MANIFESTS:
-        raise Forbidden("Manifests have no directories")
+        raise Forbidden("Manifests are not in directories: upload the file without one")
     await changes.make_directory(call.service, call.project, kind, path)
     return DONE
 

@@ -122,7 +122,7 @@ class TlsSection:
 
 @dataclass(frozen=True)
 class Settings:
-    """All sections, and the data directory they settle on."""
+    """All sections, and the data directory that follows from them."""
 
     server: ServerSection = field(default_factory=ServerSection)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

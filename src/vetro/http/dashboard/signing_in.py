@@ -113,7 +113,9 @@ async def make_link(call: Call) -> dict[str, object]:
     session = Session(token, time() + LINK_SECONDS) if token else _session(call)
     project = (await _known(call, session.token)).get("project")
     if not project:
-        raise Forbidden("The token has no project; a link is for one project")
+        raise Forbidden(
+            "The token is for no project, but a link signs in to one: use a token of a project"
+        )
     # Each has a token of its own: the link stays valid when its maker signs out, and the other way round.
     begun = await _scoped(call, session, project["id"])
     once = await _scoped(call, session, project["id"])

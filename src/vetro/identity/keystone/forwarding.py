@@ -76,5 +76,8 @@ async def _refuse(send: Send, status: int, text: str) -> None:
 
 
 def forwarding_face(url: str, client: HttpClient) -> Face:
-    """The identity face for a dashboard of this process; it has no document. ``url`` is Keystone's."""
+    """The identity face for a dashboard of this process; it has no OpenAPI document.
+
+    ``url`` is Keystone's.
+    """
     return Face("identity", "/identity", cast("Any", KeystoneForwarding(url, client)))

@@ -48,7 +48,7 @@ class AgentTasks:
         self._host = host
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         queue = "agents_tasks"
         return [
             TaskKind("agent_install", queue, self.install),

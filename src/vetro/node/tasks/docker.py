@@ -55,7 +55,7 @@ class DockerTasks:
         self._consoles = Consoles()
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         queue = "docker_tasks"
         return [
             TaskKind("docker_exec", queue, self.execute, query=True, label="VM.exec"),

@@ -26,7 +26,7 @@ class ImageTasks:
         self._network = network
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         return [
             TaskKind("image_ensure_present", "image_import_tasks", self.ensure),
             # In a queue of its own: requested images must not wait behind prefetched ones.

@@ -32,7 +32,7 @@ class MachineTasks:
         self._driver = driver
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         work, query = "machine_tasks", "machine_query"
         return [
             TaskKind("machine_create", "machine_creation", self.create, label="vmadm.create"),

@@ -35,7 +35,7 @@ class MediaTasks:
         self._scratch = scratch
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         work = "machine_tasks"
         return [
             TaskKind("machine_create_snapshot", work, self.create_snapshot, label="vmadm.snapshot"),

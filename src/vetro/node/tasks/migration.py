@@ -52,7 +52,7 @@ class MigrationTasks:
         }
 
     def kinds(self) -> list[TaskKind]:
-        """The task."""
+        """The kinds of tasks that this does."""
         return [TaskKind("machine_migrate", "machine_tasks", self.migrate, label="vmadm.migrate",
                          target=_target)]  # fmt: skip
 

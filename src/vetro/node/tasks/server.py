@@ -36,7 +36,7 @@ class ServerTasks:
         self._runner = runner
 
     def kinds(self) -> list[TaskKind]:
-        """The tasks."""
+        """The kinds of tasks that this does."""
         work = "server_tasks"
         return [
             TaskKind("command_execute", work, self.command_execute),
