@@ -333,6 +333,8 @@ class _Form:
             size += len(chunk)
             if size > limit_bytes:
                 raise too_large("request body", limit_bytes)
+            if not chunk:
+                continue  # to the parser an empty piece is the end of the body, wherever it comes
             for event in parser.parse(chunk):
                 await self._take(event)
         for event in parser.parse(b""):
