@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from .conftest import Person, Service
+from .test_keyboard import choose
 
 Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
@@ -141,7 +142,7 @@ def test_the_keyboard_goes_back_to_what_opened_a_dialog(visit: Visit, acts: str)
     for name in ("greet", "Metadata"):
         opener = page.get_by_role("button", name="Actions of shop")
         opener.press("Enter")
-        page.get_by_role("menuitem", name=name).press("Enter")
+        choose(page, name)
         expect(page.get_by_role("dialog")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
