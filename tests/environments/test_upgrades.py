@@ -70,11 +70,11 @@ class Bench:
         """Answer previews as an engine does."""
         calls = self.api.rooms.calls
         while True:
-            claimed = await calls.claim("engine", 60)
-            if claimed is None:
+            lease = await calls.queue.claim("engine", 60)
+            call = None if lease is None else await calls.call_of(lease)
+            if lease is None or call is None:
                 await calls.queue.wait_for_work(60)
                 continue
-            lease, call = claimed
             assert call.kind == "upgrade"
             pins = pinned_packages(call.arguments["model"])
             answer = await compare(lambda e, p=pins: self.session(e, p), call.arguments)
