@@ -32,6 +32,7 @@ from vetro.http.context import context_of, principal_of
 from vetro.http.declaration import EMPTY, FIELDS_HEADER, Answer, Body, Endpoint, Extras
 from vetro.http.description import schema as schema_of
 from vetro.http.dispatch import OPTION as ENDPOINT
+from vetro.http.dispatch import PlainResponse
 from vetro.http.headers import Headers, header
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
@@ -138,7 +139,7 @@ def respond(request: AnyRequest, endpoint: Endpoint[Any], result: object) -> Res
         content, media_type = result.encode(), "text/plain"
     else:
         content = msgspec.json.encode(result)
-    return Response(content, status_code=status, headers=headers, media_type=media_type)
+    return cast("Response[object]", PlainResponse(content, status, headers, media_type))
 
 
 def as_asked(
