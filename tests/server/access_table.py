@@ -315,7 +315,7 @@ async def own_project(place: Place) -> Names:
 async def plan(place: Place) -> Names:
     """A plan in our guest's mailbox."""
     made = uuid.uuid4().hex
-    await Mailboxes(place.database).send("guest-ours", made, MARK.encode(), None)
+    await Mailboxes(place.database).send("guest-ours", made, MARK.encode())
     return {"message_id": made}
 
 

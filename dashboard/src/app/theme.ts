@@ -25,6 +25,9 @@ export const theme = createTheme({
   components: {
     Card: { defaultProps: { withBorder: true, radius: 'lg', padding: 'lg' } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 250, events: { hover: true, focus: true, touch: true } } },
+    // The keyboard may come to a field on its way, or back from a dialog: typing, arrows and clicks open the list.
+    Select: { defaultProps: { openOnFocus: false } },
+    MultiSelect: { defaultProps: { openOnFocus: false } },
     Menu: { defaultProps: { shadow: 'md', radius: 'md' } },
   },
 });
