@@ -26,7 +26,8 @@ def held(page: Page) -> None:
 
 def to(page: Page, name: str) -> None:
     """Press Tab until a control of this name has the keyboard; each on the way shows that it has it."""
-    for _ in range(60):
+    # Other tests may have left a long list on the page.
+    for _ in range(page.locator("a, button, input, textarea, [tabindex]").count() + 10):
         page.keyboard.press("Tab")
         if page.evaluate(AT).removesuffix("*").strip() == name:
             shown = page.evaluate(

@@ -50,19 +50,20 @@ def replace(owner: Any, name: str, new: Callable[..., Awaitable[Any]]) -> None:
     setattr(owner, name, replaced)
 
 
-async def create(old: Any, self: Any, agent: Any, body: dict[str, Any], **options: Any) -> Any:
+async def create(old: Any, self: Any, agent: Any, body: dict[str, Any], *about: Any) -> Any:
     """A machine is wanted."""
     if DIRECTORY.is_dir() and body["uuid"] not in moment_of:
         moment_of[body["uuid"]] = next(moments)
     await reach(body["uuid"], MOMENTS[0])
-    return await old(self, agent, body, **options)
+    return await old(self, agent, body, *about)
 
 
-async def store(old: Any, self: Any, tx: Any, id_: str, *arguments: Any, **options: Any) -> None:
+async def store(old: Any, self: Any, tx: Any, id_: str, *arguments: Any) -> None:
     """A task is stored."""
-    if arguments[1] == "machine_create":
-        vm_of[id_] = str(options["vm_uuid"])
-    await old(self, tx, id_, *arguments, **options)
+    _, task, _, about = arguments
+    if task == "machine_create":
+        vm_of[id_] = str(about.vm_uuid)
+    await old(self, tx, id_, *arguments)
 
 
 async def launch(old: Any, self: Any, id_: str) -> None:
