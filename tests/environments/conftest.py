@@ -11,7 +11,7 @@ import pytest
 
 from vetro import catalog, environments
 from vetro.catalog import Catalog
-from vetro.environments import EngineTask, Environments, TaskResult, environments_face
+from vetro.environments import EngineCall, EngineTask, Environments, TaskResult, environments_face
 from vetro.http import Principal, assemble
 from vetro.http.client import HttpClient, Response
 from vetro.storage import Database, Lease, migrate
@@ -159,3 +159,11 @@ async def api(database_url: str, tmp_path: Path) -> AsyncGenerator[Api, None]:
             yield Api(http, database, rooms)
     finally:
         await database.close()
+
+
+async def next_call(store: Any) -> tuple[Lease, EngineCall] | None:
+    """A call whose caller still waits, as the worker of an engine takes it."""
+    while (lease := await store.queue.claim("engine", 3600)) is not None:
+        if (call := await store.call_of(lease)) is not None:
+            return lease, call
+    return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, func, select
+from tests.environments.conftest import next_call
 from tests.interrupting import interruptions
 
 from vetro.environments import CallAnswer, EngineCall
@@ -18,14 +19,6 @@ from vetro.storage.tables import leased_work
 Api = Any  # the fixture of conftest.py
 ANN = Principal("id-ann", "ann", "p", roles=frozenset({"member"}))
 HELLO = {"className": "ns.Bar", "methodName": "hello", "parameters": {"name": "John"}}
-
-
-async def next_call(store: CallStore) -> tuple[Lease, EngineCall] | None:
-    """A call whose caller still waits, as the worker of an engine takes it."""
-    while (lease := await store.queue.claim("engine", 3600)) is not None:
-        if (call := await store.call_of(lease)) is not None:
-            return lease, call
-    return None
 
 
 async def claim(store: CallStore) -> tuple[Lease, EngineCall]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.environments.conftest import next_call
 
 from vetro.catalog import Catalog
 from vetro.engine.system import library_path, system_runtime, trial_cloud
@@ -70,11 +71,11 @@ class Bench:
         """Answer previews as an engine does."""
         calls = self.api.rooms.calls
         while True:
-            lease = await calls.queue.claim("engine", 60)
-            call = None if lease is None else await calls.call_of(lease)
-            if lease is None or call is None:
+            claimed = await next_call(calls)
+            if claimed is None:
                 await calls.queue.wait_for_work(60)
                 continue
+            lease, call = claimed
             assert call.kind == "upgrade"
             pins = pinned_packages(call.arguments["model"])
             answer = await compare(lambda e, p=pins: self.session(e, p), call.arguments)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete
+from tests.environments.conftest import next_call
 
 from vetro.catalog import Catalog
 from vetro.catalog.tables import parents
@@ -209,7 +210,7 @@ async def test_a_package_without_a_form_gets_one_of_its_class(api: Api, package_
     uploaded = (await api.upload(package_zip(form=""))).json()
     asked = asyncio.create_task(api.call("POST", "/wizards", {"package": uploaded["id"]}))
     try:
-        while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+        while (claimed := await next_call(api.rooms.calls)) is None:
             await api.rooms.calls.queue.wait_for_work(5)
         lease, call = claimed
         assert (call.kind, call.class_name, call.class_version) == (
@@ -239,7 +240,7 @@ async def test_objects_that_the_class_owns_are_entered_in_its_form(
         expected = {"org.acme.App": ("=1.0.0", whole), "org.other.Part": ("*", answer)}
         try:
             for class_name, (version, given) in expected.items():
-                while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+                while (claimed := await next_call(api.rooms.calls)) is None:
                     await api.rooms.calls.queue.wait_for_work(5)
                 lease, call = claimed
                 assert (call.class_name, call.class_version) == (class_name, version)
@@ -301,7 +302,7 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> dict[str, Any]
     """What a request returns whose static action an engine answers."""
     asked = asyncio.create_task(request)
     try:
-        while (claimed := await api.rooms.calls.claim("engine", 60)) is None:
+        while (claimed := await next_call(api.rooms.calls)) is None:
             await api.rooms.calls.queue.wait_for_work(5)
         lease, call = claimed
         assert call.methods == ["read"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import update
 from tests.compute.conftest import IMAGE, NODE, PROJECT, MakeWorld, World
 from tests.waiting import PATIENCE_SECONDS, eventually
 
+from vetro.compute.servers import heartbeats
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.wire import Fence
 from vetro.compute.work.agents import NodeTaskError
@@ -22,6 +23,12 @@ from vetro.storage import ManualClock
 
 VM = "a4a4a4a4-0000-4000-8000-000000000001"
 PAYLOAD = {"uuid": VM, "image_uuid": IMAGE, "brand": "lx", "owner_uuid": PROJECT, "quota": 5}
+
+
+@pytest.fixture(autouse=True)
+def only_the_killed_are_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine keeps an instance from saying that it lives."""
+    monkeypatch.setattr(heartbeats, "INSTANCE_LIFETIME", timedelta(days=365))
 
 
 async def _kill(world: World, other: World, until: Any) -> None:
