@@ -94,7 +94,7 @@ def test_a_dialog_asks_before_back_and_stays_at_a_click_beside_it(
     visit: Visit, service: Service
 ) -> None:
     """Once something is typed; Escape closes it at once, as its button does."""
-    environment(service, "of a dialog")
+    environment(service, "0 of a dialog")  # among the first of a long list, which are drawn
     page = visit().sign_in()
     page.get_by_role("link", name="Catalog", exact=True).click()
     page.get_by_role("link", name="Environments", exact=True).click()
@@ -102,7 +102,7 @@ def test_a_dialog_asks_before_back_and_stays_at_a_click_beside_it(
     name = dialog.get_by_label("Name")
 
     def begin() -> None:
-        page.get_by_role("button", name="Actions of of a dialog").click()
+        page.get_by_role("button", name="Actions of 0 of a dialog").click()
         page.get_by_role("menuitem", name="Rename").click()
         expect(dialog).to_be_visible()
 
