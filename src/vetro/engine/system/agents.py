@@ -306,7 +306,7 @@ class Agent:
             if one.awaited:
                 done = await withdraw(transport, self._signer, self._queue, one.message_id)
                 logger(__name__).warning(
-                    "a plan was left by a killed session",
+                    "plan_left_by_killed_session",
                     queue=self._queue,
                     plan=one.name,
                     done=done,

@@ -81,7 +81,7 @@ class NetworkExplorer:
                 if ipaddress.ip_address(text).version == ip_version:
                     found.append(text)
             except ValueError:
-                logger(__name__).warning("a default name server is not an IP address", address=text)
+                logger(__name__).warning("default_name_server_is_no_address", address=text)
         package = ctx.caller_package
         if package is not None and package.legacy:
             return found[0] if found else None

@@ -31,7 +31,7 @@ async def settled(
             delay = next(delays, None)
             if delay is None:
                 raise
-            logger(__name__).warning("a stack could not be read", stack=name, error=str(error))
+            logger(__name__).warning("stack_not_read", stack=name, error=str(error))
             await services.pause(delay)
             continue
         if stack is None or not stack.status.in_progress:

@@ -271,12 +271,12 @@ async def execute(call: Call) -> Json:
         server=call.server_uuid, caller=call.principal.user_id, script_sha256=digest,
         request_id=call.request_id,
     )  # fmt: skip
-    audit.warning("remote execution was asked for (deprecated)")
+    audit.warning("remote_execution_began", deprecated=True)
     result = await call.service.machines.ask(
         call.agent, "command_execute", params, seconds=EXECUTE_SECONDS,
         request_id=call.request_id, codes=(),
     )  # fmt: skip
-    audit.info("remote execution ended", exit_code=result.get("exitCode"))
+    audit.info("remote_execution_ended", exit_code=result.get("exitCode"))
     if boolean_of(call.get("json")):
         return result
     if result.get("exitCode") == 0:
