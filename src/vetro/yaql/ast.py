@@ -26,24 +26,30 @@ An element of `arguments` or `items` is an Expression, a `Pair` (`key => value`)
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """What every node has."""
 
-    __slots__ = ("end", "start")
     start: int
     end: int
 
-    def children(self) -> Iterator[Node]:
-        """The nodes directly below, in source order."""
-        return iter(())
+    def children(self) -> list[Node]:
+        """The nodes directly below, in source order, which is the order of the fields."""
+        found: list[Node] = []
+        for name in type(self).__slots__:
+            value = getattr(self, name)
+            if isinstance(value, Node):
+                found.append(value)
+            elif type(value) is tuple:
+                found += value
+        return found
 
     def __repr__(self) -> str:
-        fields = [
-            f"{name}={getattr(self, name)!r}" for name in type(self).__slots__ if name[0] != "_"
-        ]
+        fields = [f"{name}={getattr(self, name)!r}" for name in type(self).__slots__]
         return f"{type(self).__name__}({', '.join(fields)})"
 
 
@@ -53,248 +59,131 @@ class Expression(Node):
     __slots__ = ()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Constant(Expression):
     """`null`, a boolean, a number or a quoted string."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: bool | int | float | str | None, start: int, end: int) -> None:
-        self.value = value
-        self.start = start
-        self.end = end
+    value: bool | int | float | str | None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Keyword(Expression):
     """A bare word: its value is its text (yaql.md section 1)."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, start: int, end: int) -> None:
-        self.name = name
-        self.start = start
-        self.end = end
+    name: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Variable(Expression):
     """`$name`; `name` has no dollar and is "" for `$` and `$1`."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, start: int, end: int) -> None:
-        self.name = name
-        self.start = start
-        self.end = end
+    name: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Property(Expression):
     """`target.name`; `safe` for `?.`."""
 
-    __slots__ = ("name", "safe", "target")
-
-    def __init__(self, target: Expression, name: str, safe: bool, start: int, end: int) -> None:
-        self.target = target
-        self.name = name
-        self.safe = safe
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.target
+    target: Expression
+    name: str
+    safe: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class MethodCall(Expression):
     """`target.name(arguments)`; `safe` for `?.`."""
 
-    __slots__ = ("arguments", "name", "safe", "target")
-
-    def __init__(
-        self,
-        target: Expression,
-        name: str,
-        arguments: tuple[Argument, ...],
-        safe: bool,
-        start: int,
-        end: int,
-    ) -> None:
-        self.target = target
-        self.name = name
-        self.arguments = arguments
-        self.safe = safe
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.target
-        yield from self.arguments
+    target: Expression
+    name: str
+    arguments: tuple[Argument, ...]
+    safe: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Dot(Expression):
     """`target.right` where the right side is neither a word nor a call: parsed, but never valid."""
 
-    __slots__ = ("right", "safe", "target")
-
-    def __init__(
-        self, target: Expression, right: Expression, safe: bool, start: int, end: int
-    ) -> None:
-        self.target = target
-        self.right = right
-        self.safe = safe
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.target
-        yield self.right
+    target: Expression
+    right: Expression
+    safe: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call(Expression):
     """`name(arguments)`."""
 
-    __slots__ = ("arguments", "name")
-
-    def __init__(self, name: str, arguments: tuple[Argument, ...], start: int, end: int) -> None:
-        self.name = name
-        self.arguments = arguments
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield from self.arguments
+    name: str
+    arguments: tuple[Argument, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Index(Expression):
     """`target[arguments]`."""
 
-    __slots__ = ("arguments", "target")
-
-    def __init__(
-        self, target: Expression, arguments: tuple[Argument, ...], start: int, end: int
-    ) -> None:
-        self.target = target
-        self.arguments = arguments
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.target
-        yield from self.arguments
+    target: Expression
+    arguments: tuple[Argument, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ListLiteral(Expression):
     """`[items]`."""
 
-    __slots__ = ("items",)
-
-    def __init__(self, items: tuple[Argument, ...], start: int, end: int) -> None:
-        self.items = items
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield from self.items
+    items: tuple[Argument, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class MapLiteral(Expression):
     """`{key => value}`; `items` are Pairs in a literal that evaluates."""
 
-    __slots__ = ("items",)
-
-    def __init__(self, items: tuple[Argument, ...], start: int, end: int) -> None:
-        self.items = items
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield from self.items
+    items: tuple[Argument, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Unary(Expression):
     """A prefix operator."""
 
-    __slots__ = ("operand", "operator")
-
-    def __init__(self, operator: str, operand: Expression, start: int, end: int) -> None:
-        self.operator = operator
-        self.operand = operand
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.operand
+    operator: str
+    operand: Expression
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Binary(Expression):
     """An infix operator; `operator` is its text (`+`, `and`, `=~`, …), `at` where it stands."""
 
-    __slots__ = ("at", "left", "operator", "right")
-
-    def __init__(
-        self, operator: str, left: Expression, right: Expression, start: int, end: int, at: int
-    ) -> None:
-        self.operator = operator
-        self.left = left
-        self.right = right
-        self.start = start
-        self.end = end
-        self.at = at
-
-    def children(self) -> Iterator[Node]:
-        yield self.left
-        yield self.right
+    operator: str
+    left: Expression
+    right: Expression
+    at: int
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Arrow(Expression):
     """`left -> right`: evaluates right in the context that left produces."""
 
-    __slots__ = ("left", "right")
-
-    def __init__(self, left: Expression, right: Expression, start: int, end: int) -> None:
-        self.left = left
-        self.right = right
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.left
-        yield self.right
+    left: Expression
+    right: Expression
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TypeLiteral(Expression):
     """`prefix:Name` (`prefix` None for `:Name`); only in the MuranoPL grammar."""
 
-    __slots__ = ("name", "prefix")
-
-    def __init__(self, prefix: str | None, name: str, start: int, end: int) -> None:
-        self.prefix = prefix
-        self.name = name
-        self.start = start
-        self.end = end
+    prefix: str | None
+    name: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pair(Node):
     """`key => value` among arguments or items."""
 
-    __slots__ = ("key", "value")
-
-    def __init__(self, key: Expression, value: Expression, start: int, end: int) -> None:
-        self.key = key
-        self.value = value
-        self.start = start
-        self.end = end
-
-    def children(self) -> Iterator[Node]:
-        yield self.key
-        yield self.value
+    key: Expression
+    value: Expression
 
 
 class Omitted(Node):
-    """An argument left out: `f(,1)`."""
+    """An argument left out: `f(,1)`; where it would start, it ends."""
 
     __slots__ = ()
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.end = start
 
 
 Argument: TypeAlias = Expression | Pair | Omitted
@@ -311,7 +200,7 @@ def walk(node: Node) -> Iterator[Node]:
         current = stack.pop()
         yield current
         if current.__class__ not in _LEAVES:
-            stack.extend(reversed([*current.children()]))
+            stack.extend(reversed(current.children()))
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:

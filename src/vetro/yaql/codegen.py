@@ -366,11 +366,10 @@ class ExpressionCodegen:
             and node.target.name == "as"
         ):
             # `x.as(… => name).f($name)` is `x.f($name)` in the context that `as` makes.
-            receiver = ast.Variable("0", node.target.start, node.target.end)
-            call = ast.MethodCall(
-                receiver, node.name, node.arguments, node.safe, node.start, node.end
-            )
-            return self._arrow(ast.Arrow(node.target, call, node.start, node.end), scope)
+            receiver = ast.Variable(node.target.start, node.target.end, "0")
+            place = node.start, node.end
+            call = ast.MethodCall(*place, receiver, node.name, node.arguments, node.safe)
+            return self._arrow(ast.Arrow(*place, node.target, call), scope)
         target = self.value(node.target, scope)
         safe = node.safe and not target.literal
         if node.safe and target.literal and target.kinds == NULL:
@@ -471,7 +470,7 @@ class ExpressionCodegen:
         return self.type_literal(node)
 
 
-_ANYWHERE = ast.Variable("", 0, 0)
+_ANYWHERE = ast.Variable(0, 0, "")
 _CHAINED = frozenset([ast.Property, ast.MethodCall, ast.Index, ast.Binary])
 
 

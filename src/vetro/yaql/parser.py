@@ -91,7 +91,7 @@ class _Parser:
                         break
                     self.advance()
                     arguments = self.arguments("]", start)
-                    left = Index(left, arguments, left.start, self.tokens[self.at - 1][3])
+                    left = Index(left.start, self.tokens[self.at - 1][3], left, arguments)
                     continue
                 if value == "?.":
                     left = self.member(left, True)
@@ -109,9 +109,9 @@ class _Parser:
             else:
                 right = self.expression(power)
             if value == "->":
-                left = Arrow(left, right, left.start, right.end)
+                left = Arrow(left.start, right.end, left, right)
             else:
-                left = Binary(value, left, right, left.start, right.end, start)
+                left = Binary(left.start, right.end, value, left, right, start)
         self.depth -= 1
         return left
 
@@ -123,22 +123,22 @@ class _Parser:
             following = self.token
             if following[2] == end and following[0] == SYMBOL and following[1] == "(":
                 self.fail(f"`${value}(`: a variable cannot be called", token)
-            return Variable(value, start, end)
+            return Variable(start, end, value)
         if kind in _LITERAL_KINDS:
             self.advance()
-            return Constant(value, start, end)
+            return Constant(start, end, value)
         if kind == NAME:
             if value in _LITERAL_WORDS:
                 self.advance()
-                return Constant(_LITERAL_WORDS[value], start, end)
+                return Constant(start, end, _LITERAL_WORDS[value])
             if value in self.grammar.words:
                 return self.prefixed(token)
             self.advance()
             if self.grammar.type_literals and self.token[:2] == (SYMBOL, ":"):
                 self.advance()
                 name, end = self.type_name()
-                return TypeLiteral(value, name, start, end)
-            return Keyword(value, start, end)
+                return TypeLiteral(start, end, value, name)
+            return Keyword(start, end, value)
         if kind == CALL:
             if value in self.grammar.words:
                 self.split_call()
@@ -147,7 +147,7 @@ class _Parser:
                 self.fail(f"`{value}` cannot be called", token)
             self.advance()
             arguments = self.arguments(")", end - 1)
-            return Call(value, arguments, start, self.tokens[self.at - 1][3])
+            return Call(start, self.tokens[self.at - 1][3], value, arguments)
         if kind == SYMBOL:
             if value == "(":
                 self.advance()
@@ -159,15 +159,15 @@ class _Parser:
             if value == "[":
                 self.advance()
                 items = self.arguments("]", start)
-                return ListLiteral(items, start, self.tokens[self.at - 1][3])
+                return ListLiteral(start, self.tokens[self.at - 1][3], items)
             if value == "{":
                 self.advance()
                 items = self.arguments("}", start)
-                return MapLiteral(items, start, self.tokens[self.at - 1][3])
+                return MapLiteral(start, self.tokens[self.at - 1][3], items)
             if value == ":" and self.grammar.type_literals:
                 self.advance()
                 name, end = self.type_name()
-                return TypeLiteral(None, name, start, end)
+                return TypeLiteral(start, end, None, name)
         return self.prefixed(token)
 
     def prefixed(self, token: Token) -> Expression:
@@ -178,7 +178,7 @@ class _Parser:
             self.fail_at(token)
         self.advance()
         operand = self.expression(power - 1)
-        return Unary(value, operand, start, operand.end)
+        return Unary(start, operand.end, value, operand)
 
     def split_call(self) -> None:
         """Split `not(` into the operator `not` and a bracket."""
@@ -205,18 +205,18 @@ class _Parser:
             self.advance()
             if self.token[:2] == (SYMBOL, ":"):
                 self.fail_at(self.token)
-            return Property(target, value, safe, target.start, end)
+            return Property(target.start, end, target, value, safe)
         if kind == CALL and value not in self.grammar.words and value not in _LITERAL_WORDS:
             self.advance()
             arguments = self.arguments(")", end - 1)
             end = self.tokens[self.at - 1][3]
-            return MethodCall(target, value, arguments, safe, target.start, end)
+            return MethodCall(target.start, end, target, value, arguments, safe)
         if self.depth >= MAX_NESTING:
             self.fail(f"more than {MAX_NESTING} levels of nesting", self.token)
         self.depth += 1
         right = self.operand()
         self.depth -= 1
-        return Dot(target, right, safe, target.start, right.end)
+        return Dot(target.start, right.end, target, right, safe)
 
     def arguments(self, closing: str, opened: int) -> tuple[Argument, ...]:
         """Parse the arguments up to and including `closing`."""
@@ -231,7 +231,7 @@ class _Parser:
             if token[0] == END:
                 self.fail_at(token, unclosed=(_opening(closing), opened))
             if token[0] == SYMBOL and token[1] == ",":
-                found.append(Omitted(token[2]))
+                found.append(Omitted(token[2], token[2]))
                 self.advance()
                 if self.token[:2] == (SYMBOL, closing):
                     self.fail("a value is missing after the comma", self.token)
@@ -241,7 +241,7 @@ class _Parser:
             if token[0] == SYMBOL and token[1] == "=>":
                 self.advance()
                 right = self.expression(0)
-                found.append(Pair(value, right, value.start, right.end))
+                found.append(Pair(value.start, right.end, value, right))
                 named = True
             elif named:
                 self.fail("a positional argument after a named one", (NAME, "", value.start, 0))
