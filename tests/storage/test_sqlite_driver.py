@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,43 @@ async def test_the_journal_is_copied_into_the_database(
         async with database.transaction() as tx:
             await tx.execute(insert(fences).values(queue=f"{number}" + "x" * 20_000, value=1))
     await eventually(lambda: file.stat().st_size > before)
+
+
+async def test_the_journal_begins_anew_while_units_follow_each_other(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is committed while the journal is copied does not let it grow for ever: the commit after that
+    copies the rest, and the next one writes at the beginning of the journal."""
+    monkeypatch.setattr(sqlite_driver, "CHECKPOINT_PAGES", 20)
+    copy = sqlite_driver.SqliteFile._copy_journal  # pyright: ignore[reportPrivateUsage]
+
+    def copy_with_a_commit(file: sqlite_driver.SqliteFile) -> None:
+        with (
+            closing(sqlite3.connect(file.path, isolation_level=None)) as other,
+            closing(sqlite3.connect(file.path, isolation_level=None)) as reader,
+        ):
+            # A copy ends where somebody reads: as if the commit that follows came during the copy.
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM storage_fences").fetchall()
+            other.execute("INSERT INTO storage_fences (queue, value) VALUES (random(), 1)")
+            copy(file)
+
+    monkeypatch.setattr(sqlite_driver.SqliteFile, "_copy_journal", copy_with_a_commit)
+    journal = tmp_path / "test.db-wal"
+
+    def beginnings() -> int:
+        """How often the journal began anew, by its header."""
+        return int.from_bytes(journal.read_bytes()[12:16], "big")
+
+    number, first = 0, beginnings()
+    async with asyncio.timeout(60):
+        while beginnings() < first + 3:
+            number += 1
+            async with database.transaction() as tx:
+                await tx.execute(insert(fences).values(queue=f"{number}" + "x" * 20_000, value=1))
+    async with database.read() as tx:
+        names = (await tx.execute(select(fences.c.queue))).scalars().all()
+    assert str(number) in {name.rstrip("x") for name in names}
 
 
 async def test_writers_wait_for_the_lock_of_another_process(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import ipaddress
 import signal
 import socket
@@ -29,6 +28,7 @@ from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.installation import open_database, refuse_missing
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
+from vetro.server.memory import freeze_collector, keep_on_huge_pages
 from vetro.server.node import (
     choose_driver,
     connection_limits,
@@ -227,6 +227,7 @@ class _Up:
             )
             others: list[asyncio.Task[None]] = [
                 asyncio.create_task(sweep_builds(self.settings.data_dir), name="build leftovers"),
+                asyncio.create_task(keep_on_huge_pages(), name="huge pages"),
                 self._task(self._history(database), "history", stop),
                 self._task(removal.worker(self.owner).work(), "projects", stop),
             ]
@@ -416,10 +417,7 @@ class _Up:
             )
             # Last of all: the line that says that Vetro listens implies valid settings.
             await say_first_login(settings, known, url, f"{self.driver}: {self.reason}")
-            # What is there now stays: the collector need not look at it again and again, while
-            # requests wait (a tenth of a second for a whole round).
-            gc.collect()
-            gc.freeze()
+            freeze_collector()
             yield faces, agents, database, known.removal
 
     async def _node(self, port: int, entrance: Admission) -> None:

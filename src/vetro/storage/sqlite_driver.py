@@ -36,7 +36,7 @@ SHORT = ("SELECT ", "INSERT ", "UPDATE ", "PRAGMA ")
 """Beginnings of statements that run on the loop, unless they carry large values."""
 LARGE_VALUES = 256 * 1024
 """Characters and bytes of a statement's values from which on it runs in a thread."""
-CHECKPOINT_PAGES = 1000
+CHECKPOINT_PAGES = 2000
 """About how many pages are written between two checkpoints."""
 READERS = 16
 """Reading units at a time; more wait."""
@@ -45,6 +45,7 @@ IDLE_READERS = 4
 CACHE_KIB = 1024
 """Pages that a reading connection may cache; the kernel caches the file as well."""
 PATIENCE_SECONDS = 30.0
+_COPY = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class ReadingCompiler(SQLiteCompiler):
@@ -230,6 +231,8 @@ class SqliteFile:
         self._slots = asyncio.Semaphore(READERS)
         self._watch: LoopConnection | None = None
         self._checkpoint: asyncio.Task[None] | None = None
+        #: Whether all but the last commits of the journal were copied.
+        self._is_copied = False
         self._restarted = True
 
     def _open(self) -> LoopConnection:
@@ -332,7 +335,7 @@ class SqliteFile:
         """Commit and call ``then``, even when the caller is cancelled; checkpoint the journal if it is
         long."""
         driver = connection.driver
-        if self._restarted or driver.written > CHECKPOINT_PAGES:
+        if self._restarted or self._is_copied or driver.written > CHECKPOINT_PAGES:
             # The first commit of a journal waits for the disk, and a large one takes a while.
             self._restarted = False
             await carried_through(self._commit_beside(connection, then))
@@ -346,6 +349,12 @@ class SqliteFile:
     async def _commit_beside(self, connection: SqliteConnection, then: Callable[[], None]) -> None:
         await asyncio.to_thread(connection.commit)
         then()
+        if self._is_copied:
+            # A journal begins anew once all of it is copied. While it was, there were more commits; now
+            # there can be none, so it does not grow without end however many units follow each other.
+            self._is_copied, self._restarted = False, True
+            connection.driver.written = 0
+            await asyncio.to_thread(self._finish_copy, connection.driver)
 
     async def _copied(self) -> None:
         try:
@@ -353,16 +362,23 @@ class SqliteFile:
         except sqlite3.Error as error:
             # What was committed stays in the journal; the next one tries again.
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
+        else:
+            self._is_copied = True
         finally:
-            self._restarted = True
             self._checkpoint = None
 
     def _copy_journal(self) -> None:
         connection = self._open()
         try:
-            connection.run("PRAGMA wal_checkpoint(PASSIVE)")
+            connection.run(_COPY)
         finally:
             connection.close()
+
+    def _finish_copy(self, writer: LoopConnection) -> None:
+        try:
+            writer.run(_COPY)
+        except sqlite3.Error as error:
+            log.warning("journal_not_copied", file=str(self.path), error=str(error))
 
     async def run_alone(self, *statements: str) -> None:
         """Run statements that must not be in a unit of work, in a thread."""
