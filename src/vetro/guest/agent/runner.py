@@ -1,21 +1,63 @@
 """Run one plan to its result, in a child process of its own."""
 
 import json
+import time
 
-from . import body, log, plan, results, timings
+from . import body, log, plan, results
 from .errors import AgentError
 from .executors import ScriptCallable, executor_for
 from .files import FileManager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+MOST = 100
+"""Runs of scripts that are reported; later ones are not."""
+_LONGEST_NAME = 100
+
+
+class Timings:
+    """How long a plan, from the creation of this on, and each of its scripts take, for a sender that
+    traces (docs/guest-agent.md)."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._scripts: "list[tuple[str, float, float, bool]]" = []
+
+    def measure(self, name: str, work: "Callable[[], object]") -> "Any":
+        """The value of `work()`, the run of a script; its duration is kept."""
+        started = time.monotonic()
+        failed = True
+        try:
+            value = work()
+            failed = False
+            return value
+        finally:
+            if len(self._scripts) < MOST:
+                self._scripts.append((name[:_LONGEST_NAME], started, time.monotonic(), failed))
+
+    def ended(self) -> "dict[str, Any]":
+        """`Seconds` of the whole, and of each run of a script `Ago`, the seconds since it began."""
+        now = time.monotonic()
+        scripts: "list[dict[str, object]]" = []
+        for name, started, ended, failed in self._scripts:
+            one: "dict[str, object]" = {
+                "Name": name,
+                "Ago": round(now - started, 6),
+                "Seconds": round(ended - started, 6),
+            }
+            if failed:
+                one["Failed"] = True
+            scripts.append(one)
+        return {"Seconds": round(now - self._started, 6), "Scripts": scripts}
 
 
 def run(checked: plan.Plan, files_directory: str, folder_id: str, limit: int) -> bytes:
     """Run a validated plan; returns its result, whatever happened, in at most `limit` bytes."""
     log.info("Running the plan %s (%s)" % (checked.id, checked.name))
-    times = timings.Timings()
+    times = Timings()
     try:
         with FileManager(files_directory, folder_id, checked.files, checked.scripts) as files:
             scripts: "dict[str, Any]" = {}

@@ -1,7 +1,6 @@
 """Executors run scripts: one executor per script type (guest-agent.md §7.5).
 
-An executor is a class registered under its type name. An instance is created for one script of
-one plan and called by the plan's body.
+An instance of an executor is created for one script of one plan and called by the plan's body.
 """
 
 import os
@@ -14,9 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..files import FileManager
-    from ..timings import Timings
-
-_REGISTRY: "dict[str, type[Executor]]" = {}
+    from ..runner import Timings
 
 
 class Executor:
@@ -80,22 +77,11 @@ class ScriptCallable:
         )
 
 
-def register(kind: str) -> "Any":
-    """Class decorator: this executor serves scripts of type `kind`."""
-
-    def remember(executor: "type[Executor]") -> "type[Executor]":
-        _REGISTRY[kind] = executor
-        return executor
-
-    return remember
-
-
 def executor_for(kind: str) -> "type[Executor]":
     """The executor class of a script type. Raises `AgentError` for an unknown type."""
-    from . import application, chef, puppet
+    from .scripts import EXECUTORS
 
-    del application, chef, puppet  # imported to register themselves
     try:
-        return _REGISTRY[kind]
+        return EXECUTORS[kind]
     except KeyError:
         raise AgentError("There is no executor for scripts of type %r" % kind) from None
