@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vetro.engine.system.template_merging import merge
+from vetro.engine.system.template_parts import merge
 
 TEMPLATES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),

@@ -19,7 +19,7 @@ from tests.own_broker import OwnBroker
 from tests.waiting import eventually
 
 from vetro.messaging import BrokerDoor, BrokerSettings, BrokerUnreachable
-from vetro.messaging.accounts import GuestAccounts
+from vetro.messaging.amqp import GuestAccounts
 from vetro.messaging.mailboxes import Mailboxes
 
 pytestmark = [

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from vetro.messaging.accounts import GuestAccounts
+from vetro.messaging.amqp import GuestAccounts
 from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.errors import BrokerUnreachable
 

@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_SECONDS
 from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
 from vetro.compute.client import Call, ComputeClient, ComputeError, TransportError
-from vetro.engine.worker.volumes import ComputeVolumeDirectory
+from vetro.engine.worker.back_ends import ComputeVolumeDirectory
 from vetro.http import Face, Principal, assemble, make_face, read_json, serve
 from vetro.stacks import (
     MIGRATIONS,

@@ -15,7 +15,6 @@ import msgspec
 from sqlalchemy import and_, bindparam, delete, insert, or_, select
 
 from vetro.catalog.categories import category_id
-from vetro.catalog.ids import new_id
 from vetro.catalog.indexing import unindex_package
 from vetro.catalog.inheritance import parents_in
 from vetro.catalog.listing import package_object
@@ -33,6 +32,7 @@ from vetro.packages import (
     open_package,
     other_errors,
 )
+from vetro.random_ids import random_hex
 from vetro.storage import Prepared, StoredRow, Transaction
 
 SHOWN_ERRORS = 20
@@ -176,7 +176,7 @@ async def insert_package(
         await tx.execute(REMOVED, {"wanted": row.id})
     category_names = list(dict.fromkeys(metadata.categories))
     category_ids = [await category_id(tx, name) for name in category_names]
-    id_ = new_id()
+    id_ = random_hex()
     values = {
         "id": id_,
         "fully_qualified_name": manifest.full_name,

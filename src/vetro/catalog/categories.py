@@ -6,10 +6,10 @@ from typing import TypedDict
 
 from sqlalchemy import delete, func, insert, select
 
-from vetro.catalog.ids import new_id
 from vetro.catalog.tables import categories, package_categories
 from vetro.catalog.times import api_time
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound
+from vetro.random_ids import random_hex
 from vetro.storage import Database, StoredRow, Transaction
 
 COUNTED = select(
@@ -59,7 +59,7 @@ class CategoryStore:
         if len(name) > 80:
             # The wording that existing clients and their tests expect.
             raise BadRequest("Category name should be 80 characters maximum")
-        id_, now = new_id(), self.database.clock.now()
+        id_, now = random_hex(), self.database.clock.now()
         async with self.database.transaction() as tx:
             await tx.exclude("catalog/categories")
             taken = await tx.execute(select(categories).where(categories.c.name == name))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from vetro.documents.errors import DocumentError, DocumentTooLarge
-from vetro.documents.limits import DocumentLimits
+from vetro.documents.errors import DocumentError, DocumentLimits, DocumentTooLarge
 
 
 def text_of(content: bytes | str, limits: DocumentLimits | None = None) -> str:

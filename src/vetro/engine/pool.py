@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from vetro import log_context
-from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied, disk_is_full, is_full
+from vetro.engine.errors import EngineFailure, OverLimit, WorkerDied, disk_is_full, is_full
 from vetro.engine.journal import begun, forget, journaled
 from vetro.engine.metrics import DEATHS, show_workers
 from vetro.engine.settings import EngineSettings

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import structlog
 
 from vetro import log_context
-from vetro.engine.failures import EngineFailure, OverLimit, WorkerDied
+from vetro.engine.errors import EngineFailure, OverLimit, WorkerDied
 from vetro.environments import CallAnswer, EngineCall, Environments
 from vetro.storage import Lease, LeaseLost, LeaseQueue, StorageError, Worker
 

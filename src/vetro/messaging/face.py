@@ -19,11 +19,14 @@ from litestar import Litestar, Response
 from sqlalchemy.exc import SQLAlchemyError
 
 from vetro.http import (
+    BEARER,
     BadRequest,
     Conflict,
     Face,
     PayloadTooLarge,
+    Reply,
     RequestBudget,
+    Security,
     TooManyRequests,
     Unauthorized,
     known_content,
@@ -34,7 +37,6 @@ from vetro.http import endpoint as http
 from vetro.http.endpoint import Answer, AnyRequest, routes, serving
 from vetro.http.parameters import STRING, Rule, query
 from vetro.json_texts import NotJson, decode_json
-from vetro.messaging import answers
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals
 from vetro.messaging.mailboxes import Mailboxes
@@ -44,6 +46,17 @@ from vetro.messaging.waiting import PollGate, WaitingRoom
 
 if TYPE_CHECKING:
     from vetro.http import Envelope
+
+
+_BYTES = {"type": "string", "format": "binary"}
+#: The exact bytes that were signed: JSON, which clients must not re-encode.
+PLAN = Reply(_BYTES, others={204: None})
+AGENT = Reply(_BYTES, media=("application/octet-stream",), others={304: None})
+SECURITY = Security(
+    {"guest": BEARER},
+    public=lambda method, path: path == "/v1/agent.pyz" or path.startswith("/v1/signals/"),
+)
+
 
 _log = structlog.get_logger(__name__)
 
@@ -94,7 +107,7 @@ class GuestDoor:
             ],
             public=lambda method, path: True,
             lifespan=[self._lifespan],
-            security=answers.SECURITY,
+            security=SECURITY,
         )
         gate = PollGate(
             inner.app, self.room, self._admit, settings.longest_wait, settings.default_wait
@@ -288,7 +301,7 @@ async def guest_agent(call: SignedCall) -> Response[Any]:
 _WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
 
 ENDPOINTS = [
-    Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait"), reply=answers.PLAN,
+    Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait"), reply=PLAN,
              errors=(429,)),
     Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204,
              errors=(429,)),
@@ -304,9 +317,7 @@ SIGNED_ENDPOINTS = [
     for name, method in (("send_signal", "POST"), ("put_signal", "PUT"))
 ]  # fmt: skip
 OPEN_ENDPOINTS = [
-    http.Endpoint[SignedCall](
-        "guest_agent", "GET", "/v1/agent.pyz", guest_agent, reply=answers.AGENT
-    )
+    http.Endpoint[SignedCall]("guest_agent", "GET", "/v1/agent.pyz", guest_agent, reply=AGENT)
 ]
 
 

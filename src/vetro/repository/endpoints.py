@@ -18,16 +18,19 @@ from vetro.http import (
     MethodNotAllowed,
     NotFound,
     Policy,
+    Reply,
     UnsupportedMediaType,
     content_type,
+    listed,
     read_body,
     receive_multipart,
+    shape,
 )
 from vetro.http import endpoint as http
 from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
 from vetro.json_values import Json
-from vetro.repository import answers, changes
+from vetro.repository import changes
 from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
 from vetro.repository.paths import (
     NAMING_RULE,
@@ -43,6 +46,30 @@ OCTETS = "application/octet-stream"
 MULTIPART_OVERHEAD = 64 * 1024
 JSON_LIMITS = DocumentLimits(depth=50, nodes=100_000)
 DONE: Json = {"result": "success"}
+
+# What the calls answer, for the OpenAPI document.
+_TEXT = {"type": "string"}
+_TEXTS = listed(_TEXT)
+_BYTES = {"type": "string", "format": "binary"}
+_OCTETS = (OCTETS,)
+SUCCESS = shape(
+    "Done", {"result": {"type": "string", "enum": ["success"]}, "warnings": _TEXTS}, ["warnings"]
+)
+FILES = {"type": "object", "additionalProperties": listed({})}
+SERVICE = shape("Service", {"full_service_name": _TEXT, "valid": {"type": "boolean"}})
+SERVICES = shape("Services", {"services": listed(SERVICE)})
+INFO = shape(
+    "ServiceInfo",
+    {
+        "full_service_name": _TEXT,
+        "valid": {"type": "boolean"},
+        "errors": _TEXTS,
+        "warnings": _TEXTS,
+    },
+)
+ARCHIVE = Reply(_BYTES, media=_OCTETS)
+CLIENT_ARCHIVE = Reply(_BYTES, media=_OCTETS, others={304: None})
+PATH = Reply(FILES, media=("application/json", *_OCTETS))
 
 
 class Call(http.Call[Repository]):
@@ -376,38 +403,38 @@ def _endpoint(name: str, verb: str, path: str, run: Any, **given: Any) -> Endpoi
 ENDPOINTS = [
     _endpoint("fetch_archive", "GET", "/v1/client/{client}", client_archive,
               params=query(STRING, "hash"),
-              reply=answers.CLIENT_ARCHIVE),
+              reply=CLIENT_ARCHIVE),
     _endpoint("fetch_service", "GET", "/v1/client/services/{name}", client_service,
-              reply=answers.ARCHIVE),
-    _endpoint("list_files", "GET", _KIND, list_files, reply=answers.FILES),
+              reply=ARCHIVE),
+    _endpoint("list_files", "GET", _KIND, list_files, reply=FILES),
     _endpoint("upload_file", "POST", _KIND, upload_file,
-              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=answers.DONE),
+              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=SUCCESS),
     _endpoint("show_path", "GET", _PATH, show_path,
-              reply=answers.PATH),
+              reply=PATH),
     _endpoint("upload_file_to_directory", "POST", _PATH, upload_file,
-              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=answers.DONE),
-    _endpoint("create_directory", "PUT", _PATH, replace_path, params=_FLAGS, reply=answers.DONE,
+              params=(*query(STRING, "filename"), *_FLAGS), takes=_FILE, reply=SUCCESS),
+    _endpoint("create_directory", "PUT", _PATH, replace_path, params=_FLAGS, reply=SUCCESS,
               errors=(405,)),
     _endpoint("remove_path", "DELETE", _PATH, remove_path, params=query(STRING, "recursive"),
-              reply=answers.DONE, errors=(405,)),
+              reply=SUCCESS, errors=(405,)),
     _endpoint("list_services", "GET", _SERVICES, list_services,
-              reply=answers.SERVICES),
+              reply=SERVICES),
     _endpoint("upload_service", "POST", _SERVICES, upload_service, params=_FLAGS, takes=_FILE,
-              reply=answers.DONE),
-    _endpoint("show_service", "GET", _SERVICE, show_service, reply=answers.FILES),
-    _endpoint("put_service", "PUT", _SERVICE, put_service, takes=_MANIFEST, reply=answers.DONE),
+              reply=SUCCESS),
+    _endpoint("show_service", "GET", _SERVICE, show_service, reply=FILES),
+    _endpoint("put_service", "PUT", _SERVICE, put_service, takes=_MANIFEST, reply=SUCCESS),
     _endpoint("remove_service", "DELETE", _SERVICE, remove_service,
-              params=query(STRING, "keep_files"), reply=answers.DONE),
-    _endpoint("service_info", "GET", _SERVICE + "/info", service_info, reply=answers.INFO),
+              params=query(STRING, "keep_files"), reply=SUCCESS),
+    _endpoint("service_info", "GET", _SERVICE + "/info", service_info, reply=INFO),
     _endpoint("toggle_enabled", "POST", _SERVICE + "/toggle_enabled", toggle_enabled,
-              reply=answers.DONE),
+              reply=SUCCESS),
     _endpoint("toggle_enabled_alias", "POST", _SERVICE + "/toggleEnabled", toggle_enabled,
-              deprecated=True, reply=answers.DONE),
-    _endpoint("reset_caches", "POST", "/v1/admin/reset_caches", reset_caches, reply=answers.DONE),
+              deprecated=True, reply=SUCCESS),
+    _endpoint("reset_caches", "POST", "/v1/admin/reset_caches", reset_caches, reply=SUCCESS),
     _endpoint("import_definitions", "POST", "/v1/admin/import", import_tree,
-              params=(*query(STRING, "replace"), *_FLAGS), takes=_FILE, reply=answers.DONE),
+              params=(*query(STRING, "replace"), *_FLAGS), takes=_FILE, reply=SUCCESS),
     _endpoint("export_definitions", "GET", "/v1/admin/export", export_tree,
-              reply=answers.ARCHIVE),
+              reply=ARCHIVE),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vetro.muranopl.classes.inheritance import breadth_first, choose
+from vetro.muranopl.classes.types import breadth_first, choose
 
 DIAMOND = {"D": ["B", "C"], "B": ["A"], "C": ["A"], "A": []}
 
@@ -82,7 +82,7 @@ def test_the_choice_is_that_of_the_definition(case):
 
 def test_diamonds_upon_diamonds_are_looked_through_once():
     """Forty diamonds have 2⁴⁰ paths; each class is looked at, not each path."""
-    from vetro.muranopl.classes import inheritance
+    from vetro.muranopl.classes import types
 
     parents = {"root": []}
     last = "root"
@@ -94,5 +94,5 @@ def test_diamonds_upon_diamonds_are_looked_through_once():
         }
         last = f"c{level}"
     parents["start"] = [last]
-    found = inheritance.choose("start", parents.__getitem__, lambda item: item != "start")
+    found = types.choose("start", parents.__getitem__, lambda item: item != "start")
     assert found == ["c39"]

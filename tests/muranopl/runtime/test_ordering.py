@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vetro.muranopl.runtime.ordering import destruction_waves, notification_order
+from vetro.muranopl.runtime.destruction import destruction_waves, notification_order
 
 
 def waves(batch, owners=(), subscriptions=()):

@@ -27,7 +27,7 @@ from vetro.compute.client import ComputeClient
 from vetro.compute.client.vm_calls import image_copies, vm
 from vetro.compute.http.keys import NodeAware
 from vetro.engine.signing import PlanSigner
-from vetro.engine.worker.stack_guests import StackGuests
+from vetro.engine.worker.back_ends import StackGuests
 from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient
 from vetro.messaging import MIGRATIONS as MESSAGING_MIGRATIONS

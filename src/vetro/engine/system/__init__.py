@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 
 from vetro.engine.services import library_path
 from vetro.engine.system.agents import Agent, AgentListener
-from vetro.engine.system.explorer import NetworkExplorer
+from vetro.engine.system.explorer import NetworkExplorer, VolumeExplorer
 from vetro.engine.system.heatstack import HeatStack
 from vetro.engine.system.notices import InstanceNotifier, StatusReporter
 from vetro.engine.system.openstack import MetadefBrowser, MistralClient
 from vetro.engine.system.people import Project, User
 from vetro.engine.system.resources import Resources
-from vetro.engine.system.volumes import VolumeExplorer
 from vetro.lazy_names import import_when_used
 from vetro.muranopl import CallContext, Runtime
 

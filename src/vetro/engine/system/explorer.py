@@ -1,12 +1,12 @@
-"""``NetworkExplorer``: what networks there are, and which addresses are free (core-library.md §4.8)."""
+"""What is there: networks and free addresses (core-library.md §4.8), copies of volumes (§5.6)."""
 
 from __future__ import annotations
 
 import ipaddress
 from typing import Any
 
-from vetro.engine.errors import RouterInfoError
-from vetro.engine.services import logger, places, services_of
+from vetro.engine.errors import NoBlockStorage, RouterInfoError
+from vetro.engine.services import block_storage, logger, places, services_of
 from vetro.muranopl import CallContext
 
 
@@ -134,3 +134,29 @@ def mapped(cidr: str) -> str:
     network = ipaddress.IPv4Network(cidr)
     base = (0xFFFF << 32) | int(network.network_address)
     return str(ipaddress.IPv6Network((base, 96 + network.prefixlen)))
+
+
+class VolumeExplorer:
+    """Looks at a project's block storage in a region. Errors: ``NoBlockStorage`` where there is none."""
+
+    def __init__(self, region_name: str | None = None) -> None:
+        self.region_name = region_name
+
+    def has_snapshot(self, ctx: CallContext, snapshot_id: str) -> bool:
+        """Whether the project has the snapshot."""
+        return self._has(ctx, "snapshot", snapshot_id)
+
+    def has_backup(self, ctx: CallContext, backup_id: str) -> bool:
+        """Whether the project has the backup."""
+        return self._has(ctx, "backup", backup_id)
+
+    def _has(self, ctx: CallContext, kind: str, id_: str) -> bool:
+        services = services_of(ctx)
+        volumes = block_storage(services, self.region_name)
+        if volumes is None:
+            raise NoBlockStorage
+        return ctx.effect(
+            "volume.exists",
+            {"kind": kind, "id": id_},
+            lambda: volumes.exists(services.project_id, kind, id_),
+        )

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
-from vetro.engine.system.leaving import Leaving
-from vetro.engine.system.rules import AskedRules, without_rules
+from vetro.engine.system.leaving import AskedRules, Leaving, without_rules
 from vetro.engine.system.stack_turns import settled, when_free
-from vetro.engine.system.template_merging import merge
-from vetro.engine.system.template_parts import without, without_unmade
+from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,21 +17,31 @@ import structlog
 
 from vetro.blobs import BlobsSection, open_blobs
 from vetro.catalog import Catalog
-from vetro.compute.client import ComputeClient
+from vetro.compute.client import ComputeClient, ComputeError
+from vetro.compute.client.calls import VOLUME_BACKUPS, VOLUME_SNAPSHOTS
+from vetro.engine.errors import AgentException
+from vetro.engine.plans import bounded, decode_result, read_result
 from vetro.engine.services import EngineServices, Reports, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
-from vetro.engine.worker.stack_guests import StackGuests
-from vetro.engine.worker.volumes import ComputeVolumeDirectory
 from vetro.identity import Identity
-from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings
+from vetro.json_values import Json
+from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings, MessageTransport
 from vetro.muranopl import PackageSource, Runtime, Version, VersionSpec, wait
 from vetro.packages import Package, PackageError, open_package
-from vetro.stacks import ComputeNetworkDirectory, Doors, NativeSettings, NativeStacks, port_of
+from vetro.stacks import (
+    ComputeNetworkDirectory,
+    Doors,
+    NativeSettings,
+    NativeStacks,
+    ResourceFailure,
+    port_of,
+)
 from vetro.storage import Database
 
 if TYPE_CHECKING:
     from vetro.engine.worker.openstack import OpenStackRegions
+
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +71,89 @@ def installed_packages(directories: Iterable[Path]) -> list[Package]:
 def shipped_packages() -> list[Package]:
     """The libraries that come with Vetro beside the core library."""
     return [open_package(library_path() / name) for name in ("io.murano.applications",)]
+
+
+class ComputeVolumeDirectory:
+    """Snapshots and backups of volumes on the compute service; its client acts for one project."""
+
+    def __init__(self, client: ComputeClient) -> None:
+        self._client = client
+
+    async def exists(self, project_id: str, kind: str, id_: str) -> bool:
+        """Whether the project has a ``snapshot`` or ``backup`` of this id that can be used."""
+        copies = VOLUME_SNAPSHOTS if kind == "snapshot" else VOLUME_BACKUPS
+        try:
+            found = await self._client.send(copies.one(id_))
+        except ComputeError as error:
+            if error.status == 404:
+                return False
+            raise
+        return found.project_id == project_id and found.state == "available"
+
+
+class StackGuests:
+    """``Guests`` of stacks at the mailboxes of the service.
+
+    A server's mailbox is called after the server, not after an object of an environment: a package's
+    agent and a deployment's are never the same. Plans are signed like all others.
+    """
+
+    def __init__(self, transport: MessageTransport, mailbox_url: str, signer: PlanSigner) -> None:
+        self._transport = transport
+        self._url = mailbox_url
+        self._signer = signer
+
+    async def configuration(self, server: str) -> str:
+        """The configuration file of the server's agent; makes its mailbox."""
+        queue = _queue(server)
+        token = await self._transport.issue_credential(queue)
+        return (
+            "[DEFAULT]\nstorage = /var/murano/plans\n"
+            f"engine_key =\n{self._signer.public_key('    ')}\n\n"
+            f"[mailbox]\nurl = {self._url}\ntoken = {token}\ninput_queue = {queue}\n"
+        )
+
+    async def run(self, server: str, plan: dict[str, Json], seconds: float) -> Json:
+        """The value of a plan; sent again under the same id it is not run again."""
+        queue, message_id = _queue(server), str(plan["ID"])
+        sent = bounded(plan, seconds) if seconds else plan
+        body = json.dumps(sent).encode()
+        await self._transport.send(
+            queue,
+            message_id,
+            body,
+            signature=self._signer.sign(queue, body),
+            name=str(plan["Name"]),
+            lifetime=seconds or None,
+        )
+        if not seconds:
+            return None
+        answer = await self._transport.wait_result(message_id, seconds)
+        if answer is None:
+            await self._transport.discard(message_id)
+            seen = await self._transport.last_contact(queue)
+            heard = (
+                f"was last heard of at {seen:%Y-%m-%d %H:%M:%S} UTC"
+                if seen
+                else "was never heard of"
+            )
+            raise ResourceFailure(
+                f"The agent of the server has not run it within {seconds:g} s; it {heard}."
+                " The server needs an image with python3 and a network from which it reaches the service"
+            )
+        try:
+            return decode_result(read_result(answer))
+        except AgentException as error:
+            raise ResourceFailure(f"The agent of the server has refused it: {error}") from error
+
+    async def forget(self, server: str) -> None:
+        """The server is gone: its credential and its mailbox as well."""
+        await self._transport.revoke(_queue(server))
+        await self._transport.delete(_queue(server))
+
+
+def _queue(server: str) -> str:
+    return f"stack-{server}"
 
 
 class CatalogResolver:

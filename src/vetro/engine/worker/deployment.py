@@ -12,13 +12,13 @@ from typing import cast
 
 import structlog
 
-from vetro.engine.failures import OverLimit
+from vetro.engine.errors import OverLimit
 from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.form_secrets import KnownSecrets, reading
-from vetro.engine.worker.orders import orders_to
+from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import (
     EngineTask,

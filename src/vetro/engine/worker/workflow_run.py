@@ -18,7 +18,7 @@ from vetro.documents import DocumentError, read_json, read_yaml
 from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, library_path
-from vetro.engine.worker.orders import orders_to
+from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.workflow_guests import broker_of, door_of, first_boot_files, release
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened

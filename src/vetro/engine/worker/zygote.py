@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from vetro import log_context, tracing
-from vetro.engine.failures import OverLimit, disk_is_full, is_full
+from vetro.engine.errors import OverLimit, disk_is_full, is_full
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.messages import receive_message, send_message
 from vetro.environments import EngineCall, EngineTask, TaskResult

@@ -5,8 +5,9 @@ import time
 
 from . import body, log, plan, results
 from .errors import AgentError
-from .executors import ScriptCallable, executor_for
+from .executors import Executor, executor_for
 from .files import FileManager
+from .process import Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +53,32 @@ class Timings:
                 one["Failed"] = True
             scripts.append(one)
         return {"Seconds": round(now - self._started, 6), "Scripts": scripts}
+
+
+class ScriptCallable:
+    """A script in the plan's body: `name(...)` or `name.function(...)`."""
+
+    def __init__(self, executor: Executor, timings: Timings) -> None:
+        self._executor = executor
+        self._timings = timings
+
+    def __call__(self, *arguments: "Any", **named: "Any") -> Outcome:
+        return self._run(None, *arguments, **named)
+
+    def __getattr__(self, function: str) -> object:
+        if function.startswith("__"):
+            raise AttributeError(function)
+
+        def call(*arguments: "Any", **named: "Any") -> Outcome:
+            return self._run(function, *arguments, **named)
+
+        return call
+
+    def _run(self, function: "str | None", *arguments: object, **named: object) -> Outcome:
+        executor = self._executor
+        return self._timings.measure(
+            executor.name, lambda: executor.run(function, *arguments, **named)
+        )
 
 
 def run(checked: plan.Plan, files_directory: str, folder_id: str, limit: int) -> bytes:

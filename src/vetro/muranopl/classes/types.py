@@ -8,9 +8,9 @@ they hold no program state.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vetro.muranopl.syntax.declarations import (
     ArgumentDeclaration,
@@ -31,8 +31,6 @@ from vetro.muranopl.values.errors import (
     MuranoError,
 )
 
-from . import inheritance
-
 if TYPE_CHECKING:
     from vetro.muranopl.compiler.assembly import Assembly
     from vetro.muranopl.compiler.classcode import ClassCode
@@ -42,6 +40,43 @@ if TYPE_CHECKING:
 
     from .native import NativeClass, NativeMethod, NativeProperty
     from .objects import MuranoObject
+
+
+C = TypeVar("C", bound=Hashable)
+
+
+def breadth_first(start: C, parents: Callable[[C], Sequence[C]]) -> list[C]:
+    """A class and its ancestors, breadth first, each once."""
+    order: dict[C, None] = {start: None}
+    layer: list[C] = [start]
+    while layer:
+        following: list[C] = []
+        for item in layer:
+            for parent in parents(item):
+                if parent not in order:
+                    order[parent] = None
+                    following.append(parent)
+        layer = following
+    return list(order)
+
+
+def choose(start: C, parents: Callable[[C], Sequence[C]], declares: Callable[[C], bool]) -> list[C]:
+    """The classes whose definition a name means: none, one, or several (then it is ambiguous).
+
+    Each path to the root gives a chain of declaring classes. A chain that is a tail of another is
+    dropped: an override on one branch of a diamond hides what the other branch only inherits. A
+    chain is a tail exactly when a declaring class descends from its first class. So the paths need
+    not be walked; diamonds have exponentially many.
+    """
+    order = breadth_first(start, parents)
+    declaring = [item for item in order if declares(item)]
+    if len(declaring) <= 1 or declaring[0] == start:
+        return declaring[:1]
+    hidden: set[C] = set()
+    for item in declaring:
+        if item not in hidden:
+            hidden.update(breadth_first(item, parents)[1:])
+    return [item for item in declaring if item not in hidden]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +266,7 @@ class MuranoType:
         self.usage = declaration.usage
         self.namespaces: Namespaces = declaration.namespaces
         self.parents = list(parents)
-        self.ancestors: list[MuranoType] = inheritance.breadth_first(self, lambda t: t.parents)
+        self.ancestors: list[MuranoType] = breadth_first(self, lambda t: t.parents)
         """The class itself, then its ancestors, nearest layers first."""
         self.ancestor_set = frozenset(self.ancestors)
         self.properties: dict[str, Property] = {
@@ -367,7 +402,7 @@ class MuranoType:
     def _declaring(self, declares: Callable[[MuranoType], bool]) -> list[MuranoType]:
         owners = [item for item in self.ancestors if declares(item)]
         if len(owners) > 1 and owners[0] is not self:
-            return inheritance.choose(self, _parents, declares)
+            return choose(self, _parents, declares)
         return owners[:1]
 
     def find_property(self, name: str) -> Property | None:

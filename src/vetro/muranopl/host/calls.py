@@ -1,9 +1,11 @@
-"""Host calls into a session: one at a time, in green threads, with errors of the language."""
+"""Host calls into a session: one at a time, in green threads, with errors of the language; and what a
+host runs before and after its work (muranopl.md section 23)."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from vetro.muranopl.runtime import throwing
@@ -16,6 +18,32 @@ from vetro.muranopl.values.errors import MuranoError
 
 if TYPE_CHECKING:
     import asyncio
+
+
+Hook = Callable[[], Awaitable[None] | None]
+_log = logging.getLogger(__name__)
+
+
+class Hooks:
+    """Functions that run at one point of a session, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._hooks: list[Hook] = []
+
+    def add(self, hook: Hook) -> None:
+        """Run this one as well."""
+        self._hooks.append(hook)
+
+    async def run(self) -> None:
+        """Run all of them; errors are logged."""
+        for hook in self._hooks:
+            try:
+                result = hook()
+                if result is not None:
+                    await result
+            except Exception:  # noqa: BLE001 - section 23: a hook never fails a task
+                _log.exception("a session hook failed")
+
 
 T = TypeVar("T")
 

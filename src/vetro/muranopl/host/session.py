@@ -29,8 +29,7 @@ from vetro.muranopl.values.errors import (
 from vetro.muranopl.values.limits import Limits
 from vetro.yaql.comparing import afford
 
-from .calls import HostCalls
-from .hooks import Hook, Hooks
+from .calls import Hook, Hooks, HostCalls
 from .models import SessionModel
 from .requests import SessionInfo, TaskReply
 from .worlds import packages_of

@@ -6,26 +6,26 @@ looks at each class, and `codecheck` and `namecheck` give advice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.types import Method, MuranoPackage, MuranoType
 from vetro.muranopl.compiler.classscope import ClassScope
-from vetro.muranopl.contracts.plan import build_contract
-from vetro.muranopl.runtime import metadata
+from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS, build_contract
+from vetro.muranopl.runtime import extensions, inline_caches, metadata
 from vetro.muranopl.runtime.inline_caches import named_type
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import flatten, scalars, values_of
 from vetro.muranopl.syntax.declarations import ClassDeclaration
-from vetro.muranopl.syntax.findings import Finding, Sink
+from vetro.muranopl.syntax.findings import Finding, Sink, did_you_mean
 from vetro.muranopl.syntax.statements import Statement, parse_body
-from vetro.muranopl.syntax.yamltree import Node
+from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.values.errors import MuranoError, Position
 from vetro.yaql import ast
+from vetro.yaql.forms import SPECIAL_METHODS
 
 from .codecheck import check_code
-from .contractcheck import unknown_functions
 from .known_classes import classes_of_arguments
 from .namecheck import (
     Surroundings,
@@ -37,7 +37,9 @@ from .namecheck import (
 )
 
 if TYPE_CHECKING:
+    from vetro.muranopl.classes.types import MuranoType
     from vetro.muranopl.host.runtime import Runtime
+
 
 _NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
 """Findings about single names in a statement."""
@@ -305,3 +307,48 @@ def _refusal(type_: MuranoType, text: str) -> MuranoError | None:
     except (KeyError, ValueError) as error:
         return MuranoError(str(error.args[0]) if error.args else str(error))
     return None
+
+
+_OBJECTS = frozenset(("class", "template"))
+
+
+def unknown_functions(type_: MuranoType) -> Iterator[Finding]:
+    """Functions in contracts of properties and arguments that nothing has (section 28): `$.itn()`.
+
+    A contract may use every method of a value, and is read when a value is set: so nothing else finds
+    them before somebody deploys.
+    """
+    contracts = [item.contract for item in type_.properties.values() if item.native is None]
+    for method in type_.methods.values():
+        if method.native is None:
+            contracts += [item.contract for item in method.arguments or []]
+    for scalar in scalars(contracts):
+        if scalar.is_expression:
+            yield from _in_chain(type_, scalar)
+
+
+def _in_chain(type_: MuranoType, scalar: Scalar) -> Iterator[Finding]:
+    calls: list[ast.MethodCall] = []
+    node: ast.Node = scalar.expression
+    while isinstance(node, ast.MethodCall):
+        calls.append(node)
+        node = node.target
+    # Objects have methods of their own.
+    if not isinstance(node, ast.Variable) or node.name or {one.name for one in calls} & _OBJECTS:
+        return
+    library = type_.runtime.library_for(type_.package)
+    for call in reversed(calls):
+        name = call.name
+        if (
+            name in CONTRACT_FUNCTIONS
+            or name in SPECIAL_METHODS
+            or name in inline_caches.SCOPED_METHODS
+            or library.has(name, True)
+            or extensions.has_extension(type_, name)
+        ):
+            continue
+        hint = did_you_mean(name, CONTRACT_FUNCTIONS) or library.suggest(name, True)
+        said = f"; {hint}" if hint else ""
+        message = f"{scalar.value!r} is not a contract: there is no function {name}{said}"
+        yield Finding("W048", message, scalar.position_of(call.start))
+        return

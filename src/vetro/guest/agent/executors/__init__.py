@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..files import FileManager
-    from ..runner import Timings
 
 
 class Executor:
@@ -48,32 +47,6 @@ class Executor:
         return ExecutorError(
             "Script %r: %s" % (self.name, message),
             {"exitCode": 2, "stdout": None, "stderr": stderr or message},
-        )
-
-
-class ScriptCallable:
-    """A script in the plan's body: `name(...)` or `name.function(...)`."""
-
-    def __init__(self, executor: Executor, timings: "Timings") -> None:
-        self._executor = executor
-        self._timings = timings
-
-    def __call__(self, *arguments: "Any", **named: "Any") -> Outcome:
-        return self._run(None, *arguments, **named)
-
-    def __getattr__(self, function: str) -> object:
-        if function.startswith("__"):
-            raise AttributeError(function)
-
-        def call(*arguments: "Any", **named: "Any") -> Outcome:
-            return self._run(function, *arguments, **named)
-
-        return call
-
-    def _run(self, function: "str | None", *arguments: object, **named: object) -> Outcome:
-        executor = self._executor
-        return self._timings.measure(
-            executor.name, lambda: executor.run(function, *arguments, **named)
         )
 
 
