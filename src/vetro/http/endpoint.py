@@ -33,6 +33,7 @@ from vetro.http.declaration import EMPTY, FIELDS_HEADER, Answer, Body, Endpoint,
 from vetro.http.description import schema as schema_of
 from vetro.http.dispatch import OPTION as ENDPOINT
 from vetro.http.dispatch import PlainResponse
+from vetro.http.handler import EndpointHandler
 from vetro.http.headers import Headers, header
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
@@ -168,7 +169,7 @@ def _route(
         return await around(endpoint, request)
 
     handle.__doc__ = getattr(endpoint.run, "func", endpoint.run).__doc__  # a partial's function
-    return HTTPRouteHandler(
+    return EndpointHandler(
         re.sub(r"{(\w+)}", r"{\1:str}", endpoint.path),
         http_method=cast("list[Any]", endpoint.verbs.split()),
         name=f"{endpoint.name} {endpoint.verbs} {endpoint.path}",

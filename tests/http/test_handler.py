@@ -1,0 +1,56 @@
+"""The handlers of endpoints share what the framework works out of their signature."""
+
+from typing import Any
+
+import pytest
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+
+from vetro.http.any_request import AnyRequest
+from vetro.http.endpoint import Endpoint, routes
+from vetro.http.handler import EndpointHandler
+
+
+async def _around(endpoint: Any, request: AnyRequest) -> Response[object]:
+    raise NotImplementedError
+
+
+def _handlers(path: str) -> tuple[HTTPRouteHandler, HTTPRouteHandler]:
+    """An endpoint's handler, and one of its function whose signature the framework reads itself."""
+    (ours,) = routes([Endpoint("show", "GET", path, lambda _call: None)], _around)
+    plain = HTTPRouteHandler(path, http_method="GET", status_code=200)(ours.fn)
+    return ours, plain
+
+
+@pytest.mark.parametrize("names", [(), ("id",), ("id", "name")])
+def test_what_handlers_share_is_what_the_framework_would_read(names: tuple[str, ...]) -> None:
+    """The shared signature, model and arguments are those of the handler's own function."""
+    ours, plain = _handlers("/things" + "".join(f"/{{{name}}}" for name in names))
+    assert isinstance(ours, EndpointHandler)
+    assert ours.parsed_fn_signature.return_type == plain.parsed_fn_signature.return_type
+    assert ours.parsed_fn_signature.parameters == plain.parsed_fn_signature.parameters
+    assert ours.signature_model._fields == plain.signature_model._fields
+    given: Any = dict.fromkeys(names)
+    mine, its = ours.create_kwargs_model(given), plain.create_kwargs_model(given)
+    assert {one: getattr(mine, one) for one in mine.__slots__ if one not in _MADE_ANEW} == {
+        one: getattr(its, one) for one in its.__slots__ if one not in _MADE_ANEW
+    }
+
+
+#: Functions, which the framework makes anew for each handler.
+_MADE_ANEW = {"extractors"}
+
+
+def test_handlers_of_two_faces_share_them() -> None:
+    """The signature is read once, however many endpoints there are."""
+    one, other = _handlers("/a/{id}")[0], _handlers("/b/{id}")[0]
+    assert one.signature_model is other.signature_model
+    assert one.create_kwargs_model({"id": None}) is other.create_kwargs_model({"id": None})  # type: ignore[dict-item]
+
+
+def test_what_is_added_to_a_handlers_parameters_reaches_no_other() -> None:
+    """The framework adds path parameters to the handler that it describes."""
+    one, other = _handlers("/a/{id}")[0], _handlers("/b")[0]
+    one.parsed_fn_signature.parameters["id"] = one.parsed_fn_signature.return_type
+    assert list(other.parsed_fn_signature.parameters) == ["request"]
+    assert list(other.signature_model._fields) == ["request"]
