@@ -20,7 +20,7 @@ PARTS = {
         "vetro.http.metrics",
         "vetro.http.project_limits",
         "vetro.compute.http.request_metrics",
-        "vetro.identity.keystone.metrics",
+        "vetro.identity.keystone.tokens",
         "vetro.identity.login",
     ),
 }

@@ -11,9 +11,8 @@ from vetro.environments import catalog_policy
 from vetro.http import ConnectionLimits
 from vetro.server.compute import compute_settings
 from vetro.server.errors import StartError
-from vetro.server.model_rules import check_model_rules
 from vetro.server.node import connection_limits, mutual_tls
-from vetro.server.policies import networks_of, policy_of
+from vetro.server.policies import check_model_rules, networks_of, policy_of
 from vetro.server.settings import SettingsError, TlsSection, load_settings
 
 

@@ -16,11 +16,11 @@ import structlog
 from vetro.blobs import BlobStore, open_blobs
 from vetro.compute.networks.fabric import Fabric
 from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.operations import evacuation, migration
 from vetro.compute.operations.evacuation import watch_returning
 from vetro.compute.operations.leaving import ProjectObjects
 from vetro.compute.operations.parts import ServiceParts
 from vetro.compute.operations.server_jobs import FACTORY_RESET, REBOOT, SETUP, UPDATE_NICS
-from vetro.compute.operations.workflows import WORKFLOWS
 from vetro.compute.placement.metadata import Metadata
 from vetro.compute.placement.placement import Placement
 from vetro.compute.servers.boot import BootParameters
@@ -125,7 +125,15 @@ class ComputeService:
             generated=self._kernel_args,
         )
         self.jobs: JobRunner[ServiceParts] = JobRunner(
-            self, (SETUP, REBOOT, FACTORY_RESET, UPDATE_NICS, *WORKFLOWS)
+            self,
+            (
+                SETUP,
+                REBOOT,
+                FACTORY_RESET,
+                UPDATE_NICS,
+                *migration.WORKFLOWS,
+                *evacuation.WORKFLOWS,
+            ),
         )
         self.work.note = self.jobs.note
 

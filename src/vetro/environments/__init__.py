@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from vetro.environments.api_settings import ApiSection, StatsSection
+    from vetro.environments.api_settings import ApiSection, HistorySection, StatsSection
     from vetro.environments.endpoint import CloudQuotas
     from vetro.environments.existing import Existing, ExistingEnvironments
     from vetro.environments.face import allowed_rules, catalog_policy, environments_face
     from vetro.environments.form_secrets import FormSecrets
-    from vetro.environments.history_settings import HistorySection
     from vetro.environments.instance_records import Tracked
     from vetro.environments.leaving import (
         destroy_of_project,

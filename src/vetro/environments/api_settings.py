@@ -1,4 +1,4 @@
-"""The sections `api` and `stats` of the settings."""
+"""The sections `api`, `stats` and `history` of the settings."""
 
 from __future__ import annotations
 
@@ -54,3 +54,13 @@ class StatsSection:
     """Whether `notifications.broker` is also notified which deployed environments exist."""
     env_audit_period: float = 60.0
     """Minutes between two of these notifications."""
+
+
+@dataclass(frozen=True)
+class HistorySection:
+    """How long deployments, their reports and results are kept."""
+
+    days: float = 90.0
+    """Days after the destruction of an environment until its deployments are removed; 0: never."""
+    deployments: int = 1000
+    """How many ended deployments an environment that is there keeps, the newest ones; 0: all."""

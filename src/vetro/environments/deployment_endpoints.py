@@ -11,9 +11,9 @@ from vetro.digits import is_number
 from vetro.environments import bodies, shapes, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.flat import ids_of
+from vetro.environments.instance_records import instance_statistics, newest_reports
 from vetro.environments.model import Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
-from vetro.environments.statistics import instance_statistics, newest_reports
 from vetro.environments.task_values import task_channel
 from vetro.http import BadRequest, Extras, Reply, ServerEvent, event_stream, listed
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import structlog
 from sqlalchemy import Select, delete, func, select
 
-from vetro.environments.history_settings import HistorySection
+from vetro.environments.api_settings import HistorySection
 from vetro.environments.rounds import Rounds
 from vetro.environments.tables import statuses, tasks, traces
 from vetro.storage import Database, LeaseQueue, Worker

@@ -7,10 +7,9 @@ from typing import cast
 
 from vetro.environments import flat
 from vetro.environments.form_secrets import Encrypted, FormSecrets
-from vetro.environments.model import list_index
+from vetro.environments.model import Json, header, list_index
 from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
-from vetro.environments.wizard_models import carried_over
 from vetro.http import BadRequest, Principal
 from vetro.json_values import JsonObject
 from vetro.packages.forms import Form, FormError, Offers, State
@@ -95,3 +94,44 @@ def _add_service(services: list[JsonObject], model: JsonObject, row: StoredRow) 
     place = list_index(services, row.component_id)
     services[place] = flat.remade(services[place], model)
     return services[place]
+
+
+def carried_over(old: Json, new: Json) -> Json:
+    """``new`` with the ids of ``old``'s objects at the same places and of the same classes.
+
+    Properties that only ``old`` has stay; references to the new ids follow.
+    """
+    renamed: dict[str, str] = {}
+    return _renamed(_merged(old, new, renamed), renamed)
+
+
+def _class_of(block: dict[str, object]) -> str:
+    return str(block.get("type")).partition("/")[0]
+
+
+def _merged(old: Json, new: Json, renamed: dict[str, str]) -> Json:
+    if isinstance(old, list) and isinstance(new, list):
+        before = cast("list[Json]", old)
+        return [
+            _merged(before[place] if place < len(before) else None, one, renamed)
+            for place, one in enumerate(cast("list[Json]", new))
+        ]
+    old_block, new_block = header(old), header(new)
+    if old_block is None or new_block is None or _class_of(old_block) != _class_of(new_block):
+        return new
+    renamed[str(new_block.get("id"))] = str(old_block.get("id"))
+    merged = {**cast("dict[str, Json]", old)}
+    for key, value in cast("dict[str, Json]", new).items():
+        merged[key] = _merged(cast("dict[str, Json]", old).get(key), value, renamed)
+    merged["?"] = {**old_block, **new_block, "id": old_block.get("id")}
+    return merged
+
+
+def _renamed(value: Json, renamed: dict[str, str]) -> Json:
+    if isinstance(value, str):
+        return renamed.get(value, value)
+    if isinstance(value, dict):
+        return {key: _renamed(one, renamed) for key, one in cast("dict[str, Json]", value).items()}
+    if isinstance(value, list):
+        return [_renamed(one, renamed) for one in cast("list[Json]", value)]
+    return value

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from vetro.digits import is_number
 from vetro.node.errors import DriverError
@@ -203,3 +204,28 @@ def processes_by_pid() -> list[tuple[int, list[str]]]:
         for entry in Path("/proc").iterdir()
         if is_number(entry.name)
     ]
+
+
+@contextlib.asynccontextmanager
+async def session(*argv: str, **options: Any) -> AsyncGenerator[asyncio.subprocess.Process, None]:
+    """A command that leads its own session; killed, and its pipes closed, when the block ends.
+
+    ``create_subprocess_exec`` does not expose its transport: pipes held open by other processes
+    would stay in the loop.
+    """
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.subprocess_exec(
+        lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=1 << 16, loop=loop),
+        *argv,
+        **options,
+    )
+    process = asyncio.subprocess.Process(transport, protocol, loop)
+    try:
+        yield process
+    finally:
+        try:
+            if process.returncode is None:
+                kill_family(process.pid)
+                await process.wait()
+        finally:
+            transport.close()

@@ -19,9 +19,9 @@ from vetro.server.alone import missing
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database
 from vetro.server.listeners import listen
-from vetro.server.model_rules import check_model_rules
 from vetro.server.node import connection_limits
 from vetro.server.notifying import Notifying
+from vetro.server.policies import check_model_rules
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors

@@ -1,4 +1,4 @@
-"""Files that the settings name: rules of who may make which call, networks of environments."""
+"""Files that the settings name: who may make which call, rules about models, networks of environments."""
 
 from __future__ import annotations
 
@@ -38,4 +38,19 @@ def networks_of(settings: Settings) -> dict[str, object] | None:
         raise StartError(
             f"api.network_config_file: {error}",
             "It is a map with 'environment' (a network: '?' with its type, and a name) and 'flat'.",
+        ) from error
+
+
+def check_model_rules(settings: Settings) -> None:
+    """Errors: ``StartError`` when the rules about models are to be asked and cannot be read."""
+    if not settings.engine.enable_model_policy_enforcer:
+        return
+    from vetro.engine import RulesError, read_rules
+
+    try:
+        read_rules(Path(settings.engine.model_policy_file))
+    except RulesError as error:
+        raise StartError(
+            f"The rules about models cannot be read: {error}",
+            "Correct engine.model_policy_file, or that file.",
         ) from error

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         UnsupportedResource,
     )
     from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-    from vetro.stacks.leaving import forget_of_project
     from vetro.stacks.memory import MemoryCompute, MemoryStacks
     from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     )
     from vetro.stacks.native import NativeSettings, NativeStacks, StackEngine
     from vetro.stacks.offers import ComputeOffers
+    from vetro.stacks.state.store import forget_of_project
     from vetro.stacks.tables import MIGRATIONS
 
 __getattr__ = import_when_used(__name__)

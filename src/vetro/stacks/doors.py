@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vetro.ipv6_door import over_ipv6
-from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
-from vetro.stacks.compute_service.port import ComputePort, Offers
+from vetro.stacks.compute_service.port import LOAD_BALANCERS, ComputePort, Offers
 from vetro.stacks.model import Json
 
 SIGNALS = "signals of guests"

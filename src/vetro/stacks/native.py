@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
-from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.compute_service.port import LOAD_BALANCERS, ComputePort
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
     InvalidProperty,

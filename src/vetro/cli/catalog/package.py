@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -29,8 +29,7 @@ from vetro.cli.catalog.repository import Repository
 from vetro.cli.client.connection import Connection, error_text, hint_for, segment
 from vetro.cli.client.name_completion import CATEGORY, PACKAGE
 from vetro.cli.offline.checking import findings_of_upload
-from vetro.cli.offline.new_package import new
-from vetro.cli.offline.package_creation import create
+from vetro.cli.offline.package_creation import create, new
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     CommandError,
@@ -44,9 +43,6 @@ from vetro.cli.terminal.output import (
     wants_json,
 )
 from vetro.cli.terminal.paths import EITHER, FILE, package_hint, package_there
-
-if TYPE_CHECKING:
-    pass
 
 WHICH = "--class-version says which versions will do; 'vetro package list' shows them."
 IS_THERE = "catalog already"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections.abc import Mapping
 from typing import Any, TextIO, cast
 from urllib.parse import quote
 
@@ -42,7 +43,6 @@ from vetro.cli.environments.sessions import (
     take_over,
 )
 from vetro.cli.environments.setting_completion import PROPERTY
-from vetro.cli.environments.statuses import with_status_words
 from vetro.cli.environments.transfer import export, import_, keep_inputs, was_listed
 from vetro.cli.environments.upgrade import newer_by_id, upgradable, upgrade
 from vetro.cli.terminal.confirmation import agree, yes_option
@@ -54,11 +54,42 @@ from vetro.cli.terminal.output import (
     emit_object,
     emit_rows,
     fail,
+    for_people,
     secrets_option,
     shown,
     wants_json,
     word,
 )
+
+_WORDS = {
+    "new": "Ready to configure",
+    "pending": "Ready to deploy",
+    "deploying": "Deploying",
+    "ready": "Ready",
+    "deleting": "Deleting",
+    "deploy failure": "Deploy failed",
+    "delete failure": "Delete failed",
+}
+
+
+def with_status_words(environment: Mapping[str, object]) -> dict[str, object]:
+    """An environment of the API with the words for its status; as it is where programs read.
+
+    A session that holds no changes leaves nothing to deploy, and what was never deployed is new
+    (dashboard-and-cli.md A2).
+    """
+    row = dict(environment)
+    if not for_people():
+        return row
+    status = str(row.get("status"))
+    if status == "pending" and row.get("has_changes") is False:
+        status = "ready"
+    if status == "ready" and row.get("version") == 0:
+        status = "new"
+    if status in _WORDS:
+        row["status"] = _WORDS[status]
+    return row
+
 
 COLUMNS = [
     ("ID", "id"),

@@ -2,5 +2,5 @@
 
 `world` collects packages from directories and archives for all of them. `language` runs programs and
 expressions, `repl` (with `prompt`) line by line, `testing` test classes; `checking` lists everything
-that is wrong with a package, `doc` describes it, `new_package` and `package_creation` make one.
+that is wrong with a package, `doc` describes it, `package_creation` makes one.
 """

@@ -1,4 +1,7 @@
-"""``vetro test``: MuranoPL test classes, side by side in processes of their own."""
+"""``vetro test``: MuranoPL test classes, side by side in processes of their own.
+
+JUnit XML of their results is as CI systems read it.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,27 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from xml.etree import ElementTree
 
 import click
 
 from vetro.cli.offline.options import library_option
 from vetro.cli.terminal.output import PrintingCommand, emit_json, fail, wants_json
+from vetro.muranopl import MuranoTestResult
 
 if TYPE_CHECKING:
     from vetro.cli.offline.world import World
     from vetro.muranopl import FileCoverage, LineCoverage, MuranoError, MuranoTest, MuranoTestResult
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -294,7 +302,7 @@ def test(
     files = [] if merged is None else _measured_files(worker.world, merged)
     _finish(results, files, time.perf_counter() - started, merged is not None)
     if junit is not None:
-        from vetro.cli.offline.junit import write_junit
+        from vetro.cli.offline.testing import write_junit
 
         write_junit(results, junit)
     if coverage_file is not None:
@@ -388,3 +396,60 @@ def _finish(
         f"Executed {len(results)} tests in {seconds:.2f} seconds: "
         f"{passed} passed, {len(results) - passed} failed"
     )
+
+
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _text(text: str) -> str:
+    """Text without the characters that XML 1.0 cannot hold."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def junit_document(results: Sequence[MuranoTestResult]) -> ElementTree.Element:
+    """`<testsuites>` with one suite a test class."""
+    root = ElementTree.Element("testsuites", {"name": "vetro test", **_totals(results)})
+    for name, group in groupby(results, key=lambda item: item.test.class_name):
+        listed = list(group)
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_totals(listed)})
+        for result in listed:
+            suite.append(_case(result))
+    return root
+
+
+def _totals(results: Sequence[MuranoTestResult]) -> dict[str, str]:
+    return {
+        "tests": str(len(results)),
+        "failures": str(sum(item.outcome == "failed" for item in results)),
+        "errors": str(sum(item.outcome == "error" for item in results)),
+        "time": f"{sum(item.seconds for item in results):.3f}",
+    }
+
+
+def _case(result: MuranoTestResult) -> ElementTree.Element:
+    case = ElementTree.Element(
+        "testcase",
+        classname=result.test.class_name,
+        name=result.test.method,
+        time=f"{result.seconds:.3f}",
+    )
+    if result.position is not None:
+        case.set("file", result.position.file)
+        case.set("line", str(result.position.line))
+    if result.outcome != "passed":
+        tag = "failure" if result.outcome == "failed" else "error"
+        kind = result.names[0] if result.names else result.outcome
+        detail = ElementTree.SubElement(case, tag, message=_text(result.message), type=kind)
+        detail.text = _text(result.trace)
+    for tag, lines in (("system-out", result.log), ("system-err", result.warnings)):
+        if lines:
+            ElementTree.SubElement(case, tag).text = _text("\n".join(lines))
+    return case
+
+
+def write_junit(results: Sequence[MuranoTestResult], target: Path) -> None:
+    """Write the document to a file."""
+    tree = ElementTree.ElementTree(junit_document(results))
+    ElementTree.indent(tree)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    tree.write(target, encoding="utf-8", xml_declaration=True)

@@ -42,7 +42,9 @@ CHANNEL, NEWS = "compute/prefetch", "compute/image-copies"
 TASK = "image_prefetch"
 #: The number of nodes that fetch at once: later ones get the file from these.
 AT_ONCE = 4
+#: How many nodes that may have an image are named to a node, and of how many images that is remembered.
 PEERS = 3
+REMEMBERED_IMAGES = 1000
 #: States that a node reports; the other states are ours.
 _COMING = ("fetching", "unpacking")
 _NODES_STATES = (*_COMING, "present")
@@ -324,3 +326,34 @@ def summary(copies: Sequence[ImageCopy]) -> ImageNodes:
 def _version(copies: Sequence[ImageCopy]) -> str:
     parts = (f"{one.server_uuid}:{one.state}:{one.percent}" for one in copies)
     return f"{zlib.crc32(' '.join(parts).encode()):08x}"
+
+
+class ImageHolders:
+    """Which servers last created a VM of an image, the latest first: they are asked for its file first.
+
+    Only a hint, of what this process knows.
+    """
+
+    def __init__(self) -> None:
+        self._holders: dict[str, list[str]] = {}
+
+    async def peers(self, tx: Transaction, image: str, server_uuid: str) -> list[str]:
+        """Where nodes other than this one serve the file of an image."""
+        holders = [one for one in self._holders.get(image, []) if one != server_uuid]
+        if not holders:
+            return []
+        found = await tx.execute(
+            select(servers.c.agent_url).where(
+                servers.c.uuid.in_(holders), servers.c.status == "running"
+            )
+        )
+        return [row.agent_url for row in found if row.agent_url]
+
+    def add(self, image: str, server_uuid: str) -> None:
+        """A server has an image; '' is none."""
+        if not image:
+            return
+        others = [one for one in self._holders.pop(image, []) if one != server_uuid]
+        self._holders[image] = [server_uuid, *others][:PEERS]
+        if len(self._holders) > REMEMBERED_IMAGES:
+            del self._holders[next(iter(self._holders))]

@@ -24,7 +24,7 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import Record, mapping, text_of, whole
-from vetro.compute.vms.image_holders import ImageHolders
+from vetro.compute.vms.image_copies import ImageHolders
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.reported_vms import change_reported
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 # Every service declares the metrics, also one without a Keystone.
-import vetro.identity.keystone.metrics
+import vetro.identity.keystone.tokens
 from vetro.identity.settings import IdentitySection
 from vetro.openstack import KeystonePlace
 

@@ -13,10 +13,16 @@ from typing import Any
 
 import structlog
 
-from vetro.http import Principal, ServiceUnavailable
-from vetro.identity.keystone.metrics import VALIDATIONS
+from vetro.http import Principal, ServiceUnavailable, counter
 from vetro.identity.passwords import digest
 from vetro.openstack import LoginRefused, RequestRefused, ServiceAway, Session
+
+VALIDATIONS = counter(
+    "vetro_keystone_validations",
+    "Tokens that were looked up at Keystone.",
+    outcome="`valid`, `invalid`, or `unanswered` when Keystone gave no usable answer.",
+)
+
 
 CACHE_ENTRIES = 2000
 _TOKEN = re.compile(r"[!-~]{1,8192}")

@@ -21,6 +21,7 @@ from vetro.node.commands import ending_with_us, run
 from vetro.node.errors import CommandFailed, ImageError
 from vetro.node.files import remove_tree
 from vetro.node.guest.owners import ID_COUNT
+from vetro.node.guest.root import GuestRoot
 from vetro.node.storage.room import is_full
 
 WHITEOUT = ".wh."
@@ -304,3 +305,24 @@ async def pack(root: Path, target: Path, *, compression: str, id_base: int) -> N
     if packing.returncode not in (0, 1) or squeezing.returncode:
         code = "ResourceExhausted" if is_full(said) else "ImageBuildFailed"
         raise ImageError(f"{root} could not be packed: {said.strip()[-2000:]}", code)
+
+
+async def write_image(root: GuestRoot, target: Path, *, compression: str) -> dict[str, object]:
+    """Export the whole root; returns additions to its manifest."""
+    await pack(root.path, target, compression=compression, id_base=root.shift)
+    return {"type": "lxc-rootfs", "os": "linux"}
+
+
+async def write_layer(
+    directory: Path, root: GuestRoot, origin: str, target: Path, *, compression: str
+) -> dict[str, object]:
+    """Export what a container in ``directory`` wrote over ``origin``, which the manifest names."""
+    layer = directory / "layer"
+    await asyncio.to_thread(remove_tree, layer)
+    try:
+        await asyncio.to_thread(prepare_layer, directory / "upper", layer)
+        await asyncio.to_thread(give_away, layer, root.shift)
+        await pack(layer, target, compression=compression, id_base=root.shift)
+    finally:
+        await asyncio.to_thread(remove_tree, layer)
+    return {"type": "lxc-rootfs", "os": "linux", "origin": origin}

@@ -20,8 +20,8 @@ import msgspec
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, NodeError, TaskFailure
 from vetro.node.images.archive import pack
+from vetro.node.processes import session
 from vetro.node.tasks.media import Publish
-from vetro.node.tasks.sessions import session
 from vetro.node.unpacking import unpack_tar
 from vetro.node.vm_objects import as_object
 

@@ -27,13 +27,13 @@ import structlog
 from vetro.node.drivers import Driver, ExecRequest, HostCommand
 from vetro.node.errors import DriverError, NodeError, not_implemented, not_running
 from vetro.node.guest.archive import check_directory, path_stat, receive, send
+from vetro.node.processes import session
 from vetro.node.streams.lines import CHUNK, connection, data_of, message, messages, output
 from vetro.node.streams.serial_consoles import Consoles
 from vetro.node.streams.servers import Streams
 from vetro.node.tasks.builds import Builder
 from vetro.node.tasks.consoles import printed, serial
 from vetro.node.tasks.parameters import array, flag, invalid, text, vm_uuid
-from vetro.node.tasks.sessions import session
 from vetro.node.vm_objects import as_object
 from vetro.node.work.queues import TaskContext, TaskKind
 

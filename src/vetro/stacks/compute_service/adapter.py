@@ -36,8 +36,8 @@ from vetro.compute.wire import (
     Vm,
     VmUpdate,
 )
-from vetro.stacks.compute_service.optional_parts import PARTS
 from vetro.stacks.compute_service.port import (
+    PARTS,
     ComputePort,
     Offers,
     Placement,

@@ -18,6 +18,11 @@ from typing import Protocol
 from vetro.compute.client.calls import Change, Kind, New, Shown
 from vetro.compute.wire import Image, Locality, Port, Vm
 
+BLOCK_STORAGE = "block storage"
+LOAD_BALANCERS = "load balancers"
+PARTS = {"volumes": BLOCK_STORAGE, "load balancers": LOAD_BALANCERS}
+"""What the service calls them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
@@ -82,7 +87,7 @@ class ComputePort(Protocol):
     """See the module."""
 
     async def offered(self) -> Offers:
-        """The parts of `vetro.stacks.compute_service.optional_parts` that are supported now."""
+        """The parts of `vetro.stacks.compute_service.port` that are supported now."""
         ...
 
     # Networks, subnets, routers, security groups, ports, floating addresses, volumes

@@ -1,13 +1,15 @@
-"""``NetworkDirectory`` over Neutron (core-library.md §4.8)."""
+"""``NetworkDirectory`` over Neutron (core-library.md §4.8), and copies of volumes at Cinder (§5.6)."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from vetro.openstack import Session
 from vetro.stacks.directory import router_with_gateway
+from vetro.stacks.heat.offers import VOLUMES
 from vetro.stacks.heat.patience import Patience
 
 NEUTRON = "network"
@@ -123,3 +125,25 @@ def _named(networks: Iterable[dict[str, object]], wanted: str) -> str | None:
     except ValueError:
         key = "name"
     return next((str(one["id"]) for one in networks if one[key] == wanted), None)
+
+
+class CinderDirectory:
+    """The copies of volumes in the project that the session is scoped to."""
+
+    def __init__(self, session: Session, *, patience: Patience | None = None) -> None:
+        self._session = session
+        self._patience = patience or Patience()
+
+    async def exists(self, project_id: str, kind: str, id_: str) -> bool:
+        """Whether the project has a ``snapshot`` or ``backup`` of this id that can be used.
+
+        Cinder shows a session those of its own project only. Errors: `OpenStackError`, `StackError`.
+        """
+        path = f"/{kind}s/{quote(id_, safe='')}"
+
+        async def ask() -> str:
+            # 400: what is no uuid.
+            answer = await self._session.request(VOLUMES, "GET", path, absent=(400, 404))
+            return "" if answer is None else str(answer.json()[kind]["status"])
+
+        return await self._patience.ask(ask, f"Looking for the volume {kind} {id_}") == "available"

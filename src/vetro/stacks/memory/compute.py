@@ -44,8 +44,14 @@ from vetro.compute.wire import (
     Volume,
     VolumeChange,
 )
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE, LOAD_BALANCERS
-from vetro.stacks.compute_service.port import Offers, Placement, ServerChange, ServerSpec
+from vetro.stacks.compute_service.port import (
+    BLOCK_STORAGE,
+    LOAD_BALANCERS,
+    Offers,
+    Placement,
+    ServerChange,
+    ServerSpec,
+)
 from vetro.stacks.errors import AddressRangeTaken, PlacementFailure, ResourceFailure
 from vetro.stacks.model import Json
 from vetro.stacks.template.balancers import IMAGE as BALANCER_IMAGE

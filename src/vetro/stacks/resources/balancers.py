@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from vetro.digits import is_number
-from vetro.stacks.compute_service.optional_parts import LOAD_BALANCERS
+from vetro.stacks.compute_service.port import LOAD_BALANCERS
 from vetro.stacks.errors import InvalidProperty
 from vetro.stacks.resources.base import (
     Json,

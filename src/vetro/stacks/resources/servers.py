@@ -15,8 +15,7 @@ from dataclasses import replace
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
 from vetro.compute.wire import AddressWish, Image, Locality, NewPort, PortChange
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
-from vetro.stacks.compute_service.port import ServerChange, ServerSpec
+from vetro.stacks.compute_service.port import BLOCK_STORAGE, ServerChange, ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
 from vetro.stacks.resources.base import (

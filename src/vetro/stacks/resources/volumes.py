@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vetro.compute.client.calls import VOLUMES
 from vetro.compute.wire import NewVolume, VolumeSource
-from vetro.stacks.compute_service.optional_parts import BLOCK_STORAGE
+from vetro.stacks.compute_service.port import BLOCK_STORAGE
 from vetro.stacks.resources.base import (
     ComputeObject,
     Json,

@@ -17,6 +17,7 @@ from vetro.stacks import tables
 from vetro.stacks.errors import OperationLost, StackBusy, StackExists, StackNotFound
 from vetro.stacks.model import StackStatus
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow
+from vetro.stacks.tables import resources, stacks
 from vetro.storage import Database, Transaction, carried_through
 
 P = ParamSpec("P")
@@ -260,3 +261,10 @@ def _resource(row: Any) -> ResourceRow:
     values = {name: row._mapping[name] for name in _RESOURCE}
     values["status"] = StackStatus(row.status)
     return ResourceRow(**values)
+
+
+async def forget_of_project(tx: Transaction, project_id: str) -> None:
+    """Delete a project's remaining stacks: those of abandoned environments, without resources."""
+    mine = select(stacks.c.id).where(stacks.c.project_id == project_id)
+    await tx.execute(delete(resources).where(resources.c.stack_id.in_(mine)))
+    await tx.execute(delete(stacks).where(stacks.c.project_id == project_id))

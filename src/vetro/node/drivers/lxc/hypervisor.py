@@ -31,7 +31,7 @@ from vetro.node.drivers.hypervisor import (
     RunState,
 )
 from vetro.node.drivers.lxc import config as lxc_config
-from vetro.node.drivers.lxc import export, interfaces
+from vetro.node.drivers.lxc import interfaces
 from vetro.node.drivers.lxc.attached import AttachedVolumes
 from vetro.node.drivers.lxc.inside import find_user, processes_in
 from vetro.node.drivers.lxc.monitors import Monitors, errors_of
@@ -41,6 +41,7 @@ from vetro.node.errors import CommandFailed, DriverError, NodeError, no_process
 from vetro.node.files import write_bytes
 from vetro.node.guest import instance_files
 from vetro.node.guest.root import GuestRoot
+from vetro.node.images.archive import write_image, write_layer
 from vetro.node.images.store import ImageStore
 from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
@@ -470,9 +471,9 @@ class LxcHypervisor(Hypervisor):
         origin = str(vm["image_uuid"])
         depth = len(self._images.layers(origin)) if self._pool.layered else 0
         if not self._pool.layered or depth >= max_origin_depth:
-            return await export.write_image(root, target, compression=compression)
+            return await write_image(root, target, compression=compression)
         directory = self._store.path(vm["uuid"])
-        return await export.write_layer(directory, root, origin, target, compression=compression)
+        return await write_layer(directory, root, origin, target, compression=compression)
 
     async def usage(self, uuid: str) -> DiskUse:
         """Bytes of the container and its snapshots, without the image's."""

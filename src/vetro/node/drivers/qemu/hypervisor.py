@@ -35,13 +35,12 @@ from vetro.node.drivers.qemu import plan as qemu_plan
 from vetro.node.drivers.qemu import seed as qemu_seed
 from vetro.node.drivers.qemu.connection import LibvirtLink
 from vetro.node.drivers.qemu.daemon import QEMU_UID, check_installed
-from vetro.node.drivers.qemu.ending import ask_to_stop, name_free
 from vetro.node.drivers.qemu.inside import Inside
 from vetro.node.drivers.qemu.io_errors import FrozenVms
 from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.drivers.qemu.limits import CpuGroups
 from vetro.node.drivers.qemu.migration_steps import Moves
-from vetro.node.drivers.qemu.processes import VmProcesses
+from vetro.node.drivers.qemu.processes import VmProcesses, ask_to_stop, name_free
 from vetro.node.drivers.qemu.snapshots import RunningSnapshots
 from vetro.node.drivers.qemu.volumes import VolumePlugs
 from vetro.node.drivers.stats import machine_stats

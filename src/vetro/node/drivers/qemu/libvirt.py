@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import struct
+import threading
 import zlib
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +20,40 @@ from xml.etree import ElementTree as Xml
 
 import structlog
 
-from vetro.node.drivers.qemu import events
 from vetro.node.errors import ConfigurationError, DriverError
 from vetro.node.vm_records import Vm
+
+log = structlog.get_logger(__name__)
+
+_lock = threading.Lock()
+_carrier: list[threading.Thread] = []
+
+
+def carry(library: Any) -> None:
+    """Start to handle libvirt's events, once; call it before the first connection is opened.
+
+    One thread of this process handles them for all connections: the library supports one event loop
+    for the life of a process, so it cannot be asyncio's, of which a process may run several in turn.
+    The thread sleeps in ``poll`` while nothing happens.
+    """
+    with _lock:
+        if _carrier:
+            return
+        library.virEventRegisterDefaultImpl()
+        # A daemon thread: it never ends, and must not delay the end of the process.
+        thread = threading.Thread(target=_run, args=(library,), name="libvirt events", daemon=True)
+        _carrier.append(thread)
+        thread.start()
+
+
+def _run(library: Any) -> None:
+    while True:
+        try:
+            library.virEventRunDefaultImpl()
+        except library.libvirtError as error:
+            log.error("libvirt_events_ended", error=str(error))
+            return
+
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +83,7 @@ class Libvirt:
             ) from error
         # It would also write every error to the terminal.
         self.library.registerErrorHandler(_be_quiet, None)
-        events.carry(self.library)
+        carry(self.library)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="libvirt")
         self._connection: Any = None
         self._listening: int | None = None
