@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -12,6 +13,7 @@ log = structlog.get_logger("vetro.environments")
 LEASE_SECONDS = 120.0
 
 
+@dataclass(eq=False, repr=False)
 class Rounds:
     """A lease that is queued again for the next round by the service that did the last one
     (docs/decisions/0155).
@@ -19,19 +21,11 @@ class Rounds:
     ``work`` is done now and every ``seconds``, unless another service does it.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        queue: LeaseQueue,
-        key: str,
-        seconds: float,
-        work: Callable[[], Awaitable[object]],
-    ) -> None:
-        self.database = database
-        self.queue = queue
-        self.key = key
-        self.seconds = seconds
-        self.work = work
+    database: Database
+    queue: LeaseQueue
+    key: str
+    seconds: float
+    work: Callable[[], Awaitable[object]]
 
     async def worker(self, owner: str) -> Worker:
         """Does the rounds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
@@ -26,23 +27,18 @@ from vetro.environments.task_values import (
 from vetro.storage import Database, StoredRow, Transaction
 
 
+@dataclass(eq=False, repr=False)
 class TaskEndings:
     """Stores the ends of tasks, in the caller's transaction."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: EnvironmentStore,
-        sessions: SessionStore,
-        history: TaskHistory,
-        reports: TaskReports,
-    ) -> None:
-        self.database = database
-        self.store = store
-        self.sessions = sessions
-        self.history = history
-        self.reports = reports
-        self.leaked = LeakedObjects(database, store)
+    database: Database
+    store: EnvironmentStore
+    sessions: SessionStore
+    history: TaskHistory
+    reports: TaskReports
+
+    def __post_init__(self) -> None:
+        self.leaked = LeakedObjects(self.database, self.store)
 
     def ending(
         self, row: StoredRow, outcome: Outcome, reason: str = "", created: datetime | None = None

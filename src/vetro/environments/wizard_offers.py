@@ -6,7 +6,7 @@ A source that fails offers nothing, and the form says so: a page never breaks by
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import structlog
@@ -48,18 +48,13 @@ class NoPlatform:
         return dict.fromkeys(kinds), ()
 
 
+@dataclass(eq=False, repr=False)
 class WizardOffers:
     """Gathers the choices of a form."""
 
-    def __init__(
-        self,
-        store: EnvironmentStore,
-        catalog: Catalog,
-        platform: Platform,
-    ) -> None:
-        self.store = store
-        self.catalog = catalog
-        self.platform = platform
+    store: EnvironmentStore
+    catalog: Catalog
+    platform: Platform
 
     async def gather(
         self, principal: Principal, form: Form, environment_id: str | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
@@ -41,25 +42,20 @@ LONGEST_NAME = 128
 ServiceForm = Callable[[str, str], Awaitable[tuple[str, str, str]]]
 
 
+@dataclass(eq=False, repr=False)
 class Wizards:
     """The wizards of all projects."""
 
-    def __init__(
-        self,
-        sessions: SessionStore,
-        catalog: Catalog,
-        calls: CallStore,
-        offers: WizardOffers,
-        service_form: ServiceForm | None = None,
-    ) -> None:
-        self._service_form = service_form
-        self.sessions = sessions
-        self.store = sessions.store
-        self.database = sessions.database
-        self.catalog = catalog
-        self.calls = calls
-        self.offers = offers
-        self.builder = Builder(sessions)
+    sessions: SessionStore
+    catalog: Catalog
+    calls: CallStore
+    offers: WizardOffers
+    service_form: ServiceForm | None = None
+
+    def __post_init__(self) -> None:
+        self.store = self.sessions.store
+        self.database = self.sessions.database
+        self.builder = Builder(self.sessions)
 
     # Rows
 
@@ -129,11 +125,11 @@ class Wizards:
 
     async def _service(self, principal: Principal, name: str) -> tuple[JsonObject, str]:
         """A service of the metadata repository as a package of that name, and its form (B9)."""
-        if self._service_form is None:
+        if self.service_form is None:
             raise NotFound("There is no metadata repository here")
         if len(name) > LONGEST_NAME:
             raise BadRequest(f"Services with forms have names of at most {LONGEST_NAME} characters")
-        title, version, form_text = await self._service_form(principal.project_id, name)
+        title, version, form_text = await self.service_form(principal.project_id, name)
         about = {
             "id": "",
             "fully_qualified_name": name,

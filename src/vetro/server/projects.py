@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from vetro import catalog, environments, messaging, repository, stacks
 from vetro.compute import ComputeService
 from vetro.http import Principal
@@ -13,23 +15,18 @@ from vetro.storage import Database, Transaction
 SERVICE_USER = "vetro"
 
 
+@dataclass(eq=False, repr=False)
 class Holdings:
     """``vetro.identity.ProjectHoldings`` of the whole service."""
 
-    def __init__(
-        self,
-        database: Database,
-        tasks: environments.TaskStore,
-        packages: catalog.Catalog,
-        service: ComputeService,
-        quotas: ProjectQuotas,
-    ) -> None:
-        self.database = database
-        self.tasks = tasks
-        self.packages = packages
-        self.service = service
-        self.quotas = quotas
-        self.uses = environments.EnvironmentUses(database)
+    database: Database
+    tasks: environments.TaskStore
+    packages: catalog.Catalog
+    service: ComputeService
+    quotas: ProjectQuotas
+
+    def __post_init__(self) -> None:
+        self.uses = environments.EnvironmentUses(self.database)
 
     async def names(self, tx: Transaction, project_id: str) -> Names:
         """The names of a project's resources in every room."""

@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,31 +137,25 @@ def _run(settings: Settings, *, engines: bool) -> int:
     return 0
 
 
+@dataclass(eq=False, repr=False)
 class _Up:
     """The running process."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        engine: EngineSettings,
-        pool: EnginePool | None,
-        driver: str,
-        reason: str,
-        limits: ConnectionLimits,
-    ) -> None:
-        self.settings = settings
-        self.engine = engine
-        self.pool = pool
-        self.driver = driver
-        self.reason = reason
-        self.owner = owner_of(settings.data_dir) if pool is None else pool.owner
-        self.limits = limits
+    settings: Settings
+    engine: EngineSettings
+    pool: EnginePool | None
+    driver: str
+    reason: str
+    limits: ConnectionLimits
+
+    def __post_init__(self) -> None:
+        self.owner = owner_of(self.settings.data_dir) if self.pool is None else self.pool.owner
         self._database: Database | None = None
         self._work: TaskStore | None = None
         self._customs: Customs | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
-        self._notifying = Notifying(settings)
+        self._notifying = Notifying(self.settings)
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(

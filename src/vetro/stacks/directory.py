@@ -9,6 +9,7 @@ import time
 import uuid
 from asyncio import sleep
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 from vetro.compute.client.calls import NETWORKS, PORTS, ROUTERS, SUBNETS
@@ -92,19 +93,14 @@ async def router_with_gateway(
     return None
 
 
+@dataclass(eq=False, repr=False)
 class ComputeNetworkDirectory:
     """`NetworkDirectory` on the compute service (`compute_adapter.port_of(client)`)."""
 
-    def __init__(
-        self,
-        compute: ComputePort,
-        *,
-        pause: Callable[[float], Awaitable[None]] = sleep,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._compute = compute
-        self._pause = pause
-        self._monotonic = monotonic
+    compute: ComputePort
+    _: KW_ONLY
+    pause: Callable[[float], Awaitable[None]] = sleep
+    monotonic: Callable[[], float] = time.monotonic
 
     async def default_router(
         self, project_id: str, *, name: str, create: bool, external_network: str
@@ -115,18 +111,18 @@ class ComputeNetworkDirectory:
             router = await self._router(project_id, name)
             return None if router is None else (router.uuid, router.external_network is not None)
 
-        found = await router_with_gateway(name, look, self._pause, self._monotonic)
+        found = await router_with_gateway(name, look, self.pause, self.monotonic)
         if found is None and not create:
             raise KeyError(f"Router {name} was not found")
         return found or await self._make_router(project_id, name, external_network)
 
     async def router_cidrs(self, project_id: str, router_id: str) -> list[str]:
         """CIDRs in use: the router's, and all others a new network must not overlap."""
-        return await self._compute.ranges()
+        return await self.compute.ranges()
 
     async def external_network_for_router(self, project_id: str, router_id: str) -> str | None:
         """The router's gateway network."""
-        for router in await self._compute.all(ROUTERS, project_id):
+        for router in await self.compute.all(ROUTERS, project_id):
             if router.uuid == router_id:
                 return router.external_network
         return None
@@ -134,12 +130,12 @@ class ComputeNetworkDirectory:
     async def external_network_for_network(self, project_id: str, network_id: str) -> str | None:
         """The external network reachable from a network."""
         subnets: set[str] = set()
-        for network in await self._compute.all(NETWORKS, project_id):
+        for network in await self.compute.all(NETWORKS, project_id):
             if network.uuid == network_id:
                 if network.external:
                     return network_id
                 subnets = set(network.subnets)
-        for router in await self._compute.all(ROUTERS, project_id):
+        for router in await self.compute.all(ROUTERS, project_id):
             if router.external_network and subnets & set(router.subnets):
                 return router.external_network
         return None
@@ -154,7 +150,7 @@ class ComputeNetworkDirectory:
                 "external_gateway_info": one.external_network
                 and {"network_id": one.external_network},
             }
-            for one in await self._compute.all(ROUTERS, project_id)
+            for one in await self.compute.all(ROUTERS, project_id)
             if one.project_id == project_id
         ]
 
@@ -168,7 +164,7 @@ class ComputeNetworkDirectory:
                 "router:external": one.external,
                 "subnets": one.subnets,
             }
-            for one in await self._compute.all(NETWORKS, project_id)
+            for one in await self.compute.all(NETWORKS, project_id)
         ]
 
     async def list_subnetworks(self, project_id: str) -> list[dict[str, object]]:
@@ -184,26 +180,26 @@ class ComputeNetworkDirectory:
                 "tenant_id": one.project_id,
                 "ip_version": 6 if ":" in one.cidr else 4,
             }
-            for one in await self._compute.all(SUBNETS, project_id)
+            for one in await self.compute.all(SUBNETS, project_id)
         ]
 
     async def list_ports(self, project_id: str) -> list[dict[str, object]]:
         """The project's ports."""
-        return [describe_port(one) for one in await self._compute.all(PORTS, project_id)]
+        return [describe_port(one) for one in await self.compute.all(PORTS, project_id)]
 
     async def list_neutron_extensions(self, project_id: str) -> list[dict[str, object]]:
         """What the network service can do; packages ask for security groups."""
         return [{"alias": alias} for alias in ("security-group", "router", "external-net")]
 
     async def _router(self, project_id: str, name: str) -> Router | None:
-        for router in await self._compute.all(ROUTERS, project_id):
+        for router in await self.compute.all(ROUTERS, project_id):
             if router.name == name:
                 return router
         return None
 
     async def _make_router(self, project_id: str, name: str, external_network: str) -> str:
         gateway = None
-        for network in await self._compute.all(NETWORKS, project_id):
+        for network in await self.compute.all(NETWORKS, project_id):
             if network.external and external_network in (network.uuid, network.name):
                 gateway = network.uuid
         if gateway is None:
@@ -211,7 +207,7 @@ class ComputeNetworkDirectory:
         # A project always gets the same router, also when two deployments create it at once.
         router = str(uuid.uuid5(_ROUTER_SPACE, f"{project_id}/{name}"))
         new = NewRouter(uuid=router, project_id=project_id, name=name, external_network=gateway)
-        await self._compute.create(ROUTERS, new)
+        await self.compute.create(ROUTERS, new)
         return router
 
 

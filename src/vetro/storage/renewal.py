@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from types import TracebackType
 
 import structlog
@@ -15,6 +16,7 @@ from vetro.storage.sqlite_driver import carried_through
 log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Renewal:
     """Renews a claim, every third of its time, for the duration of a block (``async with``).
 
@@ -23,25 +25,20 @@ class Renewal:
     the database is away), the block is cancelled and raises ``lost``. ``name``: of the claim, for logs.
     """
 
-    def __init__(
-        self,
-        renew: Callable[[], Awaitable[object]],
-        seconds: float,
-        *,
-        lost: Exception,
-        name: str,
-    ) -> None:
-        self._renew = renew
-        self._seconds = seconds
-        self._error = lost
-        self._name = name
+    renew: Callable[[], Awaitable[object]]
+    seconds: float
+    _: KW_ONLY
+    lost: Exception
+    name: str
+
+    def __post_init__(self) -> None:
         self._is_lost = False
 
     async def __aenter__(self) -> Renewal:
         holder = asyncio.current_task()
         assert holder is not None
         self._holder = holder
-        self._renewer = asyncio.create_task(self._renewing(), name=f"renewal {self._name}")
+        self._renewer = asyncio.create_task(self._renewing(), name=f"renewal {self.name}")
         return self
 
     async def __aexit__(
@@ -57,7 +54,7 @@ class Renewal:
             # The cancellation is ours, unless the task was cancelled from elsewhere as well. A block that
             # ended between the loss and its cancellation has lost the claim all the same.
             if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
-                raise self._error from None
+                raise self.lost from None
         finally:
             await self.end()
 
@@ -78,21 +75,21 @@ class Renewal:
 
     async def _until_lost(self) -> None:
         renewed = time.monotonic()
-        pause = self._seconds / 3
+        pause = self.seconds / 3
         while True:
             await asyncio.sleep(pause)
-            pause = self._seconds / 3
+            pause = self.seconds / 3
             attempted = time.monotonic()
             try:
-                await self._renew()
+                await self.renew()
                 renewed = attempted
-            except type(self._error):
+            except type(self.lost):
                 return
             except StorageError as error:
-                left = renewed + self._seconds - time.monotonic()
+                left = renewed + self.seconds - time.monotonic()
                 log.warning(
                     "claim_not_renewed",
-                    claim=self._name,
+                    claim=self.name,
                     seconds_left=round(left, 3),
                     error=str(error),
                 )

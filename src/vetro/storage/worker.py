@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 
 import structlog
 
@@ -19,6 +20,7 @@ log = structlog.get_logger(__name__)
 PAUSE_SECONDS = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class Worker:
     """Runs the work of a queue in ``slots`` places (``None``: as much as there is).
 
@@ -30,26 +32,17 @@ class Worker:
     for work, ``shown`` with the number of running ones whenever that changes.
     """
 
-    def __init__(
-        self,
-        queue: LeaseQueue,
-        slots: int | None,
-        run: Callable[[Lease], Awaitable[None]],
-        *,
-        owner: str,
-        ttl_seconds: float,
-        most_per_party: int | None = None,
-        idle: Callable[[], None] | None = None,
-        shown: Callable[[int], None] | None = None,
-    ) -> None:
-        self.queue = queue
-        self.owner = owner
-        self._run = run
-        self._slots = slots
-        self._ttl = ttl_seconds
-        self._most = most_per_party
-        self._idle = idle
-        self._shown = shown
+    queue: LeaseQueue
+    slots: int | None
+    run: Callable[[Lease], Awaitable[None]]
+    _: KW_ONLY
+    owner: str
+    ttl_seconds: float
+    most_per_party: int | None = None
+    idle: Callable[[], None] | None = None
+    shown: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
         self._draining = False
@@ -65,11 +58,13 @@ class Worker:
         try:
             while not self._draining:
                 self._ended.clear()
-                if self._slots is not None and len(self._running) >= self._slots:
+                if self.slots is not None and len(self._running) >= self.slots:
                     await self._ended.wait()
                     continue
                 try:
-                    lease = await self.queue.claim(self.owner, self._ttl, most_per_party=self._most)
+                    lease = await self.queue.claim(
+                        self.owner, self.ttl_seconds, most_per_party=self.most_per_party
+                    )
                     if lease is None:
                         await self._wait()
                         continue
@@ -92,14 +87,16 @@ class Worker:
 
     async def once(self) -> bool:
         """Claim one piece of work and run it; ``False`` when there is none. Errors: those of the run."""
-        lease = await self.queue.claim(self.owner, self._ttl, most_per_party=self._most)
+        lease = await self.queue.claim(
+            self.owner, self.ttl_seconds, most_per_party=self.most_per_party
+        )
         if lease is not None:
-            await self._run(lease)
+            await self.run(lease)
         return lease is not None
 
     def _show(self) -> None:
-        if self._shown is not None:
-            self._shown(len(self._running))
+        if self.shown is not None:
+            self.shown(len(self._running))
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
@@ -108,10 +105,10 @@ class Worker:
 
     async def _wait(self) -> None:
         """Wait for work that we may take, or for the end of a run: its party may have more."""
-        if self._idle is not None:
-            self._idle()
+        if self.idle is not None:
+            self.idle()
         work = asyncio.create_task(
-            self.queue.wait_for_work(owner=self.owner, most_per_party=self._most)
+            self.queue.wait_for_work(owner=self.owner, most_per_party=self.most_per_party)
         )
         end = asyncio.create_task(self._ended.wait())
         try:
@@ -126,7 +123,7 @@ class Worker:
     async def _attend(self, lease: Lease) -> None:
         about = {"queue": self.queue.name, "key": lease.key}
         try:
-            await self._run(lease)
+            await self.run(lease)
         except LeaseLost:
             log.warning("work_taken_over", **about)
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ agent; small installations) unless ``shared_key`` is off.
 from __future__ import annotations
 
 import hmac
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from vetro.compute.wire import node_key, server_of_key
 from vetro.http import Authenticator, Principal
@@ -17,21 +17,17 @@ from vetro.http import Authenticator, Principal
 _REMEMBERED = 50_000
 
 
+@dataclass(eq=False, repr=False)
 class NodeAware:
     """An authenticator that also accepts the keys of nodes and of Vetro's own services."""
 
-    def __init__(
-        self,
-        inner: Authenticator,
-        *,
-        node_key: str,
-        service_key: str,
-        shared_key: bool = True,
-    ) -> None:
-        self._inner = inner
-        self._master = node_key
-        self._service_key = service_key
-        self._shared_key = shared_key
+    inner: Authenticator
+    _: KW_ONLY
+    node_key: str
+    service_key: str
+    shared_key: bool = True
+
+    def __post_init__(self) -> None:
         self._genuine: dict[str, str] = {}
 
     async def authenticate(self, token: str) -> Principal | None:
@@ -41,9 +37,9 @@ class NodeAware:
             return Principal(
                 f"node/{uuid}" if uuid else "node", "node", "", roles=frozenset({"node"})
             )
-        if token and _same(token, self._service_key):
+        if token and _same(token, self.service_key):
             return Principal("service", "service", "", roles=frozenset({"admin"}))
-        principal = await self._inner.authenticate(token)
+        principal = await self.inner.authenticate(token)
         if principal is not None and "node" in principal.roles:
             # Only a node's key makes a node; a role of that name at the identity service is a user's.
             return replace(principal, roles=principal.roles - {"node"})
@@ -51,15 +47,15 @@ class NodeAware:
 
     def node_of(self, token: str) -> str | None:
         """The server of a node's key, '' for the shared key, ``None`` for any other token."""
-        if not token or not self._master:
+        if not token or not self.node_key:
             return None
         known = self._genuine.get(token)
         if known is not None:
             return known
         uuid = server_of_key(token)
         if uuid is None:
-            return "" if self._shared_key and _same(token, self._master) else None
-        if not _same(token, node_key(self._master, uuid)):
+            return "" if self.shared_key and _same(token, self.node_key) else None
+        if not _same(token, node_key(self.node_key, uuid)):
             return None
         if len(self._genuine) < _REMEMBERED:
             self._genuine[token] = uuid

@@ -6,6 +6,7 @@ networks) and images, in an order in which no object refers to a removed one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -64,25 +65,19 @@ FABRIC = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class ProjectObjects:
     """The objects of projects: instances, images, key pairs and networks."""
 
-    def __init__(
-        self,
-        machines: Machines,
-        store: ServerStore,
-        fabric: Fabric,
-        stored_images: ImageStore,
-        copies: ImageCopies,
-        storage: Volumes,
-    ) -> None:
-        self.machines = machines
-        self.servers = store
-        self.fabric = fabric
-        self.images = stored_images
-        self.copies = copies
-        self.volumes = storage
-        self.database = fabric.database
+    machines: Machines
+    servers: ServerStore
+    fabric: Fabric
+    images: ImageStore
+    copies: ImageCopies
+    volumes: Volumes
+
+    def __post_init__(self) -> None:
+        self.database = self.fabric.database
 
     async def names(self, tx: Transaction, project_id: str) -> dict[str, list[str]]:
         """The names of a project's objects, by kind (without empty kinds).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import structlog
@@ -53,28 +53,23 @@ _CHANGING = (
 _SAME = ("image_uuid", "owner_uuid", "brand")
 
 
+@dataclass(eq=False, repr=False)
 class Machines:
     """VMs: where they are placed, what their nodes are asked for, what is stored of them."""
 
-    def __init__(
-        self,
-        database: Database,
-        servers: ServerStore,
-        work: NodeTasks,
-        networks: NetworkReconciler,
-        quotas: Quotas,
-    ) -> None:
-        self.database = database
-        self.quotas = quotas
-        self.servers = servers
-        self.work = work
-        self.networks = networks
+    database: Database
+    servers: ServerStore
+    work: NodeTasks
+    networks: NetworkReconciler
+    quotas: Quotas
+
+    def __post_init__(self) -> None:
         self._holders = ImageHolders()
-        work.before("machine_create", self._prepare)
-        work.after("machine_create", self._created)
-        work.after("machine_destroy", self._destroyed)
+        self.work.before("machine_create", self._prepare)
+        self.work.after("machine_create", self._created)
+        self.work.after("machine_destroy", self._destroyed)
         for task in _CHANGING:
-            work.after(task, self._changed)
+            self.work.after(task, self._changed)
 
     async def find(self, uuid: str, server_uuid: str | None = None) -> StoredRow | None:
         """A VM's record."""

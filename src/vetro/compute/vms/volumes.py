@@ -9,6 +9,7 @@ every call may be repeated.
 from __future__ import annotations
 
 import uuid as uuids
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -43,22 +44,15 @@ _STATUS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Volumes:
     """The volumes of all projects, their snapshots and backups. ``blobs``: files of backups."""
 
-    def __init__(
-        self,
-        database: Database,
-        store: ServerStore,
-        work: NodeTasks,
-        blobs: BlobStore,
-        quotas: Quotas,
-    ) -> None:
-        self.database = database
-        self.quotas = quotas
-        self.servers = store
-        self.work = work
-        self.blobs = blobs
+    database: Database
+    servers: ServerStore
+    work: NodeTasks
+    blobs: BlobStore
+    quotas: Quotas
 
     # Reading
 

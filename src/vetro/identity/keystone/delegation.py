@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,22 +31,16 @@ ATTEMPTS = 3
 _OTHER_ROLES = "Could not find role assignment"
 
 
+@dataclass(eq=False, repr=False)
 class KeystoneDelegations:
     """`Delegations` at a Keystone. ``session``: Vetro's own; ``hours``: the life of a credential; ``tokens``:
     whether a task gets its user's token, too."""
 
-    def __init__(
-        self,
-        session: Session,
-        place: KeystonePlace,
-        hours: float,
-        *,
-        tokens: bool = True,
-    ) -> None:
-        self.session = session
-        self.place = place
-        self.hours = hours
-        self.tokens = tokens
+    session: Session
+    place: KeystonePlace
+    hours: float
+    _: KW_ONLY
+    tokens: bool = True
 
     async def grant(self, principal: Principal) -> dict[str, str]:
         """An application credential of the caller for the project of the token; empty for Vetro's own

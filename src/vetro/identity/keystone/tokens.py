@@ -7,7 +7,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,7 @@ class _Known:
     """By the monotonic clock."""
 
 
+@dataclass(eq=False, repr=False)
 class KeystoneTokens:
     """The `Authenticator` of the faces when identity is a Keystone's.
 
@@ -44,18 +45,13 @@ class KeystoneTokens:
     does not answer or refuses the service user: nobody can say then whether a token is valid.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        cache_seconds: float = 10.0,
-        admin_role: str = "admin",
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.session = session
-        self.cache_seconds = cache_seconds
-        self.admin_role = admin_role
-        self._monotonic = monotonic
+    session: Session
+    _: KW_ONLY
+    cache_seconds: float = 10.0
+    admin_role: str = "admin"
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._cache: OrderedDict[str, _Known] = OrderedDict()
         self._asked: dict[str, asyncio.Task[Principal | None]] = {}
 
@@ -65,7 +61,7 @@ class KeystoneTokens:
             return None  # no header can carry it
         key = digest(token)
         known = self._cache.get(key)
-        if known is not None and self._monotonic() < known.until:
+        if known is not None and self.monotonic() < known.until:
             return known.principal
         asked = self._asked.get(key)
         if asked is None:
@@ -117,7 +113,7 @@ class KeystoneTokens:
         if ends is not None:
             expires = datetime.fromisoformat(ends.replace("Z", "+00:00"))
             life = min(life, (expires - datetime.now(UTC)).total_seconds())
-        self._cache[key] = _Known(principal, self._monotonic() + life)
+        self._cache[key] = _Known(principal, self.monotonic() + life)
         self._cache.move_to_end(key)
         if len(self._cache) > CACHE_ENTRIES:
             self._cache.popitem(last=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +31,21 @@ _IPV6 = Path("/proc/sys/net/ipv6/conf")
 _BRIDGE_FILTER = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")
 
 
+@dataclass(eq=False, repr=False)
 class NetworkApplier:
-    """The networks of one agent. The last applied state is kept in ``file``."""
+    """The networks of one agent. The last applied state is kept in ``file``.
 
-    def __init__(
-        self,
-        prefix: str,
-        file: Path,
-        underlay: str = "",
-        uplink: Callable[[str], str | None] = lambda _tag: None,
-        gateway: Callable[[str], Awaitable[None]] | None = None,
-    ) -> None:
-        """``underlay``: this node's address for tunnels to others; ``uplink(tag)``: the interface
-        that carries a NIC tag; ``gateway(address)`` is called with the external gateway's address, '' when
-        there is none."""
-        self._gateway = gateway
-        self._prefix = prefix
-        self._underlay = underlay
-        self._uplink = uplink
-        self._file = file
+    ``underlay``: this node's address for tunnels to others; ``uplink(tag)``: the interface that carries
+    a NIC tag; ``gateway(address)`` is called with the external gateway's address, '' when there is none.
+    """
+
+    prefix: str
+    file: Path
+    underlay: str = ""
+    uplink: Callable[[str], str | None] = lambda _tag: None
+    gateway: Callable[[str], Awaitable[None]] | None = None
+
+    def __post_init__(self) -> None:
         self._lock = asyncio.Lock()
         # Valid for this agent's life only: a service that lost its database counts from the
         # beginning.
@@ -56,7 +53,7 @@ class NetworkApplier:
 
     async def restore(self) -> None:
         """Apply the kept state again: after a restart of the machine, or a manual change."""
-        kept = read_json(self._file)
+        kept = read_json(self.file)
         if kept is not None:
             await self._apply(kept)
 
@@ -83,11 +80,11 @@ class NetworkApplier:
                 return {"version": self._version, "applied": False, "kept": []}
             kept = await self._apply(value)
             self._version = version
-            write_json(self._file, value)
+            write_json(self.file, value)
             return {"version": version, "applied": True, "kept": kept}
 
     async def _apply(self, value: Mapping[str, object]) -> list[str]:
-        state = parse(value, self._prefix)
+        state = parse(value, self.prefix)
         await self._make_filter_available(state)
         try:
             # One process for both queries: starting one costs as much as all its output.
@@ -97,25 +94,25 @@ class NetworkApplier:
             )  # fmt: skip
             links, _, neighbours = shown.output.partition("\n")
             current = msgspec.json.decode(links)
-            commands, kept = link_commands(state, self._prefix, current)
+            commands, kept = link_commands(state, self.prefix, current)
             present = {str(link["ifname"]): link for link in current}
             commands += fabric.gateway_commands(state, present)
-            commands += fabric.tunnel_commands(state, self._prefix, present, self._underlay)
-            commands += fabric.uplink_commands(state, self._prefix, current, self._uplink)
+            commands += fabric.tunnel_commands(state, self.prefix, present, self.underlay)
+            commands += fabric.uplink_commands(state, self.prefix, current, self.uplink)
             commands += neighbour_commands(
-                state, self._prefix, msgspec.json.decode(neighbours.strip() or "[]")
+                state, self.prefix, msgspec.json.decode(neighbours.strip() or "[]")
             )
             # The rules come first: an instance is never reachable without its groups.
-            await run("nft", "-f", "-", stdin=render(state, self._prefix).encode())
+            await run("nft", "-f", "-", stdin=render(state, self.prefix).encode())
             await _batch("ip", commands)
             if fabric.tunnels(state):
                 peers = await run("bridge", "-j", "fdb", "show")
                 known = msgspec.json.decode(peers.output.strip() or "[]")
-                await _batch("bridge", fabric.peer_commands(state, self._prefix, known))
+                await _batch("bridge", fabric.peer_commands(state, self.prefix, known))
         except CommandFailed as error:
             raise NetworkError(f"The networks of version {state.version}: {error}") from error
-        if self._gateway is not None:
-            await self._gateway(str(state.external_gateway or ""))
+        if self.gateway is not None:
+            await self.gateway(str(state.external_gateway or ""))
         return kept
 
     async def _make_filter_available(self, state: State) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import structlog
@@ -25,41 +26,31 @@ STATUS_EVERY_SECONDS = 60.0
 SYSINFO_EVERY_SECONDS = 300.0
 
 
+@dataclass(eq=False, repr=False)
 class Reporter:
-    """Registration, heartbeats and status of one agent."""
+    """Registration, heartbeats and status of one agent.
 
-    def __init__(
-        self,
-        client: ServiceClient,
-        *,
-        sysinfo: Callable[[], Awaitable[dict[str, object]]],
-        significant: Callable[[Mapping[str, object]], dict[str, Any]],
-        status: Callable[[], Awaitable[dict[str, object]]],
-        changes: Callable[[Collection[str]], Awaitable[dict[str, object]]],
-        agents: Callable[[], list[dict[str, Any]]],
-        heartbeat_seconds: float,
-        on_lost: Callable[[], None],
-        registered: asyncio.Event,
-    ) -> None:
-        """``registered`` is set when the service knows the node.
+    ``registered`` is set when the service knows the node; ``on_lost`` is called when it no longer does.
+    """
 
-        ``on_lost`` is called when the service no longer knows the node.
-        """
-        self._client = client
-        self._sysinfo = sysinfo
-        self._significant = significant
-        self._status = status
-        self._changes = changes
-        self._agents = agents
+    client: ServiceClient
+    _: KW_ONLY
+    sysinfo: Callable[[], Awaitable[dict[str, object]]]
+    significant: Callable[[Mapping[str, object]], dict[str, Any]]
+    status: Callable[[], Awaitable[dict[str, object]]]
+    changes: Callable[[Collection[str]], Awaitable[dict[str, object]]]
+    agents: Callable[[], list[dict[str, Any]]]
+    heartbeat_seconds: float
+    on_lost: Callable[[], None]
+    registered: asyncio.Event
+
+    def __post_init__(self) -> None:
         self._changed: set[str] = set()
         self._vms_changed = asyncio.Event()
-        self._heartbeat_seconds = heartbeat_seconds
         self._sent: dict[str, object] | None = None
         self._check_sysinfo = asyncio.Event()
         self._status_dirty = asyncio.Event()
         self._status_dirty.set()
-        self._on_lost = on_lost
-        self.registered = registered
 
     def mark_dirty(self, uuid: str = "") -> None:
         """Report a changed VM at once, and make a whole status sample due."""
@@ -75,7 +66,7 @@ class Reporter:
     async def send_agents(self) -> None:
         """Report to the service which agents this node has."""
         try:
-            await self._client.post("", {"agents": self._agents()})
+            await self.client.post("", {"agents": self.agents()})
         except TransportError as error:
             log.warning("agents_not_reported", error=str(error))
 
@@ -90,8 +81,8 @@ class Reporter:
     async def _sysinfo_lane(self) -> None:
         while True:
             self._check_sysinfo.clear()
-            info = await self._sysinfo()
-            if self._significant(info) != self._sent:
+            info = await self.sysinfo()
+            if self.significant(info) != self._sent:
                 await self._register()
             try:
                 async with asyncio.timeout(SYSINFO_EVERY_SECONDS):
@@ -103,15 +94,15 @@ class Reporter:
         delay = _FIRST_DELAY
         while True:
             # Read before each attempt, so that outdated information is never sent.
-            info = await self._sysinfo()
+            info = await self.sysinfo()
             try:
-                status = await self._client.post("/sysinfo", {"sysinfo": info})
+                status = await self.client.post("/sysinfo", {"sysinfo": info})
             except TransportError as error:
                 status = 0
                 log.info("not_registered_yet", error=str(error), retry_seconds=round(delay, 1))
             # 404: an old service, which learns of nodes in another way.
             if 200 <= status < 300 or status == 404:
-                self._sent = self._significant(info)
+                self._sent = self.significant(info)
                 break
             await asyncio.sleep(delay * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311
             delay = min(delay * _FACTOR, _LAST_DELAY)
@@ -123,10 +114,10 @@ class Reporter:
         await self.registered.wait()
         while True:
             try:
-                await self._client.post("/events/heartbeat", {})
+                await self.client.post("/events/heartbeat", {})
             except TransportError as error:
                 log.warning("heartbeat_not_delivered", error=str(error))
-            await asyncio.sleep(self._heartbeat_seconds)
+            await asyncio.sleep(self.heartbeat_seconds)
 
     async def _changes_lane(self) -> None:
         """Report single VMs' changes between the whole samples, which repair lost reports."""
@@ -137,9 +128,9 @@ class Reporter:
             self._vms_changed.clear()
             changed, self._changed = self._changed, set()
             try:
-                sample = await self._changes(changed)
+                sample = await self.changes(changed)
                 if sample["vms"]:
-                    await self._client.post("/events/vm", sample)
+                    await self.client.post("/events/vm", sample)
             except TransportError as error:
                 log.info("vm_changes_not_delivered", error=str(error))
             except Exception:
@@ -159,19 +150,19 @@ class Reporter:
             # Cleared before sampling: a change meanwhile causes another sample.
             self._status_dirty.clear()
             try:
-                sample = await self._status()
+                sample = await self.status()
             except Exception:
                 log.exception("status_not_read")
                 self._status_dirty.set()
                 continue
             try:
-                status = await self._client.post("/events/status", sample)
+                status = await self.client.post("/events/status", sample)
             except TransportError as error:
                 log.warning("status_not_delivered", error=str(error))
                 self._status_dirty.set()
                 continue
             if status == 404:
                 # The service does not know this node (any more): register again.
-                self._on_lost()
+                self.on_lost()
                 self._sent = None
                 self._check_sysinfo.set()

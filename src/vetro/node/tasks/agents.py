@@ -14,6 +14,7 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,22 +31,15 @@ SELF = "cn-agent"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
+@dataclass(eq=False, repr=False)
 class AgentTasks:
     """Handlers of one node. ``report`` sends the list of agents to the service."""
 
-    def __init__(
-        self,
-        directory: Path,
-        describe: Describe,
-        fetch: Fetch,
-        report: Callable[[], Awaitable[None]],
-        host: Host,
-    ) -> None:
-        self._directory = directory
-        self._describe = describe
-        self._fetch = fetch
-        self._report = report
-        self._host = host
+    directory: Path
+    describe: Describe
+    fetch: Fetch
+    report: Callable[[], Awaitable[None]]
+    host: Host
 
     def kinds(self) -> list[TaskKind]:
         """The kinds of tasks that this does."""
@@ -59,7 +53,7 @@ class AgentTasks:
 
     async def refresh(self, _context: TaskContext) -> None:
         """Report the node's agents again; ``{}``."""
-        await self._report()
+        await self.report()
 
     async def shutdown_update(self, _context: TaskContext) -> None:
         """There is no helper instance to end (docs/decisions/0041); ``{}``."""
@@ -74,11 +68,11 @@ class AgentTasks:
         except (NodeError, OSError, tarfile.TarError) as error:
             code = getattr(error, "rest_code", "") or "AgentInstallError"
             raise TaskFailure(f"AgentInstall error: {error}", code) from error
-        await self._report()
+        await self.report()
 
     async def _install(self, context: TaskContext) -> None:
         uuid = check_uuid(context.params.get("image_uuid"), "image_uuid")
-        manifest = await self._describe(uuid)
+        manifest = await self.describe(uuid)
         if manifest is None:
             raise TaskFailure(f"image {uuid} does not exist", "ImageNotFound")
         name = str(context.params.get("package_name") or manifest.get("name") or "")
@@ -90,15 +84,15 @@ class AgentTasks:
                 " and start the agent again; VMs go on meanwhile",
                 "NotImplemented",
             )
-        self._directory.mkdir(mode=0o755, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=self._directory) as scratch:
+        self.directory.mkdir(mode=0o755, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=self.directory) as scratch:
             archive, tree = Path(scratch, "file"), Path(scratch, "tree")
-            await self._fetch(uuid, archive)
+            await self.fetch(uuid, archive)
             await asyncio.to_thread(_check, archive, manifest)
             context.progress("fetch", 40)
             await asyncio.to_thread(_extract, archive, tree)
             write_json(tree / "image.json", {**manifest, "uuid": uuid, "name": name})
-            await self._replace(tree, self._directory / name)
+            await self._replace(tree, self.directory / name)
         context.progress("install", 100)
 
     async def _replace(self, tree: Path, target: Path) -> None:
@@ -108,7 +102,7 @@ class AgentTasks:
             os.rename(target, backup)
         try:
             os.rename(tree, target)
-            await self._host.hook(target, "postinstall")
+            await self.host.hook(target, "postinstall")
         except BaseException:
             await asyncio.to_thread(remove_tree, target)
             with contextlib.suppress(FileNotFoundError):
@@ -129,13 +123,13 @@ class AgentTasks:
                 errors.append(f"'{name}' is not the name of an agent")
             else:
                 try:
-                    target = self._directory / name
+                    target = self.directory / name
                     if target.is_dir():
-                        await self._host.hook(target, "preuninstall")
+                        await self.host.hook(target, "preuninstall")
                         await asyncio.to_thread(remove_tree, target)
                 except (NodeError, OSError) as error:
                     errors.append(f"{name}: {error}")
-        await self._report()
+        await self.report()
         if errors:
             raise TaskFailure(f"AgentsUninstallTask error: {'; '.join(errors)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Work:
     """An async context manager around one operation.
 
@@ -31,26 +33,17 @@ class Work:
     stack's status says so; if the hold is lost, the block is cancelled and `OperationLost` raised.
     """
 
-    def __init__(
-        self,
-        store: StackStore,
-        take: Callable[[], Coroutine[Any, Any, Hold]],
-        stack_of: Callable[[Hold], Awaitable[StackRow]],
-        operation_of: Callable[[Hold, StackRow], Operation],
-        *,
-        action: str,
-        hold_seconds: float,
-        waiting_seconds: float,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._store = store
-        self._take = take
-        self._stack_of = stack_of
-        self._operation_of = operation_of
-        self._action = action
-        self._hold_seconds = hold_seconds
-        self._waiting_seconds = waiting_seconds
-        self._now = now
+    store: StackStore
+    take: Callable[[], Coroutine[Any, Any, Hold]]
+    stack_of: Callable[[Hold], Awaitable[StackRow]]
+    operation_of: Callable[[Hold, StackRow], Operation]
+    _: KW_ONLY
+    action: str
+    hold_seconds: float
+    waiting_seconds: float
+    now: Callable[[], datetime]
+
+    def __post_init__(self) -> None:
         self._hold: Hold | None = None
         self._notifier: asyncio.Task[None] | None = None
         self._renewal: Renewal | None = None
@@ -61,7 +54,7 @@ class Work:
 
         try:
             await wholly(self._taking())
-            self.stack = await self._stack_of(self.hold)
+            self.stack = await self.stack_of(self.hold)
         except BaseException as error:
             if self._hold is not None:
                 await wholly(self._fail(error))
@@ -69,8 +62,8 @@ class Work:
         self.renew_operation()
         hold = self.hold
         self._renewal = Renewal(
-            lambda: self._store.renew(hold, self._hold_seconds),
-            self._hold_seconds,
+            lambda: self.store.renew(hold, self.hold_seconds),
+            self.hold_seconds,
             lost=OperationLost(hold.name),
             name=f"stack {hold.name}",
         )
@@ -95,10 +88,10 @@ class Work:
 
     def renew_operation(self) -> None:
         """Begin another operation on the stack, without the failure of the former."""
-        self.operation = self._operation_of(self.hold, self.stack)
+        self.operation = self.operation_of(self.hold, self.stack)
 
     async def _taking(self) -> None:
-        self._hold = await self._take()
+        self._hold = await self.take()
 
     async def _leave(
         self,
@@ -123,26 +116,26 @@ class Work:
         else:
             return
         try:
-            await self.settle(StackStatus(f"{self._action}_FAILED"), f"The operation {text}", None)
+            await self.settle(StackStatus(f"{self.action}_FAILED"), f"The operation {text}", None)
         except OperationLost:
             _log.warning("operation_lost", stack=self.hold.name)
 
     async def change(self, values: Mapping[str, object]) -> None:
         """Change the stack and continue."""
-        await self._store.change(self.hold, values)
+        await self.store.change(self.hold, values)
 
     async def settle(
         self, status: StackStatus, reason: str, outputs: Mapping[str, Json] | None
     ) -> None:
         """Record the operation's result; `outputs` None leaves the former ones."""
-        values: dict[str, object] = {"status": status, "reason": reason, "updated": self._now()}
+        values: dict[str, object] = {"status": status, "reason": reason, "updated": self.now()}
         if outputs is not None:
             values["outputs"] = dict(outputs)
-        await wholly(self._end(self._store.settle, values))
+        await wholly(self._end(self.store.settle, values))
 
     async def remove(self) -> None:
         """Remove the stack."""
-        await wholly(self._end(self._store.remove))
+        await wholly(self._end(self.store.remove))
 
     async def _end(self, write: Callable[..., Awaitable[None]], *values: object) -> None:
         # Nothing is written beside the block any more when the hold is released.
@@ -161,12 +154,12 @@ class Work:
         """Store what the operation waits on, whenever that has changed."""
         said: str | None = None
         while True:
-            await asyncio.sleep(self._waiting_seconds)
+            await asyncio.sleep(self.waiting_seconds)
             if self.operation.waiting_on == said:
                 continue
             said = self.operation.waiting_on
             try:
-                await self._store.change(self.hold, {"waiting_on": said})
+                await self.store.change(self.hold, {"waiting_on": said})
             except Exception as error:  # noqa: BLE001 what cannot be reported does not end the work
                 # The renewal ends the work when the hold is lost, or the database away for long.
                 _log.warning("waiting_not_stored", stack=self.hold.name, error=describe(error))

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -43,29 +44,21 @@ class _Undeletable(ResourceFailure):
     """A resource could not be removed; the cause says why."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Operation:
     """Works on one stack under a hold."""
 
-    def __init__(
-        self,
-        *,
-        store: StackStore,
-        compute: ComputePort,
-        doors: Doors,
-        flavors: Mapping[str, Flavor],
-        hold: Hold,
-        stack: StackRow,
-        progress: ProgressCallback | None,
-    ) -> None:
-        self._store = store
-        self._compute = compute
-        self._doors = doors
-        self._flavors = flavors
-        self._hold = hold
-        self._stack = stack
-        self._progress = progress
+    store: StackStore
+    compute: ComputePort
+    doors: Doors
+    flavors: Mapping[str, Flavor]
+    hold: Hold
+    stack: StackRow
+    progress: ProgressCallback | None
+
+    def __post_init__(self) -> None:
         self._waiting: dict[str, str] = {}
-        self._rows = {row.name: row for row in stack.resources if row.current}
+        self._rows = {row.name: row for row in self.stack.resources if row.current}
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group_locks: dict[str, asyncio.Lock] = {}
         self._wanted: frozenset[str] = frozenset()
@@ -106,21 +99,21 @@ class Operation:
             for name, row in list(self._rows.items()):
                 if name not in template.resources:
                     await self._abandon(row)
-            await self._clean_up([row for row in self._stack.resources if not row.current])
+            await self._clean_up([row for row in self.stack.resources if not row.current])
         if self.failure is not None:
             return {}
         return await self._outputs(template, evaluation)
 
     async def remove_all(self) -> None:
         """Remove every resource that the stack has or may have."""
-        await self._clean_up(list(self._stack.resources))
+        await self._clean_up(list(self.stack.resources))
 
     def _evaluation(self, template: Template) -> Evaluation:
         return Evaluation(
             template,
-            stack_id=self._stack.id,
-            stack_name=self._stack.name,
-            project_id=self._stack.project_id,
+            stack_id=self.stack.id,
+            stack_name=self.stack.name,
+            project_id=self.stack.project_id,
             reference=self._reference,
             attribute=self._attribute,
         )
@@ -130,7 +123,7 @@ class Operation:
 
         What other resources require is left for the end.
         """
-        needed = {need for row in self._stack.resources for need in row.requires}
+        needed = {need for row in self.stack.resources for need in row.requires}
         gone = [
             row
             for name, row in self._rows.items()
@@ -174,7 +167,7 @@ class Operation:
         properties = await evaluation.value(wanted.properties, wanted.references)
         kind.check(wanted.name, properties)
         if kind.wants(properties):
-            kind.check_needs(wanted.name, properties, await self._doors.offered(self._compute))
+            kind.check_needs(wanted.name, properties, await self.doors.offered(self.compute))
         requires = self._requires(wanted)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
@@ -214,15 +207,15 @@ class Operation:
         self._say(row, "being created")
         row.status, row.reason, row.properties = StackStatus.CREATE_IN_PROGRESS, "", properties
         if row.id == 0:
-            await self._store.add_resource(self._hold, row)
-            self._stack.resources.append(row)
+            await self.store.add_resource(self.hold, row)
+            self.stack.resources.append(row)
             self._rows[row.name] = row
         else:
-            await self._store.change_resource(self._hold, row)
+            await self.store.change_resource(self.hold, row)
         making = self._made(kind, kind.create(self._context(row), properties))
         await self._or_failed(row, making, StackStatus.CREATE_FAILED)
         row.status = StackStatus.CREATE_COMPLETE
-        await self._store.change_resource(self._hold, row)
+        await self.store.change_resource(self.hold, row)
 
     async def _update(
         self,
@@ -237,13 +230,13 @@ class Operation:
         row.status, row.reason = StackStatus.UPDATE_IN_PROGRESS, decision.reason
         # Until the change is done, it still needs its former requirements, too.
         row.requires, row.retain = sorted({*row.requires, *requires}), retain
-        await self._store.change_resource(self._hold, row)
+        await self.store.change_resource(self.hold, row)
         context = self._context(row, decision.changed)
         making = self._made(kind, kind.update(context, properties))
         await self._or_failed(row, making, StackStatus.UPDATE_FAILED)
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
         row.properties, row.requires = properties, requires
-        await self._store.change_resource(self._hold, row)
+        await self.store.change_resource(self.hold, row)
 
     async def _or_failed(
         self, row: ResourceRow, work: Coroutine[Any, Any, None], failed: StackStatus
@@ -254,7 +247,7 @@ class Operation:
         except Exception as error:
             row.status, row.reason = failed, describe(error)
             if not isinstance(error, OperationLost):
-                await self._store.change_resource(self._hold, row)
+                await self.store.change_resource(self.hold, row)
             raise
 
     async def _made(self, kind: ResourceType, making: Coroutine[Any, Any, None]) -> None:
@@ -274,12 +267,12 @@ class Operation:
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):
             row.requires, row.retain = requires, retain
-            await self._store.change_resource(self._hold, row)
+            await self.store.change_resource(self.hold, row)
 
     async def _abandon(self, row: ResourceRow) -> None:
         """Mark the row for removal only."""
         row.current = False
-        await self._store.change_resource(self._hold, row)
+        await self.store.change_resource(self.hold, row)
         if self._rows.get(row.name) is row:
             del self._rows[row.name]
 
@@ -297,15 +290,15 @@ class Operation:
         try:
             if not row.retain:
                 row.status, row.reason = StackStatus.DELETE_IN_PROGRESS, ""
-                await self._store.change_resource(self._hold, row)
+                await self.store.change_resource(self.hold, row)
                 await kind.delete(self._context(row), row.properties)
         except Exception as error:
             row.status, row.reason = StackStatus.DELETE_FAILED, describe(error)
             if not isinstance(error, OperationLost):
-                await self._store.change_resource(self._hold, row)
+                await self.store.change_resource(self.hold, row)
             raise _Undeletable(f"it could not be removed: {describe(error)}") from error
-        await self._store.remove_resource(self._hold, row)
-        self._stack.resources.remove(row)
+        await self.store.remove_resource(self.hold, row)
+        self.stack.resources.remove(row)
 
     # --- the schedule ------------------------------------------------------------------
 
@@ -348,7 +341,7 @@ class Operation:
             raise
         except Exception as error:  # noqa: BLE001 whatever a resource meets is the stack's failure
             if not isinstance(error, StackError):
-                _log.exception("resource_failed", stack=self._stack.name, resource=name)
+                _log.exception("resource_failed", stack=self.stack.name, resource=name)
             if self.failure is None:
                 cause = error.__cause__ if isinstance(error, _Undeletable) else error
                 details = cause.details if isinstance(cause, ResourceFailure) else None
@@ -359,7 +352,7 @@ class Operation:
             self._report_progress()
 
     def _name_of(self, number: object) -> str:
-        for row in self._stack.resources:
+        for row in self.stack.resources:
             if row.id == number:
                 return row.name
         return str(number)
@@ -371,23 +364,23 @@ class Operation:
             row.data = data
             context.data = data
             if row.id:
-                await self._store.change_resource(self._hold, row)
+                await self.store.change_resource(self.hold, row)
 
         context = ResourceContext(
-            project_id=self._stack.project_id,
-            stack_id=self._stack.id,
-            stack_name=self._stack.name,
+            project_id=self.stack.project_id,
+            stack_id=self.stack.id,
+            stack_name=self.stack.name,
             name=row.name,
             physical_id=row.physical_id,
-            compute=self._compute,
-            doors=self._doors,
-            flavors=self._flavors,
+            compute=self.compute,
+            doors=self.doors,
+            flavors=self.flavors,
             config=self._config,
             group=lambda group: self._group(group, row),
             save=save,
             leaving=lambda: [
                 one.physical_id
-                for one in self._stack.resources
+                for one in self.stack.resources
                 if one.type == row.type and not (one.current and one.name in self._wanted)
             ],
             volumes=lambda: self._attached.of(row) if self._attached else (),
@@ -406,7 +399,7 @@ class Operation:
         def placed() -> list[str]:
             return [
                 one.physical_id
-                for one in self._stack.resources
+                for one in self.stack.resources
                 if one is not server
                 and one.data.get("host")
                 and (one.properties.get("scheduler_hints") or {}).get("group") == group
@@ -418,10 +411,10 @@ class Operation:
     async def _config(self, physical_id: str) -> dict[str, Json] | None:
         if len(physical_id) > 64:
             return None  # a text, not an id
-        for row in self._stack.resources:
+        for row in self.stack.resources:
             if row.physical_id == physical_id and "config" in row.data:
                 return row.data
-        return await self._store.config(self._stack.project_id, physical_id)
+        return await self.store.config(self.stack.project_id, physical_id)
 
     def _reference(self, name: str) -> Json:
         row = self._rows[name]
@@ -433,7 +426,7 @@ class Operation:
         return await kind.attribute(self._context(row), row.properties, attribute)
 
     async def _outputs(self, template: Template, evaluation: Evaluation) -> dict[str, Json]:
-        self._compute = snapshot_of(self._compute, self._stack.project_id)
+        self.compute = snapshot_of(self.compute, self.stack.project_id)
         values: dict[str, Json] = dict.fromkeys(template.outputs)
         left = iter(template.outputs.items())
 
@@ -443,7 +436,7 @@ class Operation:
                     values[name] = await evaluation.value(output.value, output.references)
                 except StackError as error:
                     _log.warning(
-                        "output_failed", stack=self._stack.name, output=name, error=str(error)
+                        "output_failed", stack=self.stack.name, output=name, error=str(error)
                     )
 
         await asyncio.gather(*(evaluate() for _ in range(_OUTPUTS_AT_ONCE)))
@@ -456,8 +449,8 @@ class Operation:
         self._report_progress()
 
     def _report_progress(self) -> None:
-        if self._progress is not None:
-            self._progress(self.waiting_on or "")
+        if self.progress is not None:
+            self.progress(self.waiting_on or "")
 
 
 def describe(error: BaseException) -> str:

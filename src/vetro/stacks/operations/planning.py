@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
@@ -17,41 +18,36 @@ from vetro.stacks.template.functions import Unknown
 from vetro.stacks.template.templates import Template
 
 
+@dataclass(eq=False, repr=False)
 class Planner:
     """Decides for every resource as an operation would, with placeholders for what is unknown."""
 
-    def __init__(
-        self,
-        template: Template,
-        row: StackRow | None,
-        project_id: str,
-        name: str,
-        compute: ComputePort,
-        doors: Doors,
-        flavors: Mapping[str, Flavor],
-    ) -> None:
-        self._template = template
-        self._row = row
-        self._project_id = project_id
-        self._name = name
-        self._compute = compute
-        self._doors = doors
-        self._flavors = flavors
-        self._rows = {one.name: one for one in row.resources if one.current} if row else {}
+    template: Template
+    row: StackRow | None
+    project_id: str
+    name: str
+    compute: ComputePort
+    doors: Doors
+    flavors: Mapping[str, Flavor]
+
+    def __post_init__(self) -> None:
+        self._rows = (
+            {one.name: one for one in self.row.resources if one.current} if self.row else {}
+        )
         self._new: set[str] = set()
 
     async def changes(self) -> list[Change]:
         evaluation = Evaluation(
-            self._template,
-            stack_id=self._row.id if self._row else "",
-            stack_name=self._name,
-            project_id=self._project_id,
+            self.template,
+            stack_id=self.row.id if self.row else "",
+            stack_name=self.name,
+            project_id=self.project_id,
             reference=self._reference,
             attribute=self._attribute,
         )
         result: list[Change] = []
-        for name in self._template.order:
-            wanted = self._template.resources[name]
+        for name in self.template.order:
+            wanted = self.template.resources[name]
             kind = resource_type(wanted.type, name)
             properties = await evaluation.value(wanted.properties, wanted.references)
             decision = decide(self._rows.get(name), wanted.type, kind, properties)
@@ -66,7 +62,7 @@ class Planner:
                     tuple(sorted(decision.changed)),
                 )
             )
-        gone = [one for one in self._rows.values() if one.name not in self._template.resources]
+        gone = [one for one in self._rows.values() if one.name not in self.template.resources]
         result.extend(
             Change(one.name, one.type, ChangeKind.DELETE, "it is not in the template")
             for one in gone
@@ -94,14 +90,14 @@ class Planner:
             raise AssertionError("a preview cannot change anything")
 
         return ResourceContext(
-            project_id=self._project_id,
-            stack_id=self._row.id if self._row else "",
-            stack_name=self._name,
+            project_id=self.project_id,
+            stack_id=self.row.id if self.row else "",
+            stack_name=self.name,
             name=row.name,
             physical_id=row.physical_id,
-            compute=self._compute,
-            doors=self._doors,
-            flavors=self._flavors,
+            compute=self.compute,
+            doors=self.doors,
+            flavors=self.flavors,
             config=no_config,
             group=lambda _group: None,
             save=no_saving,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from vetro.node.drivers.hypervisor import RunState
@@ -19,20 +20,16 @@ from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_records import Vm, VolumeEntry, volumes_of
 
 
+@dataclass(eq=False, repr=False)
 class AttachedVolumes:
     """The volumes of one agent's containers. ``state``: how a container runs."""
 
-    def __init__(
-        self,
-        host: ContainerHost,
-        roots: Roots,
-        store: VolumeStore,
-        state: Callable[[str], Awaitable[RunState]],
-    ) -> None:
-        self._host = host
-        self._roots = roots
-        self._volumes = store
-        self._state = state
+    host: ContainerHost
+    roots: Roots
+    store: VolumeStore
+    state: Callable[[str], Awaitable[RunState]]
+
+    def __post_init__(self) -> None:
         self._mappings: dict[int, IdMapping] = {}
 
     def close(self) -> None:
@@ -48,17 +45,17 @@ class AttachedVolumes:
 
     def place(self, vm: Vm, entry: VolumeEntry) -> Path:
         """Where the host mounts a volume of a container."""
-        return self._roots.path(vm["uuid"]).parent / f"volume-{entry['uuid']}"
+        return self.roots.path(vm["uuid"]).parent / f"volume-{entry['uuid']}"
 
     async def mount(self, vm: Vm, entry: VolumeEntry) -> None:
         """Mount a volume on the host, with the owners of the container's id range."""
-        base = id_base_of(vm, self._host)
+        base = id_base_of(vm, self.host)
         if base and base not in self._mappings:
             self._mappings[base] = IdMapping(0, base, ID_COUNT)
         target = self.place(vm, entry)
         target.parent.mkdir(mode=0o711, exist_ok=True)
         await volumes.mount_on_host(
-            self._volumes.data(entry["uuid"]),
+            self.store.data(entry["uuid"]),
             target,
             read_only=bool(entry.get("read_only")),
             mapping=self._mappings.get(base),
@@ -66,11 +63,11 @@ class AttachedVolumes:
 
     async def attach(self, vm: Vm, entry: VolumeEntry) -> None:
         """Mount it on the host and show it in the running container."""
-        state = await self._state(vm["uuid"])
+        state = await self.state(vm["uuid"])
         if state.pid is None:
             return
         target = self.place(vm, entry)
-        own = id_base_of(vm, self._host) != 0
+        own = id_base_of(vm, self.host) != 0
         if os.path.ismount(target) and not await volumes.taken_off(
             state.pid, str(entry["path"]), own_users=own
         ):
@@ -87,18 +84,18 @@ class AttachedVolumes:
         target = self.place(vm, entry)
         if not target.is_dir():
             return
-        state = await self._state(vm["uuid"])
-        own = id_base_of(vm, self._host) != 0
+        state = await self.state(vm["uuid"])
+        own = id_base_of(vm, self.host) != 0
         await volumes.hide(target, state.pid, str(entry["path"]), own_users=own)
         target.rmdir()
 
     async def grow(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow the file system while it is mounted; where that is refused, between two mounts."""
-        target, state = self.place(vm, entry), await self._state(vm["uuid"])
+        target, state = self.place(vm, entry), await self.state(vm["uuid"])
         mounted = os.path.ismount(target)
-        if mounted and await volumes.grow_mounted(self._volumes.data(entry["uuid"]), size * GIB):
+        if mounted and await volumes.grow_mounted(self.store.data(entry["uuid"]), size * GIB):
             return
-        own = id_base_of(vm, self._host) != 0
+        own = id_base_of(vm, self.host) != 0
         path = str(entry["path"])
         if (
             mounted
@@ -113,7 +110,7 @@ class AttachedVolumes:
             )
         unmount(target)
         try:
-            await self._volumes.grow(entry["uuid"], size)
+            await self.store.grow(entry["uuid"], size)
         finally:
             await self.attach(vm, entry)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from pathlib import Path
 
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
@@ -19,22 +20,17 @@ from vetro.node.vm_records import Vm
 GIB = 2**30
 
 
+@dataclass(eq=False, repr=False)
 class Roots:
     """The roots of one agent's containers, below ``runtime`` (see ``hypervisor``)."""
 
-    def __init__(
-        self,
-        host: ContainerHost,
-        store: MachineStore,
-        images: ImageStore,
-        pool: Pool,
-        runtime: Path,
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._images = images
-        self.pool = pool
-        self.runtime = runtime
+    host: ContainerHost
+    store: MachineStore
+    images: ImageStore
+    pool: Pool
+    runtime: Path
+
+    def __post_init__(self) -> None:
         self._mappings: dict[int, IdMapping] = {}
 
     def close(self) -> None:
@@ -71,45 +67,43 @@ class Roots:
         root = self.path(uuid)
         root.parent.mkdir(mode=0o711, exist_ok=True)
         root.mkdir(mode=0o755, exist_ok=True)
-        await self.pool.mount_root(
-            self._store.path(uuid), self._layers(vm), root, self._mapping(vm)
-        )
+        await self.pool.mount_root(self.store.path(uuid), self._layers(vm), root, self._mapping(vm))
 
     def _layers(self, vm: Vm) -> list[Path]:
-        return self._images.layers(str(vm["image_uuid"]))
+        return self.images.layers(str(vm["image_uuid"]))
 
     def _mapping(self, vm: Vm) -> IdMapping | None:
         """From the images' owners to the container's; ``None`` where they are the same."""
-        base = id_base_of(vm, self._host)
-        if base == self._host.id_base:
+        base = id_base_of(vm, self.host)
+        if base == self.host.id_base:
             return None
         if base not in self._mappings:
-            self._mappings[base] = IdMapping(self._host.id_base, base, ID_COUNT)
+            self._mappings[base] = IdMapping(self.host.id_base, base, ID_COUNT)
         return self._mappings[base]
 
     async def create(self, vm: Vm) -> None:
         """Create the storage of a container, and mount its root."""
         await self.pool.create_root(
-            self._store.path(vm["uuid"]),
+            self.store.path(vm["uuid"]),
             self._layers(vm),
-            owner=id_base_of(vm, self._host),
+            owner=id_base_of(vm, self.host),
             quota_bytes=int(vm.get("quota") or 0) * GIB,
         )
         await self.mount(vm)
 
     def guest_root(self, vm: Vm) -> GuestRoot:
         """The mounted root, as the agent reads and writes it."""
-        path, own = self.pool.seen_by_host(self._store.path(vm["uuid"]), self.path(vm["uuid"]))
+        path, own = self.pool.seen_by_host(self.store.path(vm["uuid"]), self.path(vm["uuid"]))
         return self._owned(vm, path, own)
 
     def _owned(self, vm: Vm, path: Path, own: bool) -> GuestRoot:
-        return GuestRoot(path, id_base_of(vm, self._host) if own else self._host.id_base)
+        return GuestRoot(path, id_base_of(vm, self.host) if own else self.host.id_base)
 
     async def rollback(self, vm: Vm, name: str) -> None:
         """Restore the root of a stopped container."""
         unmount(self.path(vm["uuid"]))
         try:
-            await self.pool.rollback(self._store.path(vm["uuid"]), name)
+            await self.pool.rollback(self.store.path(vm["uuid"]), name)
         finally:
             await self.mount(vm)
 
@@ -121,7 +115,7 @@ class Roots:
         view.mkdir(mode=0o700, exist_ok=True)
         try:
             path, own = await self.pool.show_snapshot(
-                self._store.path(vm["uuid"]), name, self._layers(vm), view, self._mapping(vm)
+                self.store.path(vm["uuid"]), name, self._layers(vm), view, self._mapping(vm)
             )
             yield self._owned(vm, path, own)
         finally:

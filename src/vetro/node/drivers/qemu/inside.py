@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -37,18 +38,13 @@ _QUERIES = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Inside:
     """Inspects the VMs of one agent. ``connection()`` returns libvirt as soon as it can be used."""
 
-    def __init__(
-        self,
-        store: MachineStore,
-        connection: Callable[[], Awaitable[Libvirt]],
-        processes: VmProcesses,
-    ) -> None:
-        self._store = store
-        self._connection = connection
-        self._processes = processes
+    store: MachineStore
+    connection: Callable[[], Awaitable[Libvirt]]
+    processes: VmProcesses
 
     async def execute(
         self, uuid: str, command: Sequence[str], environment: Mapping[str, str], timeout: float
@@ -57,7 +53,7 @@ class Inside:
 
         ``timeout`` counts from the command's start. Errors: ``GuestAgentNotAvailable``.
         """
-        connection = await self._connection()
+        connection = await self.connection()
         wanted = {
             "path": command[0],
             "arg": list(command[1:]),
@@ -91,7 +87,7 @@ class Inside:
 
     def _young(self, uuid: str) -> bool:
         """Whether a VM may still be starting."""
-        process = self._processes.follow(uuid)
+        process = self.processes.follow(uuid)
         began = started_at(process.pid) if process is not None else None
         return began is not None and time.time() - began < _BOOT_SECONDS
 
@@ -107,7 +103,7 @@ class Inside:
             )
         if request.user not in ("", "root", "0", "0:0", "root:root"):
             raise not_implemented(f"A command in a VM as user '{request.user}'", "qemu")
-        await self._connection()
+        await self.connection()
         words = list(request.command)
         if request.directory:
             words = [
@@ -133,7 +129,7 @@ class Inside:
         """What QEMU's monitor reports; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""
         wanted = set(types)
         found: dict[str, object] = {}
-        connection = await self._connection()
+        connection = await self.connection()
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "vnc": partial(self._vnc, uuid),
             "serial": partial(self._serial, uuid),
@@ -149,13 +145,13 @@ class Inside:
 
     def serial_line(self, uuid: str) -> Path:
         """The socket of the first serial line."""
-        return self._store.path(uuid) / "run/console.sock"
+        return self.store.path(uuid) / "run/console.sock"
 
     async def _serial(self, uuid: str) -> dict[str, object]:
         return {"path": str(self.serial_line(uuid))}
 
     async def _vnc(self, uuid: str) -> dict[str, Any] | None:
-        connection = await self._connection()
+        connection = await self.connection()
         screen = await connection.monitor(uuid, "query-vnc")
         if not screen.get("enabled"):
             return None
@@ -164,7 +160,7 @@ class Inside:
 
     async def block_counts(self, uuid: str, files: Mapping[str, str]) -> list[dict[str, object]]:
         """Bytes that a running VM's disks have read and written. ``files``: as ``disk_nodes`` takes them."""
-        connection = await self._connection()
+        connection = await self.connection()
         nodes = await self.disk_nodes(uuid, files)
         counted = {
             str(entry.get("node-name")): entry["stats"]
@@ -179,7 +175,7 @@ class Inside:
 
     async def disk_nodes(self, uuid: str, files: Mapping[str, str]) -> dict[str, str]:
         """QEMU's names of a running VM's disks. ``files``: name → file as QEMU sees it."""
-        connection = await self._connection()
+        connection = await self.connection()
         known: dict[str, str] = {}
         for entry in await connection.monitor(uuid, "query-block"):
             inserted: dict[str, object] = entry.get("inserted") or {}
@@ -194,9 +190,9 @@ class Inside:
         """A picture of the screen (PNG)."""
         if int(vm.get("vnc_port") or 0) < 0:
             raise not_implemented("A screenshot of a VM without a screen (vnc_port -1)", "qemu")
-        if self._processes.follow(vm["uuid"]) is None:
+        if self.processes.follow(vm["uuid"]) is None:
             raise not_running(vm["uuid"])
-        connection = await self._connection()
+        connection = await self.connection()
         return await connection.screenshot(vm["uuid"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from vetro.node.drivers.qemu import disks
 from vetro.node.drivers.qemu.daemon import LibvirtDaemon
@@ -12,29 +13,23 @@ from vetro.node.vm_objects import MachineStore
 from vetro.node.vm_records import Vm, disks_of
 
 
+@dataclass(eq=False, repr=False)
 class RunningSnapshots:
     """Takes and removes snapshots of running VMs; ``connect`` gives libvirt."""
 
-    def __init__(
-        self,
-        store: MachineStore,
-        daemon: LibvirtDaemon,
-        inside: Inside,
-        connect: Callable[[], Awaitable[Libvirt]],
-    ) -> None:
-        self._store = store
-        self._daemon = daemon
-        self._inside = inside
-        self._connect = connect
+    store: MachineStore
+    daemon: LibvirtDaemon
+    inside: Inside
+    connect: Callable[[], Awaitable[Libvirt]]
 
     async def _nodes(self, vm: Vm) -> dict[str, str]:
-        files = disks.seen_files(self._store.path(vm["uuid"]), vm, self._daemon)
-        return await self._inside.disk_nodes(vm["uuid"], files)
+        files = disks.seen_files(self.store.path(vm["uuid"]), vm, self.daemon)
+        return await self.inside.disk_nodes(vm["uuid"], files)
 
     async def take(self, vm: Vm, name: str) -> None:
         """Snapshot all disks at one moment, as after a power cut; one of the same name is replaced."""
         await self.drop(vm, name)
-        connection = await self._connect()
+        connection = await self.connect()
         actions = [
             {"type": "blockdev-snapshot-internal-sync", "data": {"device": node, "name": name}}
             for node in (await self._nodes(vm)).values()
@@ -43,9 +38,9 @@ class RunningSnapshots:
 
     async def drop(self, vm: Vm, name: str) -> None:
         """Remove a snapshot of the disks that have it."""
-        connection = await self._connect()
+        connection = await self.connect()
         nodes = await self._nodes(vm)
-        directory = self._store.path(vm["uuid"])
+        directory = self.store.path(vm["uuid"])
         for disk in disks_of(vm):
             if name in await disks.snapshot_names(disks.file_of(directory, disk)):
                 await connection.monitor(
