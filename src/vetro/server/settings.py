@@ -188,31 +188,7 @@ SHORT_FORMS = {
     "VETRO_DRIVER": "node.driver",
 }
 
-_SECTIONS: dict[str, type] = {
-    "server": ServerSection,
-    "connections": ConnectionLimits,
-    "blobs": BlobsSection,
-    "identity": IdentitySection,
-    "node": NodeSection,
-    "network": NetworkSection,
-    "compute": ComputeSection,
-    "dapi": DapiSection,
-    "engine": EngineSection,
-    "heat": HeatSection,
-    "mailbox": MailboxSection,
-    "repository": RepositorySection,
-    "api": ApiSection,
-    "dashboard": DashboardSection,
-    "stats": StatsSection,
-    "history": HistorySection,
-    "quotas": QuotasSection,
-    "rabbitmq": RabbitmqSection,
-    "notifications": NotificationsSection,
-    "tls": TlsSection,
-    "tracing": TracingSection,
-    "cfapi": CfapiSection,
-    "openstack": OpenstackSection,
-}
+_SECTIONS = {one.name: cast("type[Any]", one.default_factory) for one in fields(Settings)}
 
 
 #: Settings of which only some values mean anything.
