@@ -108,7 +108,7 @@ def test_in_a_terminal_the_user_is_asked(
     catalog: Catalog, invoke: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The versions are listed, newest first, and the number that is typed counts."""
-    from vetro.cli.terminal import choices as choice
+    from vetro.cli.terminal import confirmation as choice
 
     monkeypatch.setattr(choice, "is_watched", lambda: True)
     code, text = invoke("package", "delete", "org.acme.App", input="3\ny\n")

@@ -131,7 +131,7 @@ def test_somebody_who_watches_is_asked_which(
 ) -> None:
     """In a terminal an ambiguous name is a question; the answer is what is taken."""
     rows = [home.json("group", "create", "twice") for _ in range(2)]
-    monkeypatch.setattr("vetro.cli.terminal.choices.is_watched", lambda: True)
+    monkeypatch.setattr("vetro.cli.terminal.confirmation.is_watched", lambda: True)
     code, text = home.run("group", "delete", "twice", input="1\ny\n")
     assert (code, "Which one" in text) == (0, True)
     (left,) = [row for row in home.json("group", "list") if row["name"] == "twice"]

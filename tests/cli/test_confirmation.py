@@ -12,7 +12,7 @@ import pytest
 
 from vetro.cli import cli
 from vetro.cli.client.connection import Connection
-from vetro.cli.terminal import choices as choice
+from vetro.cli.terminal import confirmation as choice
 from vetro.http.client import SyncResponse
 
 NAMED_SO = re.compile(r"(^|[ -])(destroy|delete|remove|rollback|reset|evacuate|rotate|discard)")

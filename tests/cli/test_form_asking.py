@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from vetro.cli.catalog.forms import Wizard
-from vetro.cli.terminal import choices
+from vetro.cli.terminal import confirmation as choices
 from vetro.packages.forms import Component, Form, Offers, PageInvalid, State, load_form
 
 FORM = """

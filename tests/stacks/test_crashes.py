@@ -15,8 +15,7 @@ from vetro.stacks import MIGRATIONS, OperationLost, StackBusy, StackEngine, Stac
 from vetro.stacks import native as native_module
 from vetro.stacks.memory import MemoryCompute, MemoryStore
 from vetro.stacks.native import NativeSettings
-from vetro.stacks.state.owner import is_gone, process_owner
-from vetro.stacks.state.records import StackRow
+from vetro.stacks.state.records import StackRow, is_gone, process_owner
 from vetro.stacks.state.store import DatabaseStore
 from vetro.storage import Database, ManualClock, migrate
 

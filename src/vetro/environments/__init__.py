@@ -23,8 +23,12 @@ if TYPE_CHECKING:
         names_of_project,
     )
     from vetro.environments.lifecycle import Ending, listening_for_endings
-    from vetro.environments.network_template import NetworkTemplateError, read_network_template
-    from vetro.environments.preparing import EnvironmentSettings, NetworkDriver
+    from vetro.environments.preparing import (
+        EnvironmentSettings,
+        NetworkDriver,
+        NetworkTemplateError,
+        read_network_template,
+    )
     from vetro.environments.pruning import HistoryPruning
     from vetro.environments.static_calls import CallAnswer, EngineCall
     from vetro.environments.stores import Environments

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 from vetro.environments.model import (
@@ -16,7 +17,8 @@ from vetro.environments.model import (
     new_id,
 )
 from vetro.http import BadRequest, PayloadTooLarge, Principal
-from vetro.json_values import JsonObject
+from vetro.json_values import Json, JsonObject
+from vetro.packages import DataError, read_yaml
 from vetro.quotas import QuotasSection
 
 COLUMN_FIELDS = ("id", "version", "tenant_id", "created", "updated", "description", "status")
@@ -136,3 +138,22 @@ async def prepare(
     await settings.refuse_large(model["Objects"])
     echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
     return PreparedEnvironment(id_, name, text, model, echo)
+
+
+class NetworkTemplateError(ValueError):
+    """The file cannot be read, or holds no networks."""
+
+
+def read_network_template(file: Path) -> dict[str, object]:
+    """What the file holds, with ``environment`` and ``flat``. Errors: ``NetworkTemplateError``."""
+    try:
+        value: Json = read_yaml(file.read_bytes(), file.name)
+    except (OSError, DataError) as error:
+        raise NetworkTemplateError(f"{file}: {error}") from error
+    try:
+        typed = isinstance(value["environment"]["?"]["type"], str) and "flat" in value
+    except (KeyError, TypeError):
+        typed = False
+    if not typed:
+        raise NetworkTemplateError(f"{file}: it has no networks")
+    return cast("dict[str, object]", value)

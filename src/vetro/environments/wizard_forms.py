@@ -1,13 +1,28 @@
-"""The form of a stored wizard, and how what it refuses is answered (packages-and-forms.md B10)."""
+"""The form of a stored wizard, and how what it refuses is answered (packages-and-forms.md B10).
+
+Packages without a form get one from the contracts of their class (B11).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
 
-from vetro.http import BadRequest, Fault, NotFound
+import structlog
+
+from vetro.environments.static_calls import CallStore
+from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import Form, FormError, NoSuchPage, Offers, State, load_form
+from vetro.packages.forms import (
+    Form,
+    FormError,
+    NoSuchPage,
+    Offers,
+    State,
+    generated_form,
+    load_form,
+    owned_classes,
+)
 
 
 def form_of(row: Any) -> Form:
@@ -49,3 +64,54 @@ def refused(error: FormError) -> Fault:
     return BadRequest(
         error.placed, type_="FormError", extra={"line": error.line, "column": error.column}
     )
+
+
+MOST_OWNED = 10
+"""Classes of owned objects that a form shows the inputs of."""
+log = structlog.get_logger("vetro.environments")
+
+
+async def form_of_class(calls: CallStore, principal: Principal, package: JsonObject) -> str:
+    """A form for the class of the package's name, or its only one. Errors: 400, those of schemas."""
+    name = package["fully_qualified_name"]
+    classes = cast("list[str]", package["class_definitions"])
+    class_name = name if name in classes else classes[0] if len(classes) == 1 else None
+    if class_name is None:
+        raise BadRequest(
+            f"{name} has no form, and of its classes none has its name: its object must be given"
+            " as JSON",
+            type_="NoForm",
+        )
+    schema = await _schema(calls, principal, class_name, package)
+    nested: JsonObject = {}
+    for owned in owned_classes(schema)[:MOST_OWNED]:
+        try:
+            nested[owned] = await _schema(calls, principal, owned, package)
+        except Fault as error:
+            # The class may do without the object.
+            log.info("wizard_class_has_no_schema", class_name=owned, error=error.message)
+    try:
+        return generated_form(
+            schema, class_name=class_name, version=package["version"], nested=nested, own=classes
+        )
+    except FormError as error:
+        raise BadRequest(
+            f"{name} has no form, and none can be made from its class: {error}. Its object must be"
+            " given as JSON",
+            type_="NoForm",
+        ) from error
+
+
+async def _schema(
+    calls: CallStore, principal: Principal, class_name: str, package: JsonObject
+) -> JsonObject:
+    """What the inputs of a class of the package, or of any other package, are."""
+    is_own = class_name in package["class_definitions"]
+    found = await calls.schemas(
+        principal,
+        class_name,
+        [""],
+        package_name=package["fully_qualified_name"] if is_own else None,
+        class_version=f"={package['version']}" if is_own else "*",
+    )
+    return cast("JsonObject", found.get("") or {})

@@ -21,8 +21,13 @@ from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
 from vetro.environments.wizard_building import Builder
-from vetro.environments.wizard_classes import form_of_class
-from vetro.environments.wizard_forms import described_form, form_of, refused, wrong_form
+from vetro.environments.wizard_forms import (
+    described_form,
+    form_of,
+    form_of_class,
+    refused,
+    wrong_form,
+)
 from vetro.environments.wizard_offers import WizardOffers, services_of_template
 from vetro.http import BadRequest, Fault, NotFound, Principal
 from vetro.json_values import JsonObject

@@ -35,8 +35,7 @@ from vetro.stacks.operations.operation import Operation
 from vetro.stacks.operations.planning import Planner
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import as_static
-from vetro.stacks.state.owner import process_owner
-from vetro.stacks.state.records import Hold, StackRow, StackStore
+from vetro.stacks.state.records import Hold, StackRow, StackStore, process_owner
 from vetro.stacks.template.balancers import BALANCING, FLAVOR, IMAGE
 from vetro.stacks.template.families import check_floating
 from vetro.stacks.template.functions import function_of

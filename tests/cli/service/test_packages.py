@@ -295,7 +295,7 @@ def test_who_watches_is_asked_about_a_package_that_is_there(
     """Skip, update or abort, when no option has said it; the option's first letter will do."""
     there = package("7.0.0")
     service.ok("package", "import", there)
-    monkeypatch.setattr("vetro.cli.terminal.choices.is_watched", lambda: True)
+    monkeypatch.setattr("vetro.cli.terminal.confirmation.is_watched", lambda: True)
     for letter, code, said in (("s", 0, "7.0.0"), ("u", 0, "7.0.0"), ("a", 1, "catalog already")):
         found, text = service.run("package", "import", there, input=f"{letter}\n")
         assert (found, said in text, "Skip it (s)" in text) == (code, True, True), text

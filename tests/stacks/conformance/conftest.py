@@ -35,7 +35,7 @@ from vetro.messaging import Mailboxes
 from vetro.node import NodeAgent, NodeSection, NodeSettings
 from vetro.stacks import MIGRATIONS, Doors, MemoryStacks, NativeSettings, NativeStacks, StackEngine
 from vetro.stacks.memory import MemorySignal
-from vetro.stacks.memory.signals import DOOR
+from vetro.stacks.memory.guests import DOOR
 from vetro.storage import Database, migrate
 
 KEY = "the key of nodes"

@@ -11,7 +11,7 @@ import click
 
 from vetro.cli.client.answers import Environment, JsonObject, PackageRow
 from vetro.cli.client.connection import Connection, segment
-from vetro.cli.terminal import choices as choice
+from vetro.cli.terminal import confirmation
 from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
 from vetro.digits import is_number
 
@@ -107,7 +107,7 @@ class Wizard:
                 answer = self._submit(name, values)
                 if answer["valid"]:
                     break
-                if attempt == TRIES or wants_json() or not choice.is_watched():
+                if attempt == TRIES or wants_json() or not confirmation.is_watched():
                     fail(self._said(name, answer, values), HINT)
                 self._ask(answer["page"], answer["errors"], values)
 

@@ -26,7 +26,7 @@ from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, accepted
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
-from vetro.cli.terminal import choices
+from vetro.cli.terminal import confirmation
 from vetro.cli.terminal.output import CommandError, say, wants_json
 from vetro.compute.client import vm_calls
 from vetro.compute.wire import FORM_TAG, Image, NewImage
@@ -75,7 +75,7 @@ def exists_option(
             )
             return given or "skip"
         if given is None:
-            return ASK if asks and choices.is_watched() and not wants_json() else str(default)
+            return ASK if asks and confirmation.is_watched() and not wants_json() else str(default)
         return next(action for action in ACTIONS if action.startswith(given))
 
     shown = f"{'asked on a terminal, else ' if asks else ''}{default or 'as --exists-action, else skip'}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, segment
-from vetro.cli.terminal.choices import choose
+from vetro.cli.terminal.confirmation import choose
 from vetro.cli.terminal.output import fail
 
 if TYPE_CHECKING:

@@ -27,8 +27,7 @@ from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import IMAGE, VM
 from vetro.cli.compute.servers import wait_task
 from vetro.cli.compute.vm_lookup import find_vm
-from vetro.cli.terminal.choices import choose
-from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.confirmation import agree, choose, some_of, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
     Row,

@@ -16,8 +16,7 @@ import msgspec
 
 from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.client.name_completion import PROJECT, NameOf
-from vetro.cli.terminal.choices import choose
-from vetro.cli.terminal.confirmation import agree, some_of, yes_option
+from vetro.cli.terminal.confirmation import agree, choose, some_of, yes_option
 from vetro.cli.terminal.output import counted, done, emit_object, emit_rows, fail
 from vetro.compute.client.calls import (
     FLOATING_IPS,

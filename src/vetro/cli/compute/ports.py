@@ -23,7 +23,7 @@ from vetro.cli.compute.lookup import (
 )
 from vetro.cli.compute.networks import checked_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
-from vetro.cli.terminal.choices import choose
+from vetro.cli.terminal.confirmation import choose
 from vetro.cli.terminal.output import PrintingGroup, done, fail
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import (

@@ -8,7 +8,7 @@ from typing import cast
 
 from vetro.cli.client.connection import Connection, Decoded, known_as, segment
 from vetro.cli.environments.objects import objects_of
-from vetro.cli.terminal.choices import choose
+from vetro.cli.terminal.confirmation import choose
 from vetro.cli.terminal.output import Row, fail
 from vetro.compute.client import servers
 from vetro.compute.client.calls import FLOATING_IPS, PORTS

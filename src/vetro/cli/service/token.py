@@ -1,4 +1,4 @@
-"""``vetro token``: a token for the HTTP faces."""
+"""``vetro token`` for the HTTP faces; ``vetro dashboard``, whose link signs its first user in to it."""
 
 from __future__ import annotations
 
@@ -16,3 +16,19 @@ def token() -> None:
             emit_object({"token": connection.token, "url": connection.url})
         else:
             click.echo(connection.token)
+
+
+@click.command("dashboard", cls=PrintingCommand)
+def dashboard() -> None:
+    """Print a link that signs you in to the web dashboard.
+
+    The first one who opens the link is signed in as you, in your project. It is good for ten minutes
+    and for one use: do not send it to others.
+    """
+    with Connection() as connection:
+        headers = {"X-Vetro-Dashboard": "cli"}
+        link = connection.request("POST", "/dashboard/api/links", headers=headers).json()
+        if wants_json():
+            emit_object(link)
+        else:
+            click.echo(link["url"])

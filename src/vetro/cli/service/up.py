@@ -1,4 +1,7 @@
-"""``vetro up``, and its parts as processes of their own: ``vetro api``, ``engine``, ``compute``."""
+"""``vetro up``, and its parts as processes of their own.
+
+``vetro api``, ``engine``, ``compute``, ``node`` and ``broker``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import Any
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings, run_process
+
+_DRIVERS = click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"])
 
 
 def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -22,11 +27,7 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @click.command("up")
 @listening(8082)
-@click.option(
-    "--driver",
-    type=click.Choice(["lxc", "qemu", "lxc+qemu", "process", "simulated"]),
-    help="How instances are run [what this machine can].",
-)
+@click.option("--driver", type=_DRIVERS, help="How instances are run [what this machine can].")
 @installation_options
 def up(host: str | None, port: int | None, driver: str | None) -> None:
     """Start everything in one process: all HTTP faces, an engine pool, a local node agent."""
@@ -76,3 +77,45 @@ def compute(**options: object) -> None:
     from vetro.server.compute import run_compute
 
     run_process(run_compute, "compute", **options)
+
+
+@click.command("node")
+@click.option("--compute-url", help="The compute service [http://127.0.0.1:8082/compute].")
+@click.option("--key", help="The node key; better in VETRO_NODE_KEY or the settings file.")
+@click.option("--listen-host", help="Address the task API listens on [127.0.0.1].")
+@click.option("--port", type=int, help="Port the task API listens on [a free one].")
+@click.option("--admin-ip", help="Where the service reaches this node [its own address].")
+@click.option("--mailbox-url", help="Where guests reach their mailboxes (shown in sysinfo).")
+@click.option("--prefix", help="First letters of every interface this agent makes [vt].")
+@click.option("--driver", type=_DRIVERS, help="How instances are run.")
+@click.option("--server-uuid", help="This node's uuid [the machine's own].")
+@click.option("--pull", is_flag=True, default=None, help="Ask for tasks: for nodes behind NAT.")
+@click.option(
+    "--allow-privileged",
+    is_flag=True,
+    default=None,
+    help="Let operators make containers with the machine's own root.",
+)
+@installation_options
+def node(**options: object) -> None:
+    """Run this machine's node agent: it takes instances from a compute service elsewhere."""
+    from vetro.server.node import run_node
+
+    run_process(run_node, "node", **options)
+
+
+@click.command("broker")
+@listening(8083)
+@click.option("--tenant", help="The project that the environments of all spaces are in [admin].")
+@click.option("--auth-url", help="The identity service [http://127.0.0.1:8082/identity/v3].")
+@installation_options
+def broker(**options: object) -> None:
+    """Run the service broker: it offers the applications of a catalog to a Cloud Foundry.
+
+    It speaks the Open Service Broker API to the platform, and HTTP to a Vetro ('vetro up') that may
+    be on another machine. Name and password that the platform is given are those of a user of Vetro
+    with a role in the project --tenant (docs/broker.md).
+    """
+    from vetro.server.service_broker import run_broker
+
+    run_process(run_broker, "cfapi", **options)

@@ -1,15 +1,45 @@
 """One rule for commands that destroy or lose something (docs/decisions/0150).
 
 Such a command says what would be lost. On a terminal it asks; where nobody can answer (no terminal, or
-``--json``) it ends with exit code 2 and does nothing, unless ``--yes`` was given.
+``--json``) it ends with exit code 2 and does nothing, unless ``--yes`` was given. So it is with one of
+several things of a name: it is asked for in a terminal, an error elsewhere.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import click
 
-from vetro.cli.terminal import choices as choice
 from vetro.cli.terminal.output import fail, meta, remember, wants_json
+
+One = TypeVar("One")
+
+
+def is_watched() -> bool:
+    """Whether a user can answer."""
+    return sys.stdin.isatty()
+
+
+def choose(rows: Sequence[One], called: str, label: Callable[[One], str], hint: str) -> One:
+    """The only row, or the one that the user names when there are several.
+
+    ``label`` says what distinguishes one from the others. A command without a terminal ends with the list and
+    ``hint``: what cannot be taken back is never done to one that happened to come first.
+    """
+    if len(rows) == 1:
+        return rows[0]
+    labels = [label(row) for row in rows]
+    if wants_json() or not is_watched():
+        fail(f"There are {len(rows)} of {called}: {'; '.join(labels)}", hint, 2)
+    click.echo(f"There are {len(rows)} of {called}:", err=True)
+    for number, text in enumerate(labels, 1):
+        click.echo(f"  {number}  {text}", err=True)
+    number = click.prompt("Which one", type=click.IntRange(1, len(rows)), err=True)
+    return rows[number - 1]
+
 
 LISTED = 5
 
@@ -45,7 +75,7 @@ def agree_or(
     """The same where another option than ``--yes`` says that the user agrees."""
     if agreed:
         return
-    if wants_json() or not choice.is_watched():
+    if wants_json() or not is_watched():
         fail(f"Nothing was done: {losing}", hint or f"Give {option} to confirm it.", 2)
     click.echo(f"{losing}.", err=True)
     if not click.confirm(question, err=True):

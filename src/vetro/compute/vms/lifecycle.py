@@ -11,8 +11,8 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
-from vetro.compute.servers.store import CHANNEL, Agent, ServerStore
-from vetro.compute.tables import ports, tasks, vms, volumes
+from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore, change_extra
+from vetro.compute.tables import ports, servers, tasks, vms, volumes
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
     internal_error,
@@ -23,10 +23,9 @@ from vetro.compute.values.faults import (
 )
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
-from vetro.compute.values.records import Record, mapping, text_of, whole
+from vetro.compute.values.records import Record, mapping, text_of, whole, without
 from vetro.compute.vms.image_copies import ImageHolders
 from vetro.compute.vms.nics import bind_ports
-from vetro.compute.vms.reported_vms import change_reported
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import About, NodeTaskError, NodeTasks, TaskEnd
 from vetro.http import Fault
@@ -423,3 +422,41 @@ def _image_of(payload: Record) -> str:
     disks = _listed(payload.get("disks"))
     first = mapping(disks[0]) if disks else {}
     return str(payload.get("image_uuid") or first.get("image_uuid") or "")
+
+
+#: The fields of a VM that a status reports.
+_FIELDS = (
+    "brand", "cpu_cap", "last_modified", "max_physical_memory", "owner_uuid", "quota",
+    "state", "uuid", "zone_state",
+)  # fmt: skip
+
+
+async def change_reported(
+    tx: Transaction, server_uuid: str, uuid: str, made: Record | None
+) -> None:
+    """Update what a server's last status says of a VM; ``made`` None: the VM is gone."""
+    query = (
+        select(servers.c.sample, servers.c.extra)
+        .where(servers.c.uuid == server_uuid)
+        .with_for_update()
+    )
+    row = (await tx.execute(query)).first()
+    if row is None:
+        return
+    if made is None and uuid in mapping(row.extra.get(STRAYS)):
+        await change_extra(tx, server_uuid, STRAYS, lambda known: without(known, uuid))
+    sample = mapping(row.sample)
+    reported = mapping(sample.get("vms"))
+    if made is None:
+        if uuid not in reported:
+            return
+        reported = without(reported, uuid)
+    else:
+        known = mapping(reported.get(uuid))
+        news = {name: made[name] for name in _FIELDS if name in made}
+        reported = {**reported, uuid: {**known, **news}}
+    await tx.execute(
+        update(servers)
+        .where(servers.c.uuid == server_uuid)
+        .values(sample={**sample, "vms": reported})
+    )

@@ -7,8 +7,7 @@ images for programs and forms, `network_drivers` the network service of new envi
 """
 
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks
-from vetro.stacks.heat.directory import CinderDirectory, NeutronDirectory
-from vetro.stacks.heat.network_drivers import NetworkDrivers
+from vetro.stacks.heat.directory import CinderDirectory, NetworkDrivers, NeutronDirectory
 from vetro.stacks.heat.offers import OffersByRegion
 from vetro.stacks.heat.patience import Patience
 from vetro.stacks.heat.quotas import CloudQuota, QuotasByRegion

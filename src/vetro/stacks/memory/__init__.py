@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from vetro.stacks.doors import Doors
 from vetro.stacks.memory.compute import EXTERNAL_NETWORK, MemoryCompute
-from vetro.stacks.memory.guests import MemoryGuests
-from vetro.stacks.memory.signals import DOOR, MemorySignal, MemorySignals
+from vetro.stacks.memory.guests import DOOR, MemoryGuests, MemorySignal, MemorySignals
 from vetro.stacks.memory.store import MemoryStore
 from vetro.stacks.native import NativeSettings, StackEngine
 
