@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import httpx2
 
@@ -51,6 +51,16 @@ class SyncResponse:
 
 
 Response = SyncResponse
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request has beside its headers: one body of four forms, and the query."""
+
+    json: object
+    content: bytes | AsyncIterator[bytes] | None
+    files: Any
+    data: Mapping[str, str] | None
+    params: Mapping[str, Any] | None
 
 
 class _SystemTrust(ssl.SSLContext):
@@ -159,24 +169,12 @@ class SyncClient:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        json: object = None,
-        content: bytes | None = None,
-        files: Mapping[str, Any] | None = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
+        **options: Unpack[RequestOptions],
     ) -> SyncResponse:
         """Send a request and read its whole response. Errors: ``TransportError``."""
+        more: dict[str, Any] = {**options}
         try:
-            response = self._client.request(
-                method,
-                url,
-                headers=dict(headers or {}),
-                json=json,
-                content=content,
-                files=files,
-                data=dict(data) if data is not None else None,
-                params=dict(params) if params is not None else None,
-            )
+            response = self._client.request(method, url, headers=headers, **more)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _explain(error) from error
         return SyncResponse(response.status_code, dict(response.headers), response.content)
@@ -303,32 +301,18 @@ class HttpClient:
         url: str,
         *,
         headers: Mapping[str, str] | None = None,
-        json: object = None,
-        content: bytes | AsyncIterator[bytes] | None = None,
-        files: Any = None,
-        data: Mapping[str, str] | None = None,
-        params: Mapping[str, Any] | None = None,
         timeout_seconds: float | None = None,
+        **options: Unpack[RequestOptions],
     ) -> Response:
         """Send a request and read its whole response. Errors: ``TransportError``."""
-        options: dict[str, Any] = {}
+        more: dict[str, Any] = {**options}
         if timeout_seconds is not None:
-            options["timeout"] = timeout_seconds
+            more["timeout"] = timeout_seconds
         sent = dict(headers or {})
         with tracing.span(method, "client", only_inside=True) as span:
             tracing.inject(sent)
             try:
-                response = await self._client.request(
-                    method,
-                    url,
-                    headers=sent,
-                    json=json,
-                    content=content,
-                    files=files,
-                    data=dict(data) if data is not None else None,
-                    params=dict(params) if params is not None else None,
-                    **options,
-                )
+                response = await self._client.request(method, url, headers=sent, **more)
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
                 raise _explain(error, f"{method} {url}: ") from error
             span.note(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 import click
@@ -24,7 +24,7 @@ from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for, not_of_vetro
 from vetro.cli.client.trust import CACERT, trust
 from vetro.cli.terminal.output import Row, fail, meta
-from vetro.http.client import SyncClient, SyncResponse, TransportError
+from vetro.http.client import RequestOptions, SyncClient, SyncResponse, TransportError
 
 if TYPE_CHECKING:
     from vetro.compute.client import Call
@@ -84,16 +84,6 @@ class Decoded(Generic[Answer]):
 
     known: Answer
     row: Row
-
-
-class RequestOptions(TypedDict, total=False):
-    """What a request has beside its headers: one body of four forms, and the query."""
-
-    json: object
-    content: bytes | None
-    files: Mapping[str, Any] | None
-    data: Mapping[str, str] | None
-    params: Mapping[str, Any] | None
 
 
 class StreamBroke(Exception):
