@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy import make_url, text
 
 from vetro.blobs import BlobStore, BlobsUnavailable
+from vetro.http import Readings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
@@ -20,6 +21,7 @@ from vetro.storage import (
     Keyring,
     MigrationSet,
     StorageError,
+    Transaction,
     copy_database,
     migrate,
     prepare_sealing,
@@ -214,3 +216,17 @@ def _without_keys(error: KeyMissing, shared: Path) -> StartError:
         "A second service on one database needs the directory of the first:"
         f" server.shared_dir is {shared} (docs/several-services.md).",
     )
+
+
+Reader = Callable[[Transaction], Awaitable[None]]
+
+
+def stored_readings(database: Database, readers: Sequence[Reader]) -> Readings:
+    """Reads the gauges of all rooms in one database transaction."""
+
+    async def read() -> None:
+        async with database.read() as tx:
+            for reader in readers:
+                await reader(tx)
+
+    return Readings(read)

@@ -26,7 +26,7 @@ from vetro.server.definitions import definitions_of
 from vetro.server.engine import check_network, engine_settings, refuse_file_database
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
-from vetro.server.installation import open_database, refuse_missing
+from vetro.server.installation import open_database, refuse_missing, stored_readings
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.memory import freeze_collector, keep_on_huge_pages
 from vetro.server.node import (
@@ -44,7 +44,6 @@ from vetro.server.openstack import (
     platform_of,
 )
 from vetro.server.policies import networks_of, policy_of
-from vetro.server.readings import stored_readings
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings

@@ -201,15 +201,17 @@ project_option = click.option(
 def common_verbs(
     group: click.Group,
     kind: Kind[Shown, New, Change],
-    look: Callable[[Connection, list[Shown]], list[Row]],
+    look: Callable[[Connection, list[Shown]], list[Row]] = lambda _connection, found: [
+        row_of(one) for one in found
+    ],
     *,
     renamed: bool = True,
     deleting: str | None = "",
 ) -> None:
     """Give a group of commands ``list``, ``show``, ``rename`` and ``delete``.
 
-    ``look`` makes of objects what the list and ``show`` print. ``deleting``: the help text of
-    ``delete``, '' for the usual one; ``None`` leaves that command to the group.
+    ``look`` makes of objects what the list and ``show`` print: by default them as they are.
+    ``deleting``: the help text of ``delete``, '' for the usual one; ``None`` leaves it to the group.
     """
 
     @group.command("list", help=f"List {kind.noun}{'es' if kind.calls is FLOATING_IPS else 's'}.")

@@ -8,7 +8,6 @@ from vetro.cli.client.connection import Connection
 from vetro.cli.client.name_completion import VM
 from vetro.cli.compute.lookup import (
     Kind,
-    Row,
     common_verbs,
     find,
     project_of,
@@ -31,7 +30,6 @@ from vetro.compute.wire import (
     NameChange,
     NewVolume,
     NewVolumeCopy,
-    Volume,
     VolumeChange,
     VolumeCopy,
     VolumeSource,
@@ -68,17 +66,9 @@ def backup() -> None:
     """Backups of volumes: copies that the service keeps."""
 
 
-def _volumes(_connection: Connection, found: list[Volume]) -> list[Row]:
-    return [row_of(one) for one in found]
-
-
-def _copies(_connection: Connection, found: list[VolumeCopy]) -> list[Row]:
-    return [row_of(one) for one in found]
-
-
-common_verbs(volume, VOLUME, _volumes)
-common_verbs(snapshot, SNAPSHOT, _copies, renamed=False)
-common_verbs(backup, BACKUP, _copies, renamed=False)
+common_verbs(volume, VOLUME)
+common_verbs(snapshot, SNAPSHOT, renamed=False)
+common_verbs(backup, BACKUP, renamed=False)
 
 
 @volume.command("create", short_help="Make a volume.")

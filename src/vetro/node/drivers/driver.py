@@ -25,8 +25,7 @@ from vetro.node.drivers.hypervisor import (
     HostCommand,
     Hypervisor,
 )
-from vetro.node.drivers.records import Records
-from vetro.node.drivers.snapshot_names import check_snapshot_name, free_name, no_snapshot
+from vetro.node.drivers.records import Records, check_snapshot_name, free_name, no_snapshot
 from vetro.node.drivers.volumes import VolumeWork
 from vetro.node.errors import (
     DriverError,

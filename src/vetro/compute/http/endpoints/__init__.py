@@ -15,11 +15,9 @@ from vetro.compute.http.endpoints import (
     jobs,
     networks,
     nics,
-    operations,
     servers,
     service,
     storage,
-    tasks,
     vms,
     volumes,
     waitlist,
@@ -29,7 +27,6 @@ from vetro.compute.http.endpoints import (
 def all_endpoints() -> list[Endpoint]:
     """Every call but those of allocation, which have a face of their own."""
     parts = (
-        service, servers, events, boot, tasks, vms, storage, nics, waitlist, jobs, images,
-        operations, networks, volumes,
+        service, servers, events, boot, vms, storage, nics, waitlist, jobs, images, networks, volumes,
     )  # fmt: skip
     return [endpoint for part in parts for endpoint in part.ENDPOINTS]
