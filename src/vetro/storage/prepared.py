@@ -38,7 +38,6 @@ from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.types import TypeEngine
 
 from vetro.storage.jsontext import LARGE, is_large
-from vetro.storage.sealed import SealedJson
 from vetro.storage.sqlite_driver import LARGE_VALUES, SHORT, SqliteConnection
 from vetro.storage.types import Json, UtcDateTime
 
@@ -281,7 +280,7 @@ class Prepared:
             key = bind.key if bind.key in parameters else name
             given = _REQUIRED if bind.required or bind.callable is not None else bind.value
             kind = bind.type
-            is_json = isinstance(kind, Json | SealedJson)
+            is_json = isinstance(kind, Json)
             if is_json:  # without its own question whether the value is large
                 write = _writer(kind, dialect)
             else:
@@ -309,12 +308,12 @@ class Prepared:
             unbounded,
             SimpleResultMetaData(keys) if keys else None,
             [(place, convert) for place, convert in readers if convert is not None],
-            [i for i, one in enumerate(columns) if isinstance(one.type, (Json, SealedJson))],
+            [i for i, one in enumerate(columns) if isinstance(one.type, Json)],
             not isinstance(statement, Select),
         )
 
 
-def _writer(kind: Json | SealedJson, dialect: Dialect) -> _Convert:
+def _writer(kind: Json, dialect: Dialect) -> _Convert:
     return lambda value: kind.written(value, dialect)
 
 

@@ -14,8 +14,9 @@ from sqlalchemy import Column, LargeBinary, MetaData, Text, TypeDecorator
 from sqlalchemy.engine import Dialect
 
 from vetro.storage.errors import StorageError
-from vetro.storage.jsontext import LARGE, beside_the_loop, decode, encode, is_large
+from vetro.storage.jsontext import LARGE, beside_the_loop, decode, encode
 from vetro.storage.keyring import PREFIX, Keyring
+from vetro.storage.types import Json
 
 MAGIC = b"\x00vetro\x00"
 ATTRIBUTE = "vetro_keyring"
@@ -54,17 +55,10 @@ class SealedText(TypeDecorator[str]):
         return cast("str | None", value)
 
 
-class SealedJson(TypeDecorator[Any]):
+class SealedJson(Json):
     """Any JSON value, sealed in the database. ``None`` is SQL NULL; key order is kept."""
 
-    impl = Text
     cache_ok = True
-
-    def process_bind_param(self, value: object, dialect: Dialect) -> str | None:
-        """Python to database."""
-        if value is not None and is_large(value):
-            return beside_the_loop(lambda: self.written(value, dialect))
-        return self.written(value, dialect)
 
     def written(self, value: object, dialect: Dialect) -> str | None:
         """Python to database, where it is called."""

@@ -17,7 +17,6 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from vetro.storage.errors import DatabaseClosed, StorageError, explain
 from vetro.storage.prepared import Prepared
-from vetro.storage.sealed import SealedJson
 from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile
 from vetro.storage.types import Json
 
@@ -48,7 +47,7 @@ def _whole_result(
     if not result.returns_rows:
         return result
     columns = getattr(result.context.compiled, "_result_columns", ())
-    if not any(isinstance(column.type, (Json, SealedJson)) for column in columns):
+    if not any(isinstance(column.type, Json) for column in columns):
         return result
     return cast("CursorResult[object]", result.freeze()())
 

@@ -7,6 +7,7 @@ All are `vetro.http.Fault`; the face writes them as ``{code, message, errors?}``
 `invalid_argument`          409 InvalidArgument: undeclared parameters, malformed uuids, ratios
 `not_found`                 404 ResourceNotFound
 `not_running`               409 ServerNotRunning
+`not_allowed`               403 NotAuthorized
 `precondition_failed`       412 PreconditionFailed: ``force`` is missing, the agent is too old
 `task_failed`               500 InternalError with the node's words and details
 `unavailable`               503 ServiceUnavailable
@@ -17,6 +18,7 @@ All are `vetro.http.Fault`; the face writes them as ``{code, message, errors?}``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from vetro.http import Fault
@@ -25,15 +27,11 @@ from vetro.http.parameters import FieldError
 #: What validation failures are answered with unless the settings' ``validation_status`` says otherwise.
 VALIDATION_STATUS = 500
 
-
-def not_found(message: str) -> Fault:
-    """404 ResourceNotFound."""
-    return Fault(message, status=404, type_="ResourceNotFound")
-
-
-def invalid_argument(message: str) -> Fault:
-    """409 InvalidArgument."""
-    return Fault(message, status=409, type_="InvalidArgument")
+not_found = partial(Fault, status=404, type_="ResourceNotFound")
+invalid_argument = partial(Fault, status=409, type_="InvalidArgument")
+not_allowed = partial(Fault, status=403, type_="NotAuthorized")
+precondition_failed = partial(Fault, status=412, type_="PreconditionFailed")
+unavailable = partial(Fault, status=503, type_="ServiceUnavailable")
 
 
 def invalid_parameters(
@@ -59,16 +57,6 @@ def not_running() -> Fault:
     return Fault(
         "Operation attempted on server which is not running", status=409, type_="ServerNotRunning"
     )
-
-
-def not_allowed(message: str) -> Fault:
-    """403 NotAuthorized."""
-    return Fault(message, status=403, type_="NotAuthorized")
-
-
-def precondition_failed(message: str) -> Fault:
-    """412 PreconditionFailed."""
-    return Fault(message, status=412, type_="PreconditionFailed")
 
 
 def internal_error(message: str, details: Any = None) -> Fault:
@@ -99,11 +87,6 @@ def task_failed(message: str, details: Any = None, *, codes: Sequence[str] = ())
         status, type_ = TASK_CODES[code]
         return Fault(message, status=status, type_=type_, extra={"details": details})
     return internal_error(message, details)
-
-
-def unavailable(message: str) -> Fault:
-    """503 ServiceUnavailable."""
-    return Fault(message, status=503, type_="ServiceUnavailable")
 
 
 def conflict(message: str, **extra: object) -> Fault:
