@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
-
-from vetro.storage import StorageError
+from vetro.storage import NoRoom, StorageError
 
 
 class BlobMissing(StorageError):
@@ -16,11 +13,5 @@ class BlobsUnavailable(StorageError, ConnectionError):
     """The store cannot be reached, or refuses its credentials; the message says which and why."""
 
 
-class BlobsFull(StorageError, OSError):
+class BlobsFull(NoRoom):
     """The store has no room; nothing of the file was kept."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(errno.ENOSPC, message)
-
-    def __str__(self) -> str:
-        return f"{self.args[1]} ({os.strerror(errno.ENOSPC)})"

@@ -92,10 +92,6 @@ def _always(*_given: object) -> bool:
     return True
 
 
-def _never(*_given: object) -> bool:
-    return False
-
-
 def _not(check: Check) -> Check:
     def negated(policy: Policy, caller: Principal, target: Target, depth: int) -> bool:
         return not check(policy, caller, target, depth)
@@ -125,7 +121,7 @@ def _all_of(checks: list[Check]) -> Check:
 
 def _check(word: str) -> Check:
     if word in ("@", "!"):
-        return _always if word == "@" else _never
+        return _always if word == "@" else _not(_always)
     kind, colon, match = word.partition(":")
     if not colon or not kind or not match:
         raise PolicyError(f"{word!r} is not a check: write KIND:VALUE, @ or !")

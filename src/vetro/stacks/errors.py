@@ -105,3 +105,9 @@ class PlacementFailure(ResourceFailure):
 
 class AddressRangeTaken(ResourceFailure):
     """A subnet's range overlaps one that was taken meanwhile. Choose another range."""
+
+
+def brief(value: Any, most: int = 60) -> str:
+    """A value as messages show it, in at most so many characters."""
+    written = repr(value)
+    return written if len(written) <= most else written[: most - 3] + "…"

@@ -17,6 +17,7 @@ from vetro.storage.errors import (
     DatabaseUnavailable,
     KeyMissing,
     LeaseLost,
+    NoRoom,
     StorageError,
 )
 from vetro.storage.jsontext import decode as decode_json

@@ -8,7 +8,8 @@
     ├── DatabaseUnavailable   it cannot be opened or reached (also a ``ConnectionError``)
     ├── DatabaseClosed        this process has closed it
     ├── DatabaseBusy          a lock was not released in time (also a ``TimeoutError``)
-    ├── DatabaseFull          the disk is full (also an ``OSError`` with ``ENOSPC``)
+    ├── NoRoom                also an ``OSError`` with ``ENOSPC``
+    │   └── DatabaseFull      the disk is full
     ├── KeyMissing            a stored value is sealed with a key that the key file lacks
     ├── AlreadyQueued         the queue holds work under this key
     └── LeaseLost             a newer claim exists, or the work was completed
@@ -61,14 +62,18 @@ class DatabaseBusy(StorageError, TimeoutError):
     """Other units of work held a lock for too long, or two waited for each other."""
 
 
-class DatabaseFull(StorageError, OSError):
-    """The disk below the database is full; the unit of work was rolled back."""
+class NoRoom(StorageError, OSError):
+    """Something that is kept has no room."""
 
     def __init__(self, message: str) -> None:
         super().__init__(errno.ENOSPC, message)
 
     def __str__(self) -> str:
         return f"{self.args[1]} ({os.strerror(errno.ENOSPC)})"
+
+
+class DatabaseFull(NoRoom):
+    """The disk below the database is full; the unit of work was rolled back."""
 
 
 class KeyMissing(StorageError):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vetro.stacks.errors import brief
 from vetro.stacks.model import ChangeKind, Json, StackStatus
 from vetro.stacks.resources.base import ResourceType
 from vetro.stacks.state.records import ResourceRow
@@ -102,7 +103,7 @@ def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozense
         elif key not in new:
             parts.append(f"{key} is no longer given")
         else:
-            parts.append(f"{key} changes from {_brief(old[key])} to {_brief(new[key])}")
+            parts.append(f"{key} changes from {brief(old[key], 40)} to {brief(new[key], 40)}")
     return "; ".join(parts)
 
 
@@ -119,8 +120,3 @@ def _unknown_in(value: object) -> Unknown | None:
         if found is not None:
             return found
     return None
-
-
-def _brief(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -25,6 +25,7 @@ from vetro.stacks.errors import (
     ResourceFailure,
     UnresolvedReference,
     UnsupportedResource,
+    brief,
 )
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Json
@@ -211,7 +212,7 @@ class ResourceType:
             known.kind in ("string", "integer") and isinstance(value, dict | list)
         ):
             raise InvalidProperty(
-                f"the property {key!r} is a {known.kind}, not {_brief(value)}", resource=resource
+                f"the property {key!r} is a {known.kind}, not {brief(value)}", resource=resource
             )
         if known.kind == "integer" and not is_number(str(value).lstrip("-")):
             raise InvalidProperty(
@@ -220,7 +221,7 @@ class ResourceType:
         said = flag(value, False) if known.kind == "boolean" else value
         if known.only and str(said).lower() not in known.only:
             raise InvalidProperty(
-                f"the property {key!r} is not supported with the value {_brief(value)}: {known.ignored}",
+                f"the property {key!r} is not supported with the value {brief(value)}: {known.ignored}",
                 resource=resource,
             )
         if known.allowed and str(value) not in known.allowed:
@@ -336,8 +337,3 @@ def items(value: Json) -> list[Json]:
 def entries(value: Json) -> dict[str, Json]:
     """A map property; absent is empty."""
     return dict(value or {})
-
-
-def _brief(value: Json) -> str:
-    written = repr(value)
-    return written if len(written) <= 60 else written[:57] + "…"

@@ -7,15 +7,14 @@ against a `Context`. Functions of functions are evaluated from the inside.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from vetro.digits import is_number
-from vetro.stacks.errors import TemplateError, UnresolvedReference
+from vetro.stacks.errors import TemplateError, UnresolvedReference, brief
 from vetro.stacks.model import Json
-from vetro.stacks.template.later_functions import FUNCTIONS, PREFIX
+from vetro.stacks.template.later_functions import FUNCTIONS, PREFIX, text_of
 
 PSEUDO_PARAMETERS = {
     "OS::stack_name": "name",
@@ -130,7 +129,7 @@ def references(value: Json, names: Names) -> Iterator[Reference]:
 
 def _ref(function: str, argument: Json, names: Names) -> Reference:
     if not isinstance(argument, str):
-        raise TemplateError(f"{function} takes the name of a resource, not {_brief(argument)}")
+        raise TemplateError(f"{function} takes the name of a resource, not {brief(argument)}")
     if argument in names.resources:
         return Reference("resource", argument)
     if function == "Ref" and (argument in names.parameters or argument in PSEUDO_PARAMETERS):
@@ -149,9 +148,7 @@ def _attribute(function: str, argument: Json, names: Names) -> Reference:
     if len(steps) == 1:
         steps = [*steps, "show"]  # all attributes
     if len(steps) < 2 or not isinstance(steps[0], str) or not isinstance(steps[1], str):
-        raise TemplateError(
-            f"{function} takes [resource, attribute, path…], not {_brief(argument)}"
-        )
+        raise TemplateError(f"{function} takes [resource, attribute, path…], not {brief(argument)}")
     if steps[0] not in names.resources:
         raise UnresolvedReference(_unknown(function, "resource", steps[0], names.resources))
     path = tuple(step for step in steps[2:] if isinstance(step, str | int))
@@ -160,7 +157,7 @@ def _attribute(function: str, argument: Json, names: Names) -> Reference:
 
 def _parameter(function: str, argument: Json, names: Names) -> Reference:
     if not isinstance(argument, str):
-        raise TemplateError(f"{function} takes the name of a parameter, not {_brief(argument)}")
+        raise TemplateError(f"{function} takes the name of a parameter, not {brief(argument)}")
     if argument not in names.parameters and argument not in PSEUDO_PARAMETERS:
         raise UnresolvedReference(_unknown(function, "parameter", argument, names.parameters))
     return Reference("parameter", argument)
@@ -213,10 +210,6 @@ def find_unknown(value: Json) -> Unknown | None:
 # --- the functions ---------------------------------------------------------------------
 
 
-def _get_resource(function: str, argument: Json, context: Context) -> Json:
-    return context.reference_id(argument)
-
-
 def _ref_value(function: str, argument: Json, context: Context) -> Json:
     try:
         return context.reference_id(argument)
@@ -257,10 +250,6 @@ def _get_param(function: str, argument: Json, context: Context) -> Json:
     return context.parameter(argument)
 
 
-def _get_file(function: str, argument: Json, context: Context) -> Json:
-    return context.file(argument)
-
-
 def _str_replace(function: str, argument: Json, context: Context) -> Json:
     if isinstance(argument, dict):
         entries = dict(_entries(argument))
@@ -272,7 +261,7 @@ def _str_replace(function: str, argument: Json, context: Context) -> Json:
     if not isinstance(template, str) or not isinstance(params, dict):
         raise TemplateError(f"{function} takes a text and a map of replacements")
     # Longest keys first and in one pass, so that a replacement is not replaced again.
-    replacements = {str(key): _text(function, item) for key, item in _entries(params)}
+    replacements = {str(key): text_of(item) for key, item in _entries(params)}
     return _replace_all(template, replacements)
 
 
@@ -292,23 +281,13 @@ def _replace_all(template: str, replacements: Mapping[str, str]) -> str:
     return "".join(result)
 
 
-def _text(function: str, value: Json) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    return json.dumps(value)  # with Heat's spaces: templates compare and hash such texts
-
-
 def _join(function: str, argument: Json, context: Context) -> Json:
     if not isinstance(argument, list) or len(_list(argument)) < 2:
         raise TemplateError(f"{function} takes [delimiter, list]")
     delimiter, *lists = _list(argument)
     if not isinstance(delimiter, str) or not all(isinstance(one, list) for one in lists):
         raise TemplateError(f"{function} takes [delimiter, list]")
-    return delimiter.join(_text(function, item) for one in lists for item in _list(one))
+    return delimiter.join(text_of(item) for one in lists for item in _list(one))
 
 
 def _select(function: str, argument: Json, context: Context) -> Json:
@@ -316,7 +295,7 @@ def _select(function: str, argument: Json, context: Context) -> Json:
         raise TemplateError(f"{function} takes [key or index, map or list]")
     key, collection = _list(argument)
     if not isinstance(collection, dict | list):
-        raise TemplateError(f"{function} selects from a map or a list, not {_brief(collection)}")
+        raise TemplateError(f"{function} selects from a map or a list, not {brief(collection)}")
     if isinstance(collection, list) and not is_number(str(key)):
         raise TemplateError(f"{function}: {key!r} is not an index of the list")
     return follow(collection, [key])
@@ -337,7 +316,7 @@ def _split(function: str, argument: Json, context: Context) -> Json:
 
 def _base64(function: str, argument: Json, context: Context) -> Json:
     # The interfaces that want user data in base64 are behind us: the text itself is what is meant.
-    return _text(function, argument)
+    return text_of(argument)
 
 
 def _find_in_map(function: str, argument: Json, context: Context) -> Json:
@@ -347,16 +326,8 @@ def _find_in_map(function: str, argument: Json, context: Context) -> Json:
     return context.mapping(*(str(item) for item in items))
 
 
-def _zones(function: str, argument: Json, context: Context) -> Json:
-    return ["nova"]
-
-
 def _facade(function: str, argument: Json, context: Context) -> Json:
     raise TemplateError(f"{function} is for nested templates only")
-
-
-def _opaque(function: str, argument: Json, context: Context) -> Json:
-    return {function: argument}
 
 
 def _strictly(function: str, argument: Json, context: Context) -> Json:
@@ -407,10 +378,6 @@ def _alone(function: str, argument: Json, context: Context) -> Json:
     raise TemplateError(f"{_called(function)} is for conditions and has no value elsewhere")
 
 
-def _follow(function: str, argument: Json, context: Context) -> Json:
-    return follow(argument[0], argument[1:])
-
-
 FOLLOW = "vetro::follow"
 """`[value, step…]`: a step into what an output of a nested template gives; templates do not write it."""
 
@@ -419,14 +386,14 @@ _FUNCTIONS: dict[str, Callable[[str, Json, Context], Json]] = {
     **{PREFIX + name: _strictly for name in ("str_replace_strict", "str_replace_vstrict")},
     **{PREFIX + name: _alone for name in ("if", "not", "and", "or")},
     "Fn::MemberListToMap": _member_list,
-    FOLLOW: _follow,
-    "get_resource": _get_resource,
+    FOLLOW: lambda _name, argument, _context: follow(argument[0], argument[1:]),
+    "get_resource": lambda _name, argument, context: context.reference_id(argument),
     "Ref": _ref_value,
     "get_attr": _get_attr,
     "Fn::GetAtt": _get_attr,
     "get_param": _get_param,
-    "get_file": _get_file,
-    "get_input": _opaque,
+    "get_file": lambda _name, argument, context: context.file(argument),
+    "get_input": lambda name, argument, _context: {name: argument},
     "str_replace": _str_replace,
     "Fn::Replace": _str_replace,
     "list_join": _join,
@@ -436,7 +403,7 @@ _FUNCTIONS: dict[str, Callable[[str, Json, Context], Json]] = {
     "Fn::Split": _split,
     "Fn::Base64": _base64,
     "Fn::FindInMap": _find_in_map,
-    "Fn::GetAZs": _zones,
+    "Fn::GetAZs": lambda _name, _argument, _context: ["nova"],
     "resource_facade": _facade,
     "Fn::ResourceFacade": _facade,
 }
@@ -452,11 +419,6 @@ def _entries(value: Any) -> list[tuple[object, Json]]:
 
 def _list(value: Any) -> list[Json]:
     return list(value)
-
-
-def _brief(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def _unknown(function: str, kind: str, name: str, known: frozenset[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from vetro.digits import is_number
-from vetro.stacks.errors import TemplateError
+from vetro.stacks.errors import TemplateError, brief
 from vetro.stacks.model import Json
 
 PREFIX = "hot::"
@@ -43,7 +43,7 @@ def repeat(argument: Json) -> Json:
         if isinstance(values, Mapping):
             values = list(_map(values) or {})
         if not isinstance(values, list):
-            raise TemplateError(f"repeat: for_each.{name} is a list, not {_brief(values)}")
+            raise TemplateError(f"repeat: for_each.{name} is a list, not {brief(values)}")
         lists.append([*_list(values)])
     permutations = given.get("permutations", True)
     if not isinstance(permutations, bool):
@@ -72,7 +72,7 @@ def _filled(template: Json, values: list[tuple[str, Json]]) -> Json:
             if template == name:
                 return value
             if name in template:
-                template = template.replace(name, _text(value))
+                template = template.replace(name, text_of(value))
         return template
     entries = _map(template)
     if entries is not None:
@@ -88,7 +88,7 @@ def map_merge(argument: Json) -> Json:
     for one in _list_of("map_merge", argument, "a list of maps"):
         entries = _map(one) if one is not None else {}
         if entries is None:
-            raise TemplateError(f"map_merge takes a list of maps, and {_brief(one)} is none")
+            raise TemplateError(f"map_merge takes a list of maps, and {brief(one)} is none")
         result.update(entries)
     return result
 
@@ -127,7 +127,7 @@ def list_concat(argument: Json) -> Json:
     result: list[Json] = []
     for one in _list_of("list_concat", argument, "a list of lists"):
         if one is not None and not isinstance(one, list):
-            raise TemplateError(f"list_concat takes a list of lists, and {_brief(one)} is none")
+            raise TemplateError(f"list_concat takes a list of lists, and {brief(one)} is none")
         result += _list(one or [])
     return result
 
@@ -145,13 +145,13 @@ def contains(argument: Json) -> Json:
     """`[value, list or text]`."""
     value, inside = _parts("contains", argument, 2, "[value, list]")
     if isinstance(inside, str):
-        return _text(value) in inside
+        return text_of(value) in inside
     if isinstance(inside, list):
         return value in _list(inside)
     entries = _map(inside)
     if entries is not None:
         return value in entries
-    raise TemplateError(f"contains looks in a list, a map or a text, not in {_brief(inside)}")
+    raise TemplateError(f"contains looks in a list, a map or a text, not in {brief(inside)}")
 
 
 def equals(argument: Json) -> Json:
@@ -168,10 +168,10 @@ def make_url(argument: Json) -> Json:
         raise TemplateError(f"make_url takes a map of {', '.join(known)}")
     for name, value in given.items():
         if name != "query" and not isinstance(value, str | int):
-            raise TemplateError(f"make_url: {name} is a text, not {_brief(value)}")
+            raise TemplateError(f"make_url: {name} is a text, not {brief(value)}")
 
     def part(name: str) -> str:
-        return _text(given.get(name))
+        return text_of(given.get(name))
 
     port = part("port")
     if port and not (is_number(port) and 0 < int(port) < 65536):
@@ -192,7 +192,7 @@ def make_url(argument: Json) -> Json:
     query: Json = given.get("query")
     queried = _map(query)
     if queried is not None:
-        query = urlencode([(key, _text(value)) for key, value in queried.items()])
+        query = urlencode([(key, text_of(value)) for key, value in queried.items()])
     url = f"{part('scheme')}:" if part("scheme") else ""
     url += f"//{place}" if place else ""
     url += path
@@ -238,11 +238,12 @@ def _parts(function: str, argument: Json, count: int, takes: str) -> list[Json]:
 
 def _list_of(function: str, argument: Json, takes: str) -> list[Json]:
     if not isinstance(argument, list):
-        raise TemplateError(f"{function} takes {takes}, not {_brief(argument)}")
+        raise TemplateError(f"{function} takes {takes}, not {brief(argument)}")
     return _list(argument)
 
 
-def _text(value: Json) -> str:
+def text_of(value: Json) -> str:
+    """A value within a text; structures have Heat's spaces: templates compare and hash such texts."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -258,8 +259,3 @@ def _map(value: Any) -> dict[str, Json] | None:
 
 def _list(value: Any) -> list[Json]:
     return [*value]
-
-
-def _brief(value: Json) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
