@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.clouds import is_empty
 
 from vetro.stacks import ResourceFailure, StackBusy, StackStatus
 
@@ -61,7 +62,7 @@ async def test_no_resources_delete_the_stack(lab: Any) -> None:
     await lab.probe(GROUP + "- $stack.push()")
     await lab.probe("- $stack.removeResources([g], [o])\n- $stack.push()")
     assert not lab.cloud.stacks.store.stacks
-    assert lab.cloud.compute.is_empty()
+    assert is_empty(lab.cloud.compute)
 
 
 async def test_a_busy_stack_is_waited_for(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.clouds import is_empty
 
 CINDER = "io.murano.resources.CinderVolume"
 
@@ -198,7 +199,7 @@ async def test_releasing_a_volume(lab: Any) -> None:
     """The resource and both outputs go, and it can be made again."""
     text = "- $.v.deploy()\n- $.v.releaseResources()\n- Return: $.v.openstackId"
     assert await lab.probe(text, v=volume(lab)) is None
-    assert lab.cloud.compute.is_empty()
+    assert is_empty(lab.cloud.compute)
     assert await lab.probe("- $.v.deploy()\n- Return: $.v.openstackId", v=...)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.clouds import is_empty
 from tests.stacks.conftest import PROJECT
 
 from vetro.stacks import MIGRATIONS, OperationLost, StackBusy, StackEngine, StackStatus
@@ -98,7 +99,7 @@ async def test_death_at_every_step_of_a_create_leaves_nothing_after_delete(
         assert stack.status is StackStatus.CREATE_FAILED, step
         assert "interrupted" in stack.reason
         assert await stacks.delete(PROJECT, "env") is None, step
-        assert compute.is_empty(), (step, compute)
+        assert is_empty(compute), (step, compute)
     assert step > 30
 
 
@@ -123,7 +124,7 @@ async def test_death_at_every_step_of_a_create_can_be_gone_on_from(
         assert compute.tickets == {}, step
         assert (await stacks.plan(PROJECT, "env", application_template(2))).empty
         assert await stacks.delete(PROJECT, "env") is None
-        assert compute.is_empty(), step
+        assert is_empty(compute), step
 
 
 async def test_death_at_every_step_of_an_update_or_delete(application_template: Any) -> None:
@@ -150,7 +151,7 @@ async def test_death_at_every_step_of_an_update_or_delete(application_template: 
                 assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, ""), step
                 assert len(compute.server_list) == len(compute.port_list) == 3, step
             assert await stacks.delete(PROJECT, "env") is None, (action, step)
-            assert compute.is_empty(), (action, step, compute)
+            assert is_empty(compute), (action, step, compute)
 
 
 async def test_a_cancelled_operation_says_so(
@@ -176,7 +177,7 @@ async def test_a_cancelled_operation_says_so(
         "The operation was cancelled before it finished",
     )
     assert await stacks.delete(PROJECT, "env") is None
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_a_process_that_lost_its_hold_stops(
@@ -196,7 +197,7 @@ async def test_a_process_that_lost_its_hold_stops(
     gate.set()
     with pytest.raises(OperationLost):
         await sleeping
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 def test_the_death_of_a_process_is_seen() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.clouds import is_empty
 from tests.interrupting import interruptions
 from tests.stacks.conftest import PROJECT
 
@@ -51,7 +52,7 @@ async def test_an_operation_that_is_cancelled_anywhere_leaves_a_stack_that_can_b
     async def prepare() -> None:
         if await stacks.get(PROJECT, "env") is not None:
             await stacks.delete(PROJECT, "env")
-        assert compute.is_empty(), f"after {len(ends)} interruptions"
+        assert is_empty(compute), f"after {len(ends)} interruptions"
         if action != "create":
             await stacks.create(PROJECT, "env", template)
 

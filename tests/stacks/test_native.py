@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.clouds import is_empty
 from tests.stacks.conftest import PROJECT
 from tests.waiting import eventually
 
@@ -53,7 +54,7 @@ async def test_an_application_stack_from_create_to_delete(
     ]
     assert compute.tickets == {}
     assert await stacks.delete(PROJECT, "env") is None
-    assert compute.is_empty()
+    assert is_empty(compute)
     assert await stacks.get(PROJECT, "env") is None
     assert await stacks.delete(PROJECT, "env") is None
 
@@ -129,7 +130,7 @@ async def test_a_new_network_replaces_what_stands_on_it(
     assert not old & set(compute.server_list)
     assert len(compute.server_list) == len(compute.port_list) == len(compute.subnet_list) == 1
     await stacks.delete(PROJECT, "env")
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_changed_user_data_replaces_the_server(
@@ -164,7 +165,7 @@ async def test_no_room_names_resource_and_reasons(
     assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
     assert len(compute.server_list) == 1
     await stacks.delete(PROJECT, "env")
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_a_missing_image_names_it(
@@ -175,7 +176,7 @@ async def test_a_missing_image_names_it(
     assert stack.status is StackStatus.CREATE_FAILED
     assert "There is no image 'absent'" in stack.reason
     await stacks.delete(PROJECT, "env")
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_rollback_of_a_create_leaves_nothing(
@@ -186,7 +187,7 @@ async def test_rollback_of_a_create_leaves_nothing(
     stack = await stacks.create(PROJECT, "env", application_template(), rollback=True)
     assert stack.status is StackStatus.ROLLBACK_COMPLETE
     assert "the node is on fire" in stack.reason
-    assert compute.is_empty()
+    assert is_empty(compute)
     assert stack.resources == {}
 
 
@@ -228,7 +229,7 @@ async def test_a_delete_that_fails_can_be_repeated(
     assert "the node does not answer" in stack.reason
     compute.fail.clear()
     assert await stacks.delete(PROJECT, "env") is None
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_a_timeout_says_what_was_waited_on(
@@ -247,7 +248,7 @@ async def test_a_timeout_says_what_was_waited_on(
     assert "did not finish within 0.3 s" in stack.reason
     assert "network-1: being created" in stack.reason
     await stacks.delete(PROJECT, "env")
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_progress_and_waiting_on_are_told(
@@ -413,7 +414,7 @@ async def test_a_key_pair_gets_into_the_server(
     assert port.security_groups == list(compute.group_list)
     assert (await stacks.plan(PROJECT, "env", template)).empty
     assert await stacks.delete(PROJECT, "env") is None
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 async def test_the_cfn_forms_of_old_packages(stacks: StackEngine, compute: MemoryCompute) -> None:
@@ -483,7 +484,7 @@ async def test_the_cfn_forms_of_old_packages(stacks: StackEngine, compute: Memor
     assert group.rules[1]["port_range_min"] == 80
     assert (await stacks.plan(PROJECT, "old", template)).empty
     assert await stacks.delete(PROJECT, "old") is None
-    assert compute.is_empty()
+    assert is_empty(compute)
 
 
 BAD = [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.clouds import is_empty
 
 from vetro.stacks import ChangeKind, DependencyCycle, StackStatus, choose_cidr
 from vetro.stacks.memory import MemoryStacks
@@ -171,7 +172,7 @@ def test_any_sequence_of_updates_ends_in_what_the_last_template_says(
                 assert ipaddress.ip_address(stack.outputs[name]) in subnet
             assert (await stacks.plan(PROJECT, "s", template)).empty
         assert await stacks.delete(PROJECT, "s") is None
-        assert compute.is_empty()
+        assert is_empty(compute)
 
     asyncio.run(run())
 

@@ -113,21 +113,6 @@ class MemoryCompute:
         """What `offers` names."""
         return Offers(self.offers)
 
-    def is_empty(self) -> bool:
-        """True if no project has anything here."""
-        return not (
-            len(self.network_list) > 1
-            or self.subnet_list
-            or self.router_list
-            or self.group_list
-            or self.port_list
-            or self.floating_list
-            or self.keypair_list
-            or self.server_list
-            or self.volume_list
-            or self.tickets
-        )
-
     async def _do(self, call: str) -> None:
         await asyncio.sleep(0)
         self.calls.append(call)
