@@ -5,14 +5,25 @@ For tests and for load on the control plane. A running VM is a file, so state su
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import CoroutineType
+from typing import Any
 
 from vetro.node.drivers.hypervisor import Changed, DiskUse, ExecResult, Hypervisor, RunState
 from vetro.node.errors import not_implemented
 from vetro.node.files import read_json, write_json
 from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore, timestamp
-from vetro.node.vm_records import Vm, VolumeEntry
+from vetro.node.vm_records import Vm
+
+
+def _recorded(method: str) -> Callable[..., CoroutineType[Any, Any, None]]:
+    """A method with which only the record changes."""
+
+    async def work(self: SimulatedHypervisor, *_given: object) -> None:
+        self.fail(method)
+
+    return work
 
 
 class SimulatedHypervisor(Hypervisor):
@@ -29,7 +40,8 @@ class SimulatedHypervisor(Hypervisor):
         self._ended: Changed = lambda _uuid: None
         self.faults: dict[str, Exception] = {}
 
-    def _fail(self, method: str) -> None:
+    def fail(self, method: str) -> None:
+        """Raise the fault that a method is to have."""
         if method in self.faults:
             raise self.faults[method]
 
@@ -47,55 +59,32 @@ class SimulatedHypervisor(Hypervisor):
         """As requested."""
         return vm
 
-    async def make(self, vm: Vm) -> None:
-        """Only the record changes."""
-        self._fail("make")
-
-    async def remake_root(self, vm: Vm) -> None:
-        """Only the record changes."""
-        self._fail("remake_root")
+    make = _recorded("make")
+    remake_root = _recorded("remake_root")
+    attach_volume = _recorded("attach_volume")
+    detach_volume = _recorded("detach_volume")
+    grow_volume = _recorded("grow_volume")
+    snapshot = _recorded("snapshot")
+    rollback = _recorded("rollback")
+    drop_snapshot = _recorded("drop_snapshot")
 
     async def configure(self, vm: Vm) -> bool:
         """Only the record changes."""
-        self._fail("configure")
+        self.fail("configure")
         return False
 
     def volume_format(self, brand: str) -> str:
         """As a real node of that brand; only records change."""
         return "ext4" if brand in CONTAINER_BRANDS else "qcow2"
 
-    async def attach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
-        """Only the record changes."""
-        self._fail("attach_volume")
-
-    async def detach_volume(self, vm: Vm, entry: VolumeEntry) -> None:
-        """Only the record changes."""
-        self._fail("detach_volume")
-
-    async def grow_volume(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
-        """Only the record changes."""
-        self._fail("grow_volume")
-
-    async def snapshot(self, vm: Vm, name: str) -> None:
-        """Only the record changes."""
-        self._fail("snapshot")
-
-    async def rollback(self, vm: Vm, name: str) -> None:
-        """Only the record changes."""
-        self._fail("rollback")
-
-    async def drop_snapshot(self, vm: Vm, name: str) -> None:
-        """Only the record changes."""
-        self._fail("drop_snapshot")
-
     async def start(self, vm: Vm) -> None:
         """Mark it as running."""
-        self._fail("start")
+        self.fail("start")
         write_json(self._file(vm["uuid"]), {"since": timestamp()})
 
     async def stop(self, uuid: str, *, force: bool, timeout: float) -> None:
         """Mark it as stopped."""
-        self._fail("stop")
+        self.fail("stop")
         self._file(uuid).unlink(missing_ok=True)
         self._ended(uuid)
 
@@ -112,7 +101,7 @@ class SimulatedHypervisor(Hypervisor):
 
     async def remove(self, uuid: str) -> None:
         """The record is removed by the driver."""
-        self._fail("remove")
+        self.fail("remove")
         self._file(uuid).unlink(missing_ok=True)
 
     async def processes(self, uuid: str) -> dict[str, object]:

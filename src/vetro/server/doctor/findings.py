@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -21,16 +22,6 @@ class Finding(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-def ok(subject: str, found: str) -> Finding:
-    """All is well."""
-    return Finding("ok", subject, found)
-
-
-def warning(subject: str, found: str, remedy: str) -> Finding:
-    """Something does not work as it could."""
-    return Finding("warning", subject, found, remedy)
-
-
-def error(subject: str, found: str, remedy: str) -> Finding:
-    """Something does not work."""
-    return Finding("error", subject, found, remedy)
+ok = partial(Finding, "ok")
+warning = partial(Finding, "warning")
+error = partial(Finding, "error")
