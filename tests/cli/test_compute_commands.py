@@ -329,8 +329,7 @@ def test_a_volume_outlives_its_machine(home: Service) -> None:
     assert "one source" in home.refused(
         "volume", "create", "x", "--from-volume", "data", "--from-backup", "nightly", code=2
     )
-    copy = home.json("volume", "create", "copy", "--from-snapshot", "before")
-    assert copy["size"] == 2
+    assert home.json("volume", "create", "copy", "--from-snapshot", "before")["size"] == 2
     assert "detach it first" in home.refused(
         "volume", "backup", "restore", "nightly", "data", "--yes"
     )

@@ -48,8 +48,7 @@ async def test_an_application_credential_signs_in_and_finds_vetro(
     monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_ID", "a1")
     monkeypatch.setenv("OS_APPLICATION_CREDENTIAL_SECRET", "s1")
     monkeypatch.setenv("OS_REGION_NAME", "RegionOne")
-    found = await asyncio.to_thread(where)
-    assert found == (f"{stub.url}/application-catalog", "service-token")
+    assert await asyncio.to_thread(where) == (f"{stub.url}/application-catalog", "service-token")
     given = {"id": "a1", "secret": "s1"}
     methods = {"methods": ["application_credential"], "application_credential": given}
     assert logins == [{"identity": methods}]

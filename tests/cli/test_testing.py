@@ -129,8 +129,7 @@ def test_junit_is_written(invoke, package, tmp_path):
     failure = cases["testAddsTwice"].find("failure")
     assert failure.get("message") == "second: expected 5, observed 4"
     assert "in method testAddsTwice" in failure.text
-    error = cases["testTooMuch"].find("error")
-    assert error.get("type") == "p.TooMuch"
+    assert cases["testTooMuch"].find("error").get("type") == "p.TooMuch"
     assert "adding 101" in cases["testTooMuch"].find("system-out").text
     assert len(cases["testAdds"]) == 0
 

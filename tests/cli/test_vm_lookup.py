@@ -36,8 +36,7 @@ def test_a_vm_is_where_an_instance_has_its_uuid(
 
     monkeypatch.setattr(Connection, "answer", answer)
     with Connection() as connection:
-        found = environments_of(connection, ["v1"])
-        assert found == ({} if refused == 404 else {"v1": "env-b"})
+        assert environments_of(connection, ["v1"]) == ({} if refused == 404 else {"v1": "env-b"})
         asked.clear()
         assert environments_of(connection, []) == {}
     assert asked == []

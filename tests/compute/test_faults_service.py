@@ -138,6 +138,5 @@ async def test_two_services_grant_each_others_tickets_while_one_dies(start: Star
     await two.ok("PUT", f"/tickets/{first}/release")
     async with asyncio.timeout(240):
         assert (await wait).status == 204
-    view = await two.ok("GET", f"/tickets/{second}")
-    assert view["status"] == "active"
+    assert (await two.ok("GET", f"/tickets/{second}"))["status"] == "active"
     await two.end()

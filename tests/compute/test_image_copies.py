@@ -109,8 +109,7 @@ async def test_users_see_how_many_and_operators_where(make_world: MakeWorld) -> 
     shown = await world.ok("GET", f"/images/{IMAGE}", token="user")
     assert shown["nodes"] == {"present": 0, "coming": 1, "percent": 42}
     assert (await world.refused("GET", f"/images/{IMAGE}/copies", token="user"))[0] == 403
-    copies = await until(world, node_1="unpacking")
-    assert copies["node-1"]["percent"] == 42
+    assert (await until(world, node_1="unpacking"))["node-1"]["percent"] == 42
     stranger = await world.call("POST", path, told, token="", headers=world.key_of(OTHER))
     assert stranger.status in (401, 403)
     # The fetch was interrupted: the record no longer says that it is under way.
@@ -210,8 +209,7 @@ async def test_two_services_ask_a_node_once(make_world: MakeWorld) -> None:
     kept = (first.service.images.blobs.directory / file_name(uuid) for uuid in (IMAGE, SECOND))
     assert len({path.stat().st_ino for path in kept}) == 1
     await first.call("DELETE", f"/images/{IMAGE}")
-    answer = await first.call("GET", f"/images/{SECOND}/file")
-    assert answer.content == b"a root file system"
+    assert (await first.call("GET", f"/images/{SECOND}/file")).content == b"a root file system"
 
 
 async def test_the_removal_of_an_image_survives_the_service(

@@ -76,8 +76,7 @@ async def test_remote_execution(world: World) -> None:
     assert plain.content == b"hi"
     assert plain.headers["content-type"] == "text/plain; charset=utf-8"
     answers["command_execute"] = {"exitCode": 3, "stdout": "", "stderr": "bad"}
-    shown = await world.ok("POST", path, {"script": "x", "json": True})
-    assert shown["exitCode"] == 3
+    assert (await world.ok("POST", path, {"script": "x", "json": True}))["exitCode"] == 3
     refused = await world.refused("POST", path, {"script": "x", "timeout": 1000, "args": ["a"]})
     assert refused == (500, "InternalError", "Error executing on remote system")
     sent = world.nodes.last("command_execute").params

@@ -42,8 +42,7 @@ async def test_tickets_are_active_one_at_a_time_in_order(
     body = {"scope": "vm", "id": "x", "expires_at": until}
     for name in ("a", "b", "c"):
         await store.create(name, "server", body)
-    other = await store.create("o", "server", {**body, "id": "y"})
-    assert other["status"] == "active"
+    assert (await store.create("o", "server", {**body, "id": "y"}))["status"] == "active"
     states = [(await store.get(name))["status"] for name in "abc"]
     assert states == ["active", "queued", "queued"]
     assert (await store.get("c"))["waiting_on"] == ["a", "b"]

@@ -83,8 +83,7 @@ def test_a_signature_verifies_with_the_published_key(tmp_path: Path) -> None:
     path = tmp_path / "key.pem"
     signer = PlanSigner.load_or_create(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = PlanSigner.load_or_create(path)
-    assert again.public_key() == signer.public_key()
+    assert PlanSigner.load_or_create(path).public_key() == signer.public_key()
     assert all(line.startswith("\t") for line in signer.public_key("\t").splitlines())
     assert signer.public_key().startswith("-----BEGIN RSA PUBLIC KEY-----")
     public = serialization.load_pem_public_key(signer.public_key().encode())

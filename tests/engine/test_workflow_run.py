@@ -166,8 +166,7 @@ async def test_a_broker_that_cannot_be_used_is_an_error_that_says_so(place: Plac
 async def test_a_plan_that_cannot_be_sent_fails_alone(place: Place) -> None:
     """A plan above the limit of mailboxes is an error of its unit that names the limit."""
     place.mailboxes.settings = MailboxSettings(sizes=MailboxSection(plan_limit=100))
-    result = await place.run(telnet())
-    assert not result.is_exception
+    assert not (await place.run(telnet())).is_exception
     (failed,) = [one for one in place.reports.said if one[1] == "error"]
     assert failed[0] == "u1"
     assert "limit of 100" in (failed[3] or "")
@@ -224,8 +223,7 @@ async def test_a_topology_is_a_setting(place: Place, monkeypatch: pytest.MonkeyP
         raise ResourceFailure("seen")
 
     monkeypatch.setattr(place.stacks, "create", create)
-    result = await place.run(telnet())
-    assert result.model["Objects"]["networking"]["topology"] == "nova"
+    assert (await place.run(telnet())).model["Objects"]["networking"]["topology"] == "nova"
     assert set(pushed[0]["Resources"]) == {"linu1", "MuranoSecurityGroup-dev"}
 
 

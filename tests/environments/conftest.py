@@ -83,6 +83,28 @@ class Api:
         answer = await self.call("POST", path)
         assert (answer.status, answer.content) == (200, b""), answer.text
 
+    async def opened(self, name: str = "e", user: str = "ann") -> tuple[str, str]:
+        """Create an environment and open a session; their ids."""
+        environment = await self.environment(name, user)
+        return environment, await self.session(environment, user)
+
+    async def configured(self, name: str = "e", /, **application: Any) -> tuple[str, str]:
+        """Create an environment with a session that adds an application."""
+        environment, session = await self.opened(name)
+        await self.add(environment, session, **application)
+        return environment, session
+
+    async def submitted(self, name: str = "e", /, **application: Any) -> tuple[str, str]:
+        """Create an environment with an application that waits for its deployment."""
+        environment, session = await self.configured(name, **application)
+        await self.deploy(environment, session)
+        return environment, session
+
+    async def taken(self, name: str = "e", /, **application: Any) -> tuple[str, Lease, EngineTask]:
+        """Create an environment whose first deployment an engine has taken."""
+        environment, _ = await self.submitted(name, **application)
+        return environment, *await self.take()
+
     async def take(self) -> tuple[Lease, EngineTask]:
         """Be an engine: claim the waiting task."""
         claimed = await self.rooms.tasks.claim("engine", 60)

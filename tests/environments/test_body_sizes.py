@@ -29,8 +29,7 @@ async def test_bodies_are_read_up_to_their_limit(
     api: Api, package_zip: Any, method: str, path: str, mebibytes: int
 ) -> None:
     """One byte more is 413 with the limit; at the limit, what is wrong with the content is said."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     template = (await api.call("POST", "/templates", {"name": "t"})).json()["id"]
     package = (await api.upload(package_zip(), user="root")).json()["id"]
     where = path.format(e=environment, t=template, p=package)

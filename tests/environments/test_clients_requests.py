@@ -93,14 +93,10 @@ async def test_a_name_is_looked_up_as_an_id_first(api: Api) -> None:
 @pytest.mark.parametrize("joint", ["&service_id=", "?service_id="])
 async def test_reports_of_several_services(api: Api, joint: str) -> None:
     """The malformed second question mark separates like an ampersand."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session, name="web")
-    await api.deploy(environment, session)
+    environment, _ = await api.submitted(name="web")
     listed = (await api.call("GET", f"/environments/{environment}/deployments")).json()
     path = f"/environments/{environment}/deployments/{listed['deployments'][0]['id']}"
-    answer = await api.call("GET", f"{path}?service_id=a{joint}b")
-    assert answer.json() == {"reports": []}
+    assert (await api.call("GET", f"{path}?service_id=a{joint}b")).json() == {"reports": []}
 
 
 async def test_field_sets_are_exact(api: Api, package_zip: Any) -> None:
@@ -114,8 +110,7 @@ async def test_field_sets_are_exact(api: Api, package_zip: Any) -> None:
     assert set(made) == {*CHANGED.split(), "region"}
     environment = made["id"]
     path = f"/environments/{environment}"
-    renamed = (await api.call("PUT", path, {"name": "live"})).json()
-    assert set(renamed) == set(CHANGED.split())
+    assert set((await api.call("PUT", path, {"name": "live"})).json()) == set(CHANGED.split())
     session = await api.session(environment)
     await api.add(environment, session, model_kind="kept", signature="kept", waiting_on="kept")
     await api.deploy(environment, session)

@@ -42,9 +42,7 @@ async def test_sessions_of_before_a_deployment_no_longer_count(
     api: Api, elsewhere: Callable[[float], None], api_ahead: float
 ) -> None:
     """Whichever clock is ahead: that of the service with the sessions, or that of the engine."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
+    environment, session = await api.configured()
     elsewhere(api_ahead)
     overtaken = await api.session(environment)
     await api.add(environment, overtaken)

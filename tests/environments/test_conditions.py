@@ -43,9 +43,7 @@ async def test_what_the_client_has_is_not_sent_again(api: Api) -> None:
 
 async def test_a_change_is_made_only_to_what_was_read(api: Api) -> None:
     """The second of two changes with one tag is 412 and changes nothing; after reading again it is made."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session, name="web")
+    environment, session = await api.configured(name="web")
     path = f"/environments/{environment}/services"
     header = {"X_Configuration_Session": session}
     read = await tag(api, path, **header)
@@ -59,8 +57,7 @@ async def test_a_change_is_made_only_to_what_was_read(api: Api) -> None:
 
 async def test_of_changes_at_once_with_one_tag_one_is_made(api: Api) -> None:
     """The comparison belongs to the transaction of the change."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     path = f"/environments/{environment}/services"
     header = {"X_Configuration_Session": session}
     read = await tag(api, path, **header)
@@ -88,8 +85,7 @@ async def test_every_change_of_an_environment_can_have_a_condition(
     api: Api, method: str, path: str, read: str, body: Any, kind: str
 ) -> None:
     """A wrong tag is 412; that of the same address, read with the same session, is right."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     one = f"/environments/{environment}"
     header = {} if method == "DELETE" and not path else {"X_Configuration_Session": session}
     session_header = {"X_Configuration_Session": session}

@@ -14,8 +14,7 @@ Api = Any  # the fixture of conftest.py
 
 async def deployed(api: Api, name: str = "e") -> tuple[str, dict[str, Any]]:
     """An environment with one deployed application that offers an action."""
-    environment = await api.environment(name)
-    session = await api.session(environment)
+    environment, session = await api.opened(name)
     service = await api.add(environment, session, name="web")
     await api.deploy(environment, session)
     lease, task = await api.take()
@@ -32,8 +31,7 @@ async def deployed(api: Api, name: str = "e") -> tuple[str, dict[str, Any]]:
 
 async def test_a_deployment_runs_from_submission_to_the_next_version(api: Api) -> None:
     """The engine gets the task; reports, final state, new model and version are stored."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     service = await api.add(environment, session, name="web", password="secret")
     await api.deploy(environment, session)
     assert await api.status(environment) == "deploying"
@@ -71,11 +69,7 @@ async def test_reports_are_bounded_in_size_and_number(
 ) -> None:
     """Long texts are cut in the middle; of too many, only the first of each level are kept."""
     monkeypatch.setattr("vetro.environments.task_reports.MOST_REPORTS", 4)
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     long = "a" + "x" * 200_000 + "z"
     await api.rooms.tasks.reports.add(task.id, None, "info", long, long)
     for number in range(9):
@@ -101,10 +95,7 @@ async def test_reports_are_bounded_in_size_and_number(
 
 async def test_an_error_report_fails_the_deployment(api: Api) -> None:
     """The status stays a failure until a later deployment succeeds; changes are possible."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
+    environment, session = await api.submitted()
     lease, task = await api.take()
     await api.rooms.tasks.reports.add(task.id, None, "error", "Broke", "trace")
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model, {"message": "m"}, True))
@@ -118,11 +109,7 @@ async def test_an_error_report_fails_the_deployment(api: Api) -> None:
 
 async def test_a_dead_engine_ends_as_a_failed_deployment(api: Api) -> None:
     """``fail_task`` gives the reason; the environment can be deployed and destroyed again."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session, name="web")
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken(name="web")
     await api.rooms.tasks.fail_task(lease, "The engine worker was killed by signal 9")
     assert await api.status(environment) == "deploy failure"
     path = f"/environments/{environment}/deployments/{task.id}"
@@ -142,11 +129,7 @@ async def test_a_dead_engine_ends_as_a_failed_deployment(api: Api) -> None:
 
 async def test_a_result_is_taken_once(api: Api) -> None:
     """The second result for the same lease is refused and changes nothing."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
     with pytest.raises(LeaseLost):
         await api.rooms.tasks.fail_task(lease, "late")
@@ -181,11 +164,7 @@ async def test_a_deployed_environment_is_deleted_by_the_engine(api: Api) -> None
 
 async def test_abandoning_forgets_whatever_the_state(api: Api) -> None:
     """The rows are removed at once; the engine's late result is dropped."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     path = f"/environments/{environment}?abandon=True"
     assert (await api.call("DELETE", path)).status == 200
     await api.rooms.tasks.finish_task(lease, TaskResult(task.model))
@@ -196,8 +175,7 @@ async def test_abandoning_withdraws_what_no_engine_began(api: Api) -> None:
     """A waiting deployment of an abandoned environment is not run."""
     environment = await api.environment()
     await api.deploy(environment, await api.session(environment))
-    answer = await api.call("DELETE", f"/environments/{environment}?abandon=true")
-    assert answer.status == 200
+    assert (await api.call("DELETE", f"/environments/{environment}?abandon=true")).status == 200
     assert await api.rooms.tasks.claim("engine", 60) is None
 
 
@@ -256,11 +234,7 @@ async def test_a_failed_lookup_of_an_action_leaves_no_session(api: Api) -> None:
 
 async def test_events_stream_reports_and_the_end(api: Api) -> None:
     """A listener gets past and new reports and the end, and can resume in the middle."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     path = f"/environments/{environment}/deployments/{task.id}/events"
     stream = asyncio.create_task(api.call("GET", path))
     await api.rooms.tasks.reports.add(task.id, None, "info", "One")
@@ -305,11 +279,7 @@ async def test_statistics_count_what_is_tracked(api: Api) -> None:
 
 async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
     """The deployment shows it while it runs, and an event reports it; afterwards it is empty."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     path = f"/environments/{environment}/deployments"
     await api.rooms.tasks.reports.say_waiting(task.id, "the agent of web")
     (shown,) = (await api.call("GET", path, fields="all")).json()["deployments"]
@@ -326,10 +296,7 @@ async def test_a_running_deployment_says_what_it_waits_on(api: Api) -> None:
 
 async def test_a_waiting_deployment_is_cancelled_at_once(api: Api) -> None:
     """No engine gets it; the reason is a report, and the environment can be deployed again."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session, name="web")
-    await api.deploy(environment, session)
+    environment, _ = await api.submitted(name="web")
     (waiting,) = (await api.call("GET", f"/environments/{environment}/deployments")).json()[
         "deployments"
     ]
@@ -355,11 +322,7 @@ async def test_a_waiting_deployment_is_cancelled_at_once(api: Api) -> None:
 
 async def test_a_running_deployment_is_told_to_end(api: Api) -> None:
     """Its engine gets the reason; asking again changes nothing; after the end it is a conflict."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    lease, task = await api.take()
+    environment, lease, task = await api.taken()
     path = f"/environments/{environment}/deployments/{task.id}"
     watching = asyncio.create_task(api.rooms.tasks.cancelled(task.id))
     for reason in ("first", "second"):
@@ -376,10 +339,7 @@ async def test_a_running_deployment_is_told_to_end(api: Api) -> None:
 
 async def test_a_deletion_that_waits_can_be_cancelled(api: Api) -> None:
     """The environment stays with its applications, and can be deleted later."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session, name="web")
-    await api.deploy(environment, session)
+    environment, _ = await api.submitted(name="web")
     await api.finish()
     assert (await api.call("DELETE", f"/environments/{environment}")).status == 200
     newest = (await api.call("GET", f"/environments/{environment}/deployments")).json()
@@ -395,11 +355,7 @@ async def test_a_deletion_that_waits_can_be_cancelled(api: Api) -> None:
 @pytest.mark.parametrize("body", [["x"], {"reason": 3}, {"reason": "x" * 501}])
 async def test_a_cancellation_is_checked(api: Api, body: Any) -> None:
     """An invalid reason is refused, and users of another project may not cancel."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
-    _, task = await api.take()
+    environment, _, task = await api.taken()
     path = f"/environments/{environment}/deployments/{task.id}/cancel"
     assert (await api.call("POST", path, body)).status == 400
     assert (await api.call("POST", path, user="eve")).status == 403

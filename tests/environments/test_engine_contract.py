@@ -19,8 +19,7 @@ async def deployed(api: Api, user: str = "ann") -> tuple[str, EngineTask]:
     path = f"/environments/{environment}"
     added = await api.call("POST", f"{path}/services", APP, session=session, user=user)
     assert added.status == 200
-    submitted = await api.call("POST", f"{path}/sessions/{session}/deploy", user=user)
-    assert submitted.status == 200
+    assert (await api.call("POST", f"{path}/sessions/{session}/deploy", user=user)).status == 200
     return environment, await api.finish()
 
 
@@ -171,8 +170,7 @@ async def test_the_end_follows_from_reports_and_result(
     api: Api, levels: tuple[str, ...], is_exception: bool, state: str, last: str, status: str
 ) -> None:
     """The last report, the deployment's state, the session's and the environment's (§5.2, §5.5)."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     await api.deploy(environment, session)
     lease, task = await api.take()
     for level in levels:

@@ -19,8 +19,7 @@ Api = Any  # the fixture of conftest.py
 
 async def test_a_renamed_environment_has_its_name_in_the_next_session(api: Api) -> None:
     """Its model, too; the network that is named after it as long as nothing is deployed (Beyond upstream)."""
-    e = await api.environment("first")
-    early = await api.session(e)
+    e, early = await api.opened("first")
 
     async def names(session: str | None = None) -> tuple[str, str]:
         headers = {"session": session} if session else {}
@@ -107,8 +106,7 @@ async def test_own_properties_go_to_the_model_and_column_fields_do_not(api: Api)
 
 async def test_services_are_added_read_changed_and_removed(api: Api) -> None:
     """Applications change within a session; the environment itself does not change."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     base = f"/environments/{environment}/services"
     added = await api.add(environment, session, name="web", ports=[80])
     id_ = added["?"]["id"]
@@ -147,8 +145,7 @@ async def test_services_are_added_read_changed_and_removed(api: Api) -> None:
 )
 async def test_bad_services_are_refused(api: Api, body: Any, message: str) -> None:
     """Values that would make the environment unreadable are refused."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     path = f"/environments/{environment}/services"
     answer = await api.call("POST", path, body, session=session)
     assert answer.status == 400
@@ -177,8 +174,7 @@ async def test_the_session_header_is_checked(api: Api) -> None:
 
 async def test_the_model_is_patched_atomically(api: Api) -> None:
     """A patch with one bad operation changes nothing."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     path = f"/environments/{environment}/model/"
     kind = "application/env-model-json-patch"
 
@@ -195,10 +191,8 @@ async def test_the_model_is_patched_atomically(api: Api) -> None:
     assert await patch({"op": "remove", "path": "/none"}) == 404
     assert await patch({"op": "replace", "path": "a//b", "value": 1}) == 400
     assert await patch({"op": "move", "path": "/note", "value": 1}) == 403
-    model = (await api.call("GET", path, session=session)).json()
-    assert model["note"] == "n"
-    plain = await api.call("PATCH", path, [good], session=session)
-    assert plain.status == 415
+    assert (await api.call("GET", path, session=session)).json()["note"] == "n"
+    assert (await api.call("PATCH", path, [good], session=session)).status == 415
 
 
 async def test_sessions_belong_to_their_user_and_die_when_overtaken(api: Api) -> None:
@@ -239,8 +233,7 @@ async def test_two_deploys_at_once_start_one(api: Api) -> None:
 
 async def test_changes_of_one_session_side_by_side_are_all_kept(api: Api) -> None:
     """Concurrent additions do not overwrite each other."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     await asyncio.gather(*(api.add(environment, session, name=f"a{i}") for i in range(8)))
     path = f"/environments/{environment}/services"
     assert len((await api.call("GET", path, session=session)).json()) == 8
@@ -248,10 +241,7 @@ async def test_changes_of_one_session_side_by_side_are_all_kept(api: Api) -> Non
 
 async def test_another_project_gets_nothing(api: Api) -> None:
     """Each environment, session and deployment call of a foreign project is 403 or 404."""
-    environment = await api.environment()
-    session = await api.session(environment)
-    await api.add(environment, session)
-    await api.deploy(environment, session)
+    environment, session = await api.submitted()
     task = await api.finish()
     await api.session(environment)
     base = f"/environments/{environment}"
@@ -288,8 +278,7 @@ async def test_a_model_grows_to_a_limit(api: Api, monkeypatch: pytest.MonkeyPatc
     """A larger model is refused with the setting's name; the stored one stays."""
     settings = EnvironmentSettings(model_limit=10_000)
     monkeypatch.setattr(api.rooms.store, "settings", settings)
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     path = f"/environments/{environment}/services"
     await api.add(environment, session, text="x" * 6000)
     body = {"?": {"type": "org.App"}, "text": "x" * 6000}

@@ -27,8 +27,7 @@ def clock(api: Api) -> ManualClock:
 
 async def deployed(api: Api, name: str = "e") -> str:
     """An environment with one application that was deployed; its id."""
-    environment = await api.environment(name)
-    session = await api.session(environment)
+    environment, session = await api.opened(name)
     service = await api.add(environment, session)
     await api.deploy(environment, session)
     lease, task = await api.take()
@@ -74,8 +73,7 @@ async def test_deployments_are_listed_as_they_were_begun(api: Api, clock: Manual
 
 async def test_a_listed_deployment_has_its_last_report(api: Api) -> None:
     """The beginning of its text, when and how severe; not for the stock clients, which do not know it."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     await api.deploy(environment, session)
     lease, task = await api.take()
     paths = ("/deployments", f"/environments/{environment}/deployments")

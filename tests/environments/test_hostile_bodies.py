@@ -13,8 +13,7 @@ PATCHES = {
 
 async def test_no_body_breaks_a_call(api: Api, hostile_documents: dict[str, bytes]) -> None:
     """Each body is refused with 400 or accepted as its value; never 5xx."""
-    environment = await api.environment("e")
-    session = await api.session(environment)
+    environment, session = await api.opened("e")
     calls = [
         ("POST", "/environments"),
         ("PUT", "/environments/ENV"),

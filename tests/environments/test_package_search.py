@@ -96,8 +96,7 @@ async def test_pages_hold_while_rows_come_and_go(
     assert len(seen) == len(set(seen))
     assert set("BDFHJ") - {gone} <= set(seen)
     assert sorted(seen, reverse="desc" in order) == seen or "created" in order
-    stale = await api.call("GET", f"/catalog/packages?marker={ids[gone]}{search}")
-    assert stale.status == 404
+    assert (await api.call("GET", f"/catalog/packages?marker={ids[gone]}{search}")).status == 404
 
 
 async def test_a_marker_tells_nothing_of_other_projects(api: Api, package_zip: Any) -> None:
@@ -144,8 +143,7 @@ async def test_operators_set_the_size_of_every_body(
     api: Api, package_zip: Any, tmp_path: Path
 ) -> None:
     """Whatever the call: up to the size a body is read, announced or not; beyond it is 413."""
-    environment = await api.environment("e")
-    session = await api.session(environment)
+    environment, session = await api.opened("e")
     packages = Catalog(api.database, tmp_path / "packages")
     for most in (0.5, 12.0):
         section = ApiSection(max_request_body_size=most)

@@ -81,8 +81,7 @@ async def test_the_same_version_uploaded_again_takes_the_deleted_ones_place(
     row = (await api.upload(package_zip())).json()
     await deployed(api, "dev", {NAME: ["1.0.0"]})
     await api.call("DELETE", f"/catalog/packages/{row['id']}?force=true")
-    again = await api.upload(package_zip(klass="Name: App\nProperties: {}\n"))
-    assert again.status == 200
+    assert (await api.upload(package_zip(klass="Name: App\nProperties: {}\n"))).status == 200
     catalog = Catalog(api.database, tmp_path / "packages")
     found = await catalog.find_package(NAME, "1.0.0", "p", {NAME: {"1.0.0"}})
     assert found is not None
@@ -106,8 +105,7 @@ async def test_what_an_open_session_is_going_to_deploy_is_in_use(
 ) -> None:
     """An undeployed object keeps the package of its class, if its version can be this one."""
     row = (await api.upload(package_zip())).json()
-    environment = await api.environment("dev")
-    session = await api.session(environment)
+    environment, session = await api.opened("dev")
     inner = {"?": {"type": "org.acme.Outer"}, "parts": [{"inner": {"?": header}}]}
     await api.call("POST", f"/environments/{environment}/services", inner, session=session)
     answer = await api.call("DELETE", f"/catalog/packages/{row['id']}")

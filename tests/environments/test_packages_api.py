@@ -93,8 +93,7 @@ async def test_bad_archives_are_refused(api: Api, package_zip: Any, tmp_path: An
     assert (await api.upload(b"")).status == 400
     assert (await api.upload(b"x" * (6 * 2**20))).status == 413
     assert list((tmp_path / "packages").iterdir()) == []
-    plain = await api.call("POST", "/catalog/packages", {})
-    assert plain.status == 400
+    assert (await api.call("POST", "/catalog/packages", {})).status == 400
 
 
 @pytest.mark.parametrize(
@@ -180,8 +179,7 @@ async def test_packages_are_checked_beside_the_event_loop(
         monkeypatch.setattr(room, name, beside)
     row = (await api.upload(package_zip())).json()
     for part in ("ui", "logo", "readme", "download"):
-        answer = await api.call("GET", f"/catalog/packages/{row['id']}/{part}")
-        assert answer.status == 200
+        assert (await api.call("GET", f"/catalog/packages/{row['id']}/{part}")).status == 200
 
 
 async def test_names_versions_and_classes_conflict_within_a_project(

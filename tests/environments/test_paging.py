@@ -124,10 +124,7 @@ async def test_deployments_come_in_pages_of_a_state(api: Api) -> None:
     """Newest first, of one environment or of the project, by state and by environment's name."""
     made: list[str] = []
     for name in ("a", "b", "a2"):
-        environment = await api.environment(name)
-        session = await api.session(environment)
-        await api.add(environment, session, name="web")
-        await api.deploy(environment, session)
+        environment, _ = await api.submitted(name, name="web")
         if name != "a2":
             await api.finish()
         deployments = f"/environments/{environment}/deployments"

@@ -23,8 +23,7 @@ def root(*services: Any, **properties: Any) -> dict[str, Any]:
 
 async def deployed(api: Api) -> tuple[str, str]:
     """An environment with the deployed application ``web`` that has an action ``act``."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     web = await api.add(environment, session, name="web", port=80)
     await api.deploy(environment, session)
     lease, task = await api.take()
@@ -96,8 +95,7 @@ async def test_an_overtaken_session_says_what_it_holds_and_is_carried_over(
     assert services[0]["port"] == 8080
     assert services[0]["?"]["_actions"]
     await api.deploy(environment, again)
-    task = await api.finish()
-    assert len(task.model["Objects"]["applications"]) == 4
+    assert len((await api.finish()).model["Objects"]["applications"]) == 4
     assert (await api.call("GET", f"{base}/sessions/{session}")).status == 404
 
 

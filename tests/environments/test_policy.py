@@ -187,8 +187,7 @@ async def test_rights_of_administrators_can_be_given_to_others(api: Api, tmp_pat
 
 async def test_rules_know_what_a_call_is_about(api: Api, package_zip: Any, tmp_path: Path) -> None:
     """The ids of §10 can be compared with, by the names that policies of the released API use."""
-    e = await api.environment()
-    s = await api.session(e)
+    e, s = await api.opened()
     await api.deploy(e, s)
     task = (await api.finish()).id
     template = (await api.call("POST", "/templates", {"name": "t"})).json()["id"]

@@ -69,8 +69,7 @@ async def test_requests_at_once_never_share_the_last_place(api: Any) -> None:
     """Of many requests at once as many succeed as the quota has places."""
     await api.call("PUT", MINE, {"environments": 3}, user="root")
     asked = [api.call("POST", "/environments", {"name": f"e{number}"}) for number in range(8)]
-    statuses = sorted(one.status for one in await asyncio.gather(*asked))
-    assert statuses == [200] * 3 + [403] * 5
+    assert sorted(one.status for one in await asyncio.gather(*asked)) == [200] * 3 + [403] * 5
 
 
 async def test_limits_are_set_and_reset_by_administrators(api: Any) -> None:

@@ -17,8 +17,7 @@ Api = Any  # the fixture of conftest.py
 async def test_administrators_read_a_row_of_each_process(api: Api) -> None:
     """The row is there from the start; others get 403, and the face's other calls are counted."""
     await api.environment()
-    refused = await api.call("GET", "/stats")
-    assert refused.status == 403
+    assert (await api.call("GET", "/stats")).status == 403
     rows = (await api.call("GET", "/stats", user="root")).json()
     assert len(rows) == 1
     assert rows[0]["cpu_count"] > 0

@@ -436,8 +436,7 @@ async def test_uploads_side_by_side_conflict_once(api: Api, package_zip: Any) ->
     answers = await asyncio.gather(*(api.upload(content) for _ in range(10)))
     assert sorted(one.status for one in answers) == [200, *[409] * 9]
     row = next(one.json() for one in answers if one.status == 200)
-    kept = await api.call("GET", f"/catalog/packages/{row['id']}/download")
-    assert kept.content == content
+    assert (await api.call("GET", f"/catalog/packages/{row['id']}/download")).content == content
     names = await asyncio.gather(
         *(api.call("POST", "/environments", {"name": "one"}) for _ in range(6)),
         *(api.call("POST", "/catalog/categories", {"name": "one"}, user="root") for _ in range(6)),
@@ -485,8 +484,7 @@ async def test_nothing_to_do_while_a_deployment_runs(api: Api) -> None:
 
 async def test_a_put_marks_the_model_as_updated(api: Api) -> None:
     """§5.3: PUT sets the root's ``?.updated``; secrets are read back unmasked."""
-    e = await api.environment()
-    s = await api.session(e)
+    e, s = await api.opened()
     service = {"?": {"type": "a", "id": "one", "status": "dropped"}, "password": "secret"}
     answer = await api.call("PUT", f"/environments/{e}/services/", [service], session=s)
     assert answer.json() == [{"?": {"type": "a", "id": "one"}, "password": "secret"}]

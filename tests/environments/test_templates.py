@@ -102,8 +102,7 @@ async def test_only_public_templates_are_cloned(api: Api) -> None:
     public = f"/templates/{await make(api, 'public', is_public=True, services=[APP])}"
     clone = (await api.call("POST", f"{public}/clone", {"name": "c"}, user="eve")).json()
     assert (clone["tenant_id"], clone["is_public"], clone["services"]) == ("q", False, [APP])
-    again = await api.call("POST", f"{public}/clone", {"name": "c"}, user="eve")
-    assert again.status == 409
+    assert (await api.call("POST", f"{public}/clone", {"name": "c"}, user="eve")).status == 409
     assert (await api.call("POST", f"{public}/clone", {}, user="eve")).status == 400
     assert (await api.call("POST", "/templates/none/clone", {"name": "c"})).status == 404
 
@@ -152,8 +151,7 @@ async def test_an_environment_is_created_with_a_session_that_has_the_components(
     seen = (await api.call("GET", where, session=made["session_id"])).json()["services"]
     assert seen == [{**APP, "?": {**APP["?"], "status": "pending"}}]
     await api.deploy(made["environment_id"], made["session_id"])
-    task = await api.finish()
-    assert task.model["Objects"]["region"] == "here"
+    assert (await api.finish()).model["Objects"]["region"] == "here"
     assert (await api.call("GET", where)).json()["services"][0]["ports"] == [80]
     assert (await api.call("POST", path, {"name": "e"})).status == 409
     assert (await api.call("POST", path, {})).status == 400

@@ -205,8 +205,7 @@ async def test_an_application_moves_to_the_newest_version_with_the_next_deploy(
     assert (await bench.service(environment, session))["?"]["type"] == f"{SHOP}/1.1.0@{SHOP}"
     held = (await bench.api.call("GET", f"/environments/{environment}/sessions")).json()
     assert held["sessions"][0]["summary"] == "changed shop: ?.type"
-    model = await bench.deploy(environment, session)
-    assert model["SystemData"]["Packages"][SHOP] == ["1.1.0"]
+    assert (await bench.deploy(environment, session))["SystemData"]["Packages"][SHOP] == ["1.1.0"]
     after = await bench.service(environment)
     assert after["?"]["id"] == shop
     assert (after["port"], after["colour"], after["url"]) == (81, "red", "http://shop:81")
@@ -393,8 +392,7 @@ async def test_bad_requests_are_refused_before_anything_is_looked_at(
     api: Api, body: Any, said: str
 ) -> None:
     """Preview and upgrade answer 400 and say what is wrong."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     for part in ("", "/preview"):
         path = f"/environments/{environment}/upgrades{part}"
         answer = await api.call("POST", path, body, session=session)
@@ -422,8 +420,7 @@ async def test_another_environment_gets_the_versions_of_the_last_run(bench: Benc
     path = f"/environments/{environment}/packages"
     fixed = (await api.call("GET", path)).json()
     assert fixed == {"packages": {SHOP: ["1.0.0"]}}
-    other = await api.environment("copy")
-    session = await api.session(other)
+    other, session = await api.opened("copy")
     service = {"?": {"type": f"{SHOP}/1"}, "name": "shop"}
     await api.call("POST", f"/environments/{other}/services", service, session=session)
     path = f"/environments/{other}/packages"

@@ -99,8 +99,7 @@ async def test_environments_say_their_kind(old: Old) -> None:
         }
     row = (await old.call("GET", "/environments")).json()["environments"][0]
     assert (row["status"], row["status_detail"]) == ("pending", "pending")
-    shown = await old.ok("GET", "")
-    assert shown["services"] == []
+    assert (await old.ok("GET", ""))["services"] == []
     renamed = await old.ok("PUT", "", {"name": "prod"}, status=201)
     assert (renamed["name"], renamed["status"]) == ("prod", "pending")
     assert (await old.call("POST", "/environments", {"name": "prod"})).status == 409
@@ -405,8 +404,7 @@ async def test_both_prefixes_reach_both_kinds(old: Old) -> None:
     """Services of either kind are read by either prefix; no kind takes the other's services."""
     made = await old.add("activeDirectory")
     v1 = f"/v1/environments/{old.environment}/services"
-    read = (await old.call("GET", f"{v1}/{made['id']}/name", session=old.session)).json()
-    assert read == "ad"
+    assert (await old.call("GET", f"{v1}/{made['id']}/name", session=old.session)).json() == "ad"
     listed = await old.call("GET", v1, session=old.session)
     assert "adminPassword" not in listed.json()[0]
     assert (await old.call("GET", f"/v1/environments/{old.environment}")).status == 200

@@ -50,8 +50,7 @@ def field(page: dict[str, Any], name: str) -> dict[str, Any]:
 
 async def test_a_form_is_filled_in_and_makes_a_component(api: Api, package_zip: Any) -> None:
     """From the described form over refused and accepted pages to a component in the session."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     await api.add(
         environment, session, **{"?": {"id": "db1", "type": "org.acme.Database", "name": "main db"}}
     )
@@ -315,8 +314,7 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> dict[str, Any]
 
 async def test_a_component_is_changed_by_its_form_again(api: Api, package_zip: Any) -> None:
     """The values come back; ids and what a deployment has set stay."""
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     form = (
         "Version: 2.1\nApplication: {'?': {type: org.acme.App}, size: $.p.size, node: {'?': {type: N}}}\n"
         "Forms: [{p: {fields: [{name: size, type: integer, initial: 2}]}}]\n"
@@ -350,8 +348,7 @@ async def test_secrets_of_forms_are_kept_beside_the_model(api: Api, package_zip:
         "Version: 2.1\nApplication: {'?': {type: org.acme.App}, key: encryptData($.p.word)}\n"
         "Forms: [{p: {fields: [{name: word, type: string}]}}]\n"
     )
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     made = await wizard(api, package_zip, form, environment_id=environment, quick=True)
     path = f"/wizards/{made['id']}"
     await api.call("POST", f"{path}/pages/p", {"values": {"word": "sesame"}})
@@ -504,8 +501,7 @@ async def test_components_of_inheriting_classes_are_offered(api: Api, package_zi
     ):
         klass = f"Name: {name}\nExtends: {extends}\n"
         assert (await api.upload(package_zip(name, klass=klass))).status == 200
-    environment = await api.environment()
-    session = await api.session(environment)
+    environment, session = await api.opened()
     for id_, type_ in (("pg", "Postgres/1.0.0"), ("cache", "Cache"), ("lost", "Lost")):
         header = {"id": id_, "type": f"org.acme.{type_}", "name": id_}
         await api.add(environment, session, **{"?": header})

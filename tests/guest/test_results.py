@@ -55,8 +55,7 @@ def test_whatever_is_printed_fits(small: list[str], unit: str, limit: int) -> No
     assert last["exitCode"] == 2
     for stream in ("stdout", "stderr"):
         assert last[stream].endswith("END")
-    used = len(results.dump(out))
-    assert used > limit * 0.8 or last["stdout"] == large
+    assert len(results.dump(out)) > limit * 0.8 or last["stdout"] == large
 
 
 def test_one_stream_may_have_the_room_that_the_other_leaves() -> None:

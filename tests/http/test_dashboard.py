@@ -167,8 +167,7 @@ async def test_a_session_survives_a_restart(
     for key, status in (("key", 200), ("another", 401)):
         assembly = assembly_of(identity, tmp_path, key)
         async with assembly.running(), HttpClient(app=assembly, base_url=ORIGIN) as http:
-            answer = await Browser(http, browser.cookie).ask("GET", "/api/v1/who")
-            assert answer.status == status
+            assert (await Browser(http, browser.cookie).ask("GET", "/api/v1/who")).status == status
 
 
 @pytest.mark.parametrize(
@@ -209,11 +208,9 @@ async def test_the_project_can_be_changed(browser: Browser, identity: Identity) 
     """A session goes on in another project of its user, and not in one of others."""
     _, theirs = await identity.add_user("bob", "secret", project="theirs", roles=["member"])
     await browser.sign_in()
-    refused = await browser.ask("PUT", "/api/session", {"project": theirs})
-    assert refused.status == 403
+    assert (await browser.ask("PUT", "/api/session", {"project": theirs})).status == 403
     mine = (await browser.ask("GET", "/api/session")).json()["project"]["id"]
-    changed = await browser.ask("PUT", "/api/session", {"project": mine})
-    assert changed.status == 200
+    assert (await browser.ask("PUT", "/api/session", {"project": mine})).status == 200
     assert (await browser.ask("GET", "/api/v1/who")).json()["project"] == mine
 
 

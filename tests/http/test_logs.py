@@ -239,5 +239,4 @@ def test_a_process_that_ends_writes_each_line_once(end: str) -> None:
         [sys.executable, "-c", ENDING.format(end=end)],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    events = re.findall(r"event=(\w+)", done.stderr)
-    assert events == ["before", "child", "parent"]
+    assert re.findall(r"event=(\w+)", done.stderr) == ["before", "child", "parent"]

@@ -83,8 +83,7 @@ async def test_guesses_side_by_side_are_throttled_like_one_after_another(running
             await running.http.request("POST", f"{running.url}/v3/auth/tokens", json=body)
         ).status
 
-    statuses = await asyncio.gather(*(guess() for _ in range(20)))
-    assert sorted(statuses) == [401] * 5 + [429] * 15
+    assert sorted(await asyncio.gather(*(guess() for _ in range(20)))) == [401] * 5 + [429] * 15
 
 
 async def test_a_token_revoked_elsewhere_is_forgotten_here(

@@ -77,8 +77,7 @@ async def test_requests_with_one_token_are_one_validation(
     tokens: KeystoneTokens, keystone: Stub
 ) -> None:
     """Fifty requests at once and one after them ask Keystone once."""
-    found = await asyncio.gather(*(tokens.authenticate("t1") for _ in range(50)))
-    assert all(found)
+    assert all(await asyncio.gather(*(tokens.authenticate("t1") for _ in range(50))))
     assert await tokens.authenticate("t1")
     assert keystone.asked.count(ASK) == 1
 

@@ -144,8 +144,7 @@ async def test_another_template_version_is_refused(lab: Any) -> None:
         Do:
           - Return: $e.message
     """
-    said = await lab.probe(text)
-    assert said == "Currently only heat_template_version 2013-05-23 is supported."
+    assert await lab.probe(text) == "Currently only heat_template_version 2013-05-23 is supported."
 
 
 async def test_outputs_of_an_absent_stack_are_empty(lab: Any) -> None:

@@ -225,8 +225,7 @@ async def test_software_configurations(lab: Any) -> None:
     - Return: $.vm.getConfigOutput(install)
     """
     vm = lab.instance(type_=SOFTWARE)
-    shown = await lab.probe(text, lab.environment(), vm=vm)
-    assert shown["stdout"].startswith("ran ")
+    assert (await lab.probe(text, lab.environment(), vm=vm))["stdout"].startswith("ran ")
     resources = (await lab.template())["resources"]
     assert resources["web"]["properties"]["user_data_format"] == "SOFTWARE_CONFIG"
     assert resources["web-install"] == {

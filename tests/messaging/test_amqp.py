@@ -169,8 +169,7 @@ async def test_the_same_plan_is_published_once(
         await door.send(queue, "m2", b"{}")
     with pytest.raises(DuplicateMessage):
         await door.send(queue, "m2", b"[]")
-    declared = await channel.declare_queue(queue, passive=True)
-    assert declared.declaration_result.message_count == 1
+    assert (await channel.declare_queue(queue, passive=True)).declaration_result.message_count == 1
 
 
 async def test_a_plan_of_an_engine_that_died_is_published(

@@ -217,8 +217,7 @@ async def test_guests_are_told_how_large_a_result_may_be(door: Door) -> None:
     """The limit comes with every plan and with a 413, whether the length was announced or not."""
     token = await door.mailboxes.issue_credential("q")
     await door.mailboxes.send("q", "m", b"{}")
-    plan = await door.call("GET", "/plans?wait=0", token)
-    assert plan.headers["x-result-limit"] == "1000"
+    assert (await door.call("GET", "/plans?wait=0", token)).headers["x-result-limit"] == "1000"
 
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(3):

@@ -83,8 +83,7 @@ async def test_an_unacknowledged_plan_comes_again_after_its_lease(
     assert first is not None
     assert await mailboxes.next_plan(GUEST, "s", 0) is None
     clock.advance(61)
-    again = await mailboxes.next_plan(GUEST, "s", 0)
-    assert again == first
+    assert await mailboxes.next_plan(GUEST, "s", 0) == first
 
 
 async def test_a_restarted_agent_gets_the_plan_at_once(mailboxes: Mailboxes) -> None:
@@ -197,8 +196,7 @@ async def test_credentials_are_stable_rotated_and_revoked(
     await mailboxes.revoke("e1-h1")
     await mailboxes.revoke("e1-h1")
     assert await elsewhere.credentials.check(rotated) is None
-    fresh = await mailboxes.issue_credential("e1-h1")
-    assert fresh not in (token, rotated)
+    assert await mailboxes.issue_credential("e1-h1") not in (token, rotated)
 
 
 async def test_a_shared_secret_gives_the_same_tokens_anywhere(mailboxes: Mailboxes) -> None:

@@ -82,8 +82,7 @@ async def test_stop_start_and_reboot(containers: Any) -> None:
     assert started["state"] == "running"
     assert await inside(containers, uuid, "cat", "/root/file") == (0, "kept\n")
     assert (await inside(containers, uuid, "cat", "/run/file"))[0] != 0
-    again = await containers.driver.reboot(uuid, timeout=10)
-    assert again["pid"] != started["pid"]
+    assert (await containers.driver.reboot(uuid, timeout=10))["pid"] != started["pid"]
     assert await fetch(nic["ip"]) is not None
 
 
@@ -270,8 +269,7 @@ async def test_a_killed_monitor_is_a_stopped_vm_that_starts_again(containers: An
         return bool((await containers.driver.load(vm["uuid"]))["state"] == "stopped")
 
     await eventually(stopped)
-    again = await containers.driver.start(vm["uuid"])
-    assert again["state"] == "running"
+    assert (await containers.driver.start(vm["uuid"]))["state"] == "running"
     assert await fetch(nic["ip"]) is not None
 
 

@@ -91,8 +91,7 @@ async def test_interfaces_change_while_it_runs(containers: Any) -> None:
     first, second = containers.nic(5), containers.nic(6)
     await containers.apply([first, second])
     vm = await containers.create([first])
-    added = await containers.driver.update(vm["uuid"], {"add_nics": [second]})
-    assert added["pid"] == vm["pid"]
+    assert (await containers.driver.update(vm["uuid"], {"add_nics": [second]}))["pid"] == vm["pid"]
     shown = await inside(containers, vm["uuid"], "ip", "addr", "show", "eth1")
     assert f"{second['ip']}/24" in shown
     assert second["mac"] in shown

@@ -102,8 +102,7 @@ async def test_a_failure_names_the_resource_and_the_reason(heat: HeatStacks, nam
     assert failed.failure.resource == "port"
     assert "192.0.2.9" in failed.failure.text
     assert failed.reason.startswith("Resource 'port' failed: ")
-    mended = await heat.update(P, name, hot(network()))
-    assert mended.status is StackStatus.UPDATE_COMPLETE
+    assert (await heat.update(P, name, hot(network()))).status is StackStatus.UPDATE_COMPLETE
 
 
 @pytest.mark.parametrize(

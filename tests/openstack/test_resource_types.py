@@ -257,8 +257,7 @@ async def walk(stacks: Any, name: str, parameters: dict[str, str]) -> list[Stack
     assert made.status.value == "CREATE_COMPLETE", made.reason
     second = await stacks.update(P, name, template(changed()), parameters=parameters)
     assert second.status.value == "UPDATE_COMPLETE", second.reason
-    kept = await stacks.get(P, name)
-    assert set(kept.resources) == set(changed())
+    assert set((await stacks.get(P, name)).resources) == set(changed())
     return [made, second]
 
 

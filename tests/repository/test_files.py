@@ -162,8 +162,7 @@ async def test_size_limit_and_chunks(api: Api) -> None:
 
     headers = {"X-Auth-Token": "ann", "Content-Type": "Application/Octet-Stream; charset=x"}
     path = "/v1/admin/scripts?filename=big"
-    large = await api.http.request("POST", path, content=pieces(6), headers=headers)
-    assert large.status == 413
+    assert (await api.http.request("POST", path, content=pieces(6), headers=headers)).status == 413
     fits = await api.http.request("POST", path, content=pieces(5), headers=headers)
     assert fits.status == 200, fits.text
 

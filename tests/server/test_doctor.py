@@ -218,8 +218,7 @@ async def test_certificates_that_expire_are_found(days: int, level: str, tmp_pat
         )
     )
     files = {"tls.certificate": str(pem), "tls.key": str(secret), "tls.authority": str(pem)}
-    found = await examined(await installed(tmp_path / "data", **files))
-    assert found["tls"].level == level
+    assert (await examined(await installed(tmp_path / "data", **files)))["tls"].level == level
 
 
 @pytest.mark.programs

@@ -56,8 +56,7 @@ def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
     assert not in_database(vetro, SECRET)
     keys = vetro.directory / "keys"
     before = keys.read_text()
-    said = json.loads(vetro.run("--json", "key", "rotate", "--yes"))
-    assert said["rows"] > 5
+    assert json.loads(vetro.run("--json", "key", "rotate", "--yes"))["rows"] > 5
     after = keys.read_text()
     assert len(after.splitlines()) == 2
     assert before.splitlines()[1] not in after

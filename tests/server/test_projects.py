@@ -443,8 +443,7 @@ async def test_the_api_refuses_and_forces(world: World) -> None:
         refused = await call("DELETE", "")
         assert refused.status == 409
         assert refused.json()["error"]["holdings"] == {"images": ["debian"]}
-        held = await call("GET", "/holdings")
-        assert held.json() == {"holdings": {"images": ["debian"]}}
+        assert (await call("GET", "/holdings")).json() == {"holdings": {"images": ["debian"]}}
         forced = await call("DELETE", "?force=true")
         assert (forced.status, forced.json()["project"]["enabled"]) == (202, False)
         await asyncio.wait_for(world.turns(), 240)

@@ -37,8 +37,7 @@ def test_definitions_are_brought_edited_and_taken_away(
     assert "Mine.xml:3" in vetro.run("repository", "service", "show", "my.app")
     for switch, enabled in (("disable", False), ("disable", False), ("enable", True)):
         vetro.run("repository", "service", switch, "my.app")
-        shown = vetro.json("repository", "service", "show", "my.app")
-        assert shown["enabled"] is enabled
+        assert vetro.json("repository", "service", "show", "my.app")["enabled"] is enabled
 
     before = vetro.run("repository", "show", "workflows/a/Mine.xml")
     for framing in ("Content-Length: 5000", "Transfer-Encoding: chunked"):

@@ -104,8 +104,7 @@ async def test_changes_in_place_keep_the_server(
     [change] = [one for one in plan.changes if one.kind is not ChangeKind.KEEP]
     assert (change.resource, change.kind) == (WEB, ChangeKind.UPDATE)
     assert change.properties == ("flavor", "metadata")
-    stack = await stacks.update(PROJECT, "env", template)
-    assert stack.status is StackStatus.UPDATE_COMPLETE
+    assert (await stacks.update(PROJECT, "env", template)).status is StackStatus.UPDATE_COMPLETE
     assert compute.server_list[uuid].spec.metadata == {"role": "db"}
     assert compute.server_list[uuid].spec.memory == 1024
 

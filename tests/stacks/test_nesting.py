@@ -68,8 +68,7 @@ async def outputs_of(
     }
     stack = await stacks.create("p", "s", template, files=files, **more)
     assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
-    plan = await stacks.plan("p", "s", template, files=files, **more)
-    assert plan.empty
+    assert (await stacks.plan("p", "s", template, files=files, **more)).empty
     assert await stacks.delete("p", "s") is None
     return dict(stack.outputs), set(stack.resources)
 

@@ -396,8 +396,7 @@ async def test_deployments_carry_configurations_out() -> None:
         }  # fmt: skip
 
     stacks = MemoryStacks()
-    made = await stacks.create(PROJECT, "s", template("one"))
-    assert made.outputs["o"].startswith("ran ")
+    assert (await stacks.create(PROJECT, "s", template("one"))).outputs["o"].startswith("ran ")
     await stacks.update(PROJECT, "s", template("two"))
     ran = list(stacks.guests.ran.values())
     assert [one["config"] for one in ran] == ["one", "two"]

@@ -246,8 +246,7 @@ async def test_a_parameter_says_the_family_of_a_balancer() -> None:
             ),
         },
     }
-    stack = await stacks.create("p", "s", template, parameters={"cidr": "fd7e::/64"})
-    assert stack.reason == ""
+    assert (await stacks.create("p", "s", template, parameters={"cidr": "fd7e::/64"})).reason == ""
     (ran,) = stacks.guests.ran.values()
     (line,) = [one for one in ran["config"].splitlines() if one.startswith("  server ")]
     assert line.split()[2].startswith("[fd7e::")

@@ -38,8 +38,7 @@ MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
 
 def test_an_environment_from_its_making_to_its_end(shop: Service) -> None:
     """Create, add by the form, look, deploy, act, change, take out, rename, destroy."""
-    made = shop.json("env", "create", "main")
-    assert made["name"] == "main"
+    assert shop.json("env", "create", "main")["name"] == "main"
     added = shop.json("env", "add", "main", "Shop", "--name", "corner", "--set", "port=8080")
     assert (added["port"], added["name"]) == (8080, "corner")
     assert "corner" in shop.ok("env", "show", "main")
@@ -172,8 +171,7 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     text = shop.refused("env", "destroy", "left", "other", code=2)
     assert "left" in text
     assert "other" in text
-    said = shop.ok("env", "destroy", "--yes", "left", "other", "--abandon")
-    assert said.count("abandoned") == 2
+    assert shop.ok("env", "destroy", "--yes", "left", "other", "--abandon").count("abandoned") == 2
     assert shop.json("env", "list") == []
 
 

@@ -173,8 +173,7 @@ def test_affinity_becomes_locality(
     allocator = Allocator(description=["pipe", AFFINITY])
     vm = {"owner_uuid": build.owner, "ram": 1, "affinity": rules}
     checked = check_request(vm=vm, image={})
-    outcome = allocator.allocate(Fleet(place), checked)
-    assert outcome.chosen is not None
+    assert allocator.allocate(Fleet(place), checked).chosen is not None
     assert checked.vm["locality"] == {
         "strict": strict,
         "near": [build.uuid(name) for name in near],

@@ -20,8 +20,7 @@ def test_built_in_defaults() -> None:
     """The figures of the specification's table."""
     assert read_defaults() == Defaults()
     assert (Defaults().ratios, Defaults().filter_vm_limit) == ((4.0, 1.0, 1.0), 224)
-    upstream = read_defaults(profile="upstream")
-    assert upstream.filter_flexible_disk_min_platform == "20181206T190647Z"
+    assert read_defaults(profile="upstream").filter_flexible_disk_min_platform == "20181206T190647Z"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ async def test_objects_are_made_once_shown_changed_and_removed(any_world: World,
     path = f"/{kind}/{given['uuid']}"
     assert await world.ok("GET", path, token="user") == first
     assert first in await world.ok("GET", f"/{kind}?project_id={PROJECT}")
-    changed = await world.ok("PUT", path, {"name": "two"}, token="user")
-    assert changed["name"] == "two"
+    assert (await world.ok("PUT", path, {"name": "two"}, token="user"))["name"] == "two"
     assert (await world.call("DELETE", path)).status == 204
     assert (await world.call("DELETE", path)).status == 404
     other = await world.ok("POST", "/routers", {"project_id": "another"})
@@ -217,8 +216,7 @@ async def test_images_over_http(any_world: World) -> None:
     world = any_world
     made = await world.ok("POST", "/images", {"name": "img", "public": False})
     path = f"/images/{made['uuid']}"
-    refused = await world.refused("GET", f"{path}/file")
-    assert refused[0] == 404
+    assert (await world.refused("GET", f"{path}/file"))[0] == 404
     wrong = await world.call("PUT", f"{path}/file?sha256={'0' * 64}", content=b"data")
     assert (wrong.status, wrong.json()["code"]) == (409, "Conflict")
     shown = (await world.call("PUT", f"{path}/file", content=b"data")).json()

@@ -125,8 +125,7 @@ async def test_a_status_counts_once_it_is_written(world: Any) -> None:
         assert not telling.done()
     await telling
     assert len(samples) == 0
-    found = await world.ok("POST", "/allocate", asked())
-    assert found["server"]["uuid"] == NODE
+    assert (await world.ok("POST", "/allocate", asked()))["server"]["uuid"] == NODE
 
 
 async def test_a_reservation_of_an_odd_name_is_refused(world: Any) -> None:

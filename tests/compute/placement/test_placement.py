@@ -445,8 +445,7 @@ async def test_batches_and_seeds(site: Site) -> None:
         for seed in range(20)
     }
     assert len(varied) > 1
-    batched = await site.placement(batch_size=3).allocate(body)
-    assert batched.outcome.steps[0].count == 3
+    assert (await site.placement(batch_size=3).allocate(body)).outcome.steps[0].count == 3
 
 
 async def test_metadata_takes_effect_with_the_next_request(site: Site) -> None:

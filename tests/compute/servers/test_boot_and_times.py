@@ -88,5 +88,4 @@ async def test_a_record_made_in_1970_gets_its_time_with_the_next_sysinfo(world: 
         await tx.execute(update(servers).values(created=datetime(1970, 1, 1, tzinfo=UTC)))
     await world.server(**{"Zpool Creation": "1700000000"})
     await world.server(**{"Zpool Creation": "1800000000"})
-    shown = await world.ok("GET", f"/servers/{NODE}")
-    assert shown["created"] == "2023-11-14T22:13:20.000Z"
+    assert (await world.ok("GET", f"/servers/{NODE}"))["created"] == "2023-11-14T22:13:20.000Z"

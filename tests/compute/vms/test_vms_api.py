@@ -33,8 +33,7 @@ async def test_a_vm_is_made_and_known_at_once(any_world: World) -> None:
     assert listed["uuid"] == VM
     assert listed["owner_uuid"] == PROJECT
     assert listed["quota"] == 10
-    loaded = await world.ok("GET", f"/servers/{NODE}/vms/{VM}")
-    assert loaded["image_uuid"] == IMAGE
+    assert (await world.ok("GET", f"/servers/{NODE}/vms/{VM}"))["image_uuid"] == IMAGE
     assert (await world.ok("GET", f"/servers/default/vms/{VM}"))["server_uuid"] == NODE
 
 

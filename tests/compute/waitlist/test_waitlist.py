@@ -36,8 +36,7 @@ async def test_creating_says_who_is_before(any_world: World) -> None:
     assert shown["reqid"] == answer.headers["x-request-id"]
     assert (shown["action"], shown["extra"]) == ("provision", {"a": 1})
     assert shown["expires_at"] == "3000-01-01T00:00:00.000Z"
-    queued = await world.ok("POST", f"/tickets/{second['uuid']}")
-    assert queued["waiting_on"] == [first["uuid"]]
+    assert (await world.ok("POST", f"/tickets/{second['uuid']}"))["waiting_on"] == [first["uuid"]]
     again = await world.ok("POST", TICKETS, {**BODY, "uuid": second["uuid"]})
     assert again["uuid"] == second["uuid"]
     assert len(again["queue"]) == 2
@@ -69,8 +68,7 @@ async def test_tickets_with_bad_fields(
 
 async def test_tickets_of_default_and_of_unknown_servers(world: World) -> None:
     """``default`` has queues too; an unknown server is 404."""
-    made = await world.ok("POST", "/servers/default/tickets", BODY)
-    assert made["server_uuid"] == "default"
+    assert (await world.ok("POST", "/servers/default/tickets", BODY))["server_uuid"] == "default"
     assert (await world.refused("POST", f"/servers/{OTHER}/tickets", BODY))[0] == 404
 
 
@@ -253,8 +251,7 @@ async def test_services_at_once_make_one_queue(make_world: MakeWorld) -> None:
     assert sorted(one["status"] for one in listed) == ["active"] + ["queued"] * 19
     fences = [one["fence"] for one in listed]
     assert len(set(fences)) == 20
-    active = next(one for one in listed if one["status"] == "active")
-    assert active["fence"] == min(fences)
+    assert next(one for one in listed if one["status"] == "active")["fence"] == min(fences)
     by_fence = sorted(listed, key=lambda one: one["fence"])
     for n, ticket in enumerate(by_fence):
         assert (await worlds[n % 2].ok("GET", f"/tickets/{ticket['uuid']}"))["status"] == "active"

@@ -153,8 +153,7 @@ async def test_a_restarted_service_takes_up_its_own_tasks(make_world: MakeWorld)
         row = (await tx.execute(select(servers).where(servers.c.uuid == NODE))).one()
         agent = first.service.servers.agent_of(row)
         await first.service.work.store(tx, OTHER, agent, "nop", {})
-    second = await make_world(instance="me")
-    assert (await second.ended(OTHER))["status"] == "complete"
+    assert (await (await make_world(instance="me")).ended(OTHER))["status"] == "complete"
 
 
 async def test_old_tasks_are_forgotten(world: World) -> None:
@@ -202,8 +201,7 @@ async def test_an_agent_in_pull_mode_asks_for_its_tasks(any_world: World) -> Non
     assert again["id"] == made["id"]
     result = {"status": 200, "body": {"done": True}}
     await world.ok("POST", f"{path}/tasks/{made['id']}", result, **own)
-    ended = await world.ended(made["id"])
-    assert ended["history"][0]["event"] == {"done": True}
+    assert (await world.ended(made["id"]))["history"][0]["event"] == {"done": True}
     await world.ok("POST", f"{path}/tasks/{made['id']}", result, **own)
     assert (await world.refused("POST", f"{path}/tasks/{OTHER}", result, **own))[0] == 404
     stranger = {"token": "", "headers": world.key_of(OTHER)}

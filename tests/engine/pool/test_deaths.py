@@ -110,8 +110,7 @@ async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard
     interrupted = await yard.submit("Greeter")
     younger = await yard.submit("Greeter")
     dead = f"{yard.pool.owner_prefix}1-dead"
-    claimed = await yard.rooms.tasks.claim(dead, 3600, task_id=interrupted)
-    assert claimed is not None
+    assert await yard.rooms.tasks.claim(dead, 3600, task_id=interrupted) is not None
     yard.start()
     assert await yard.errors(interrupted) == [engine.pool.CUT_OFF]
     for task in (older, younger):

@@ -128,8 +128,7 @@ def test_a_resolver_supplies_packages_that_were_not_added(package):
 
     runtime = Runtime(resolver=Resolver())
     session = runtime.session()
-    root = session.load({"Objects": {"?": {"type": "app.Main", "id": "a"}}})
-    assert root.type.name == "app.Main"
+    assert session.load({"Objects": {"?": {"type": "app.Main", "id": "a"}}}).type.name == "app.Main"
     assert session.call("app.Main", "which") == "resolved"
     assert asked == [("class", "app.Main", "0"), ("package", "lib", "1")]
 

@@ -107,8 +107,7 @@ def test_a_replay_is_the_same_run(block):
     first = run(block, recording)
     performed = Door.performed
     again = RecordingEffects(ReplayingEffects(recording.record, DirectEffects()))
-    second = run(block, again)
-    assert second == first
+    assert run(block, again) == first
     assert Door.performed == performed
     assert again.record == recording.record
 

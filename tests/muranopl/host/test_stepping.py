@@ -72,8 +72,7 @@ def test_a_host_stops_where_it_likes(stepped):
     session, root = stepped
     steps = Steps(session, root, "run")
     assert steps.run_until(lambda: "b1" in root["log"]) is True
-    texts = sorted(steps.waiting().values())
-    assert texts[-1] == "the time 2030-01-01T00:00:05+00:00"
+    assert sorted(steps.waiting().values())[-1] == "the time 2030-01-01T00:00:05+00:00"
     assert steps.run_until(lambda: False) is False
     assert steps.result() == "done"
 

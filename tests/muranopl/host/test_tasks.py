@@ -164,8 +164,7 @@ async def test_hooks_run_around_the_action_and_cannot_fail_the_task(package):
     session.on_finish(finish)
     session.on_finish(lambda: 1 / 0)
     action = {"object_id": "a", "method": "deploy", "args": {}}
-    reply = await session.run_task_async({"action": action, "model": model()})
-    assert not reply.is_exception
+    assert not (await session.run_task_async({"action": action, "model": model()})).is_exception
     assert trace[:2] == ["start", "finish"]
 
 

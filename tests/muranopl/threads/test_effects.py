@@ -72,8 +72,7 @@ def test_a_replay_gives_the_same_result_without_effects(run):
     recording = RecordingEffects(DirectEffects())
     first = run(recording)
     before = Door.performed
-    second = run(ReplayingEffects(recording.record, DirectEffects()))
-    assert second == first
+    assert run(ReplayingEffects(recording.record, DirectEffects())) == first
     assert Door.performed == before
 
 

@@ -207,8 +207,7 @@ def test_values_that_look_equal_are_told_apart_by_their_kinds(only):
 )
 def test_assertions_hold_or_fail(statement, fine, only):
     """Each assertion passes exactly when its condition holds; names and a message may be given."""
-    result = only(f"  testIt:\n    Body: {statement}\n")
-    assert result.outcome == ("passed" if fine else "failed")
+    assert only(f"  testIt:\n    Body: {statement}\n").outcome == ("passed" if fine else "failed")
 
 
 def test_an_assertion_can_be_caught_by_its_host_name(only):

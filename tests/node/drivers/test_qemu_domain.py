@@ -111,8 +111,7 @@ def test_the_processor_follows_the_accelerator() -> None:
 
 def test_text_stays_text() -> None:
     """No value of a record becomes markup."""
-    domain = rendered(vm(vnc_password="'\"<&>"))
-    assert domain.find("./devices/graphics").get("passwd") == "'\"<&>"
+    assert rendered(vm(vnc_password="'\"<&>")).find("./devices/graphics").get("passwd") == "'\"<&>"
 
 
 @pytest.mark.parametrize(

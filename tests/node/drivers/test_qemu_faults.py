@@ -128,8 +128,7 @@ async def test_an_agent_killed_in_the_middle_of_a_create_leaves_no_half_vm(
         assert list((tmp_path / "vms").iterdir()) == []
         links = [path.name for path in Path("/sys/class/net").iterdir()]
         assert not [name for name in links if name.startswith(f"{second.prefix}v")]
-        vm = await second.create([await second.nic(5)])
-        assert vm["state"] == "running"
+        assert (await second.create([await second.nic(5)]))["state"] == "running"
 
 
 async def test_a_vm_whose_disk_is_full_stands_still_and_goes_on(agent: Any, tmp_path: Path) -> None:

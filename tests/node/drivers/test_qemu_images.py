@@ -52,8 +52,7 @@ async def test_a_disk_that_boots_by_itself(
 
         await eventually(said)
         # It hears no power button: it is ended when the time is over.
-        stopped = await machines.driver.stop(vm["uuid"], timeout=0.1)
-        assert stopped["state"] == "stopped"
+        assert (await machines.driver.stop(vm["uuid"], timeout=0.1))["state"] == "stopped"
 
 
 async def test_an_image_of_a_vm_starts_as_it_was_left(

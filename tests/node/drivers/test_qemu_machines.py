@@ -174,8 +174,7 @@ async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None
     for disk in back["disks"]:
         assert await disks.snapshot_names(disks.file_of(directory, disk)) == ["first"]
     # Of a running VM as well.
-    gone = await machines.driver.delete_snapshot(uuid, "first")
-    assert gone["snapshots"] == []
+    assert (await machines.driver.delete_snapshot(uuid, "first"))["snapshots"] == []
     for disk in back["disks"]:
         assert await disks.snapshot_names(disks.file_of(directory, disk)) == []
 

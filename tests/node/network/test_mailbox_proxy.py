@@ -123,8 +123,7 @@ async def test_an_answer_comes_while_it_is_made(door: GuestDoor, upstream: Upstr
 )  # fmt: skip
 async def test_nothing_else_is_reached(door: GuestDoor, upstream: Upstream, line: bytes) -> None:
     """An instance sees no more of the service than its mailbox."""
-    answer = await ask(door, line + b"\r\nHost: x\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 404 ")
+    assert (await ask(door, line + b"\r\nHost: x\r\n\r\n")).startswith(b"HTTP/1.1 404 ")
     assert upstream.heads == []
 
 
@@ -144,8 +143,7 @@ async def test_a_service_that_is_gone_is_a_bad_gateway(upstream: Upstream) -> No
     door = GuestDoor("http://127.0.0.1:1/compute")
     await door.open("127.0.0.1", port=0)
     try:
-        answer = await ask(door, b"GET /agents/q HTTP/1.1\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 502 ")
+        assert (await ask(door, b"GET /agents/q HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 502 ")
         assert await ask(door, b"GET /agents/q HTTP/1.1\r\nX: " + b"x" * 70000) == b""
     finally:
         await door.close()

@@ -162,8 +162,7 @@ async def test_commands_end_with_the_agent(node: Any, containers: Any, terminal:
 async def test_the_token_opens_the_stream_and_nothing_else_does(node: Any) -> None:
     """A stranger is sent away; the owner still gets in, once."""
     where = await node.good("docker_exec", uuid=node.vm, command={"Cmd": ["echo", "hi"]})
-    stranger = await Stream.open(where, token="wrong")
-    assert await stranger.messages() == []
+    assert await (await Stream.open(where, token="wrong")).messages() == []
     messages = await (await Stream.open(where)).messages()
     assert text_of(messages, "stdout") == b"hi\n"
     with pytest.raises(OSError):

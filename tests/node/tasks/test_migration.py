@@ -80,8 +80,7 @@ async def test_a_container_moves_with_its_files_and_owners(nodes: Any) -> None:
             **{key: where[key] for key in ("host", "port", "token")},
         )  # fmt: skip
 
-    first = await transfer()
-    assert first["transferred"] > 3_000_000
+    assert (await transfer())["transferred"] > 3_000_000
     await inside(nodes.here, "echo two > /data/d/f2 && rm /data/link")
     await nodes.here.driver.stop(uuid, force=True)
     second = await transfer()

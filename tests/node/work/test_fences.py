@@ -108,8 +108,7 @@ async def test_a_node_behind_nat_asks_for_its_tasks(
     assert (status, body["vm"]["state"]) == (200, "running")
     await service.tasks.put(TransportError("cut off"))
     service.refuse_results = 2
-    again = await result_of(PulledTask("t1", "machine_create", params))
-    assert again == (status, body)
+    assert await result_of(PulledTask("t1", "machine_create", params)) == (status, body)
     # At its start, and after an answer that did not come: a task may have been in it.
     assert service.asked_again == [True, False, True, False]
     assert len(await node.driver.list()) == 1

@@ -92,8 +92,7 @@ async def test_a_body_that_is_not_json(node: Any) -> None:
 
 async def test_the_task_may_be_named_in_the_query(node: Any) -> None:
     """As older callers do."""
-    answer = await node.client.request("POST", "/tasks?task=nop", json={"params": {}})
-    assert answer.status == 200
+    assert (await node.client.request("POST", "/tasks?task=nop", json={"params": {}})).status == 200
 
 
 @pytest.mark.parametrize(
@@ -498,8 +497,7 @@ async def test_an_interrupted_destroy_is_finished_by_the_next_agent(
     uuid = await node.create(kit)
     node.simulation.hypervisor.faults["remove"] = DriverError("interrupted")
     assert (await node.task("machine_destroy", uuid=uuid))[0] == 500
-    again = await kit.simulate(tmp_path)
-    assert await again.driver.list() == []
+    assert await (await kit.simulate(tmp_path)).driver.list() == []
     assert not (tmp_path / "vms" / uuid).exists()
 
 

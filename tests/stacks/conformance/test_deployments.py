@@ -149,8 +149,7 @@ async def test_configurations_are_carried_out(cloud: Any, root: Path) -> None:
             "said": "said", "stdout": "hello world CREATE\n", "code": 0, "hook": "hook seven", "port": 8080,
         }  # fmt: skip
         before = {name: one.physical_id for name, one in stack.resources.items()}
-        plan = await cloud.stacks.plan(project, "s", template(subnet, SAYING))
-        assert plan.empty
+        assert (await cloud.stacks.plan(project, "s", template(subnet, SAYING))).empty
         changed = template(subnet, SAYING.replace("$who", "all"))
         stack = await cloud.stacks.update(project, "s", changed)
         assert stack.outputs["stdout"] == "hello all UPDATE\n"
