@@ -234,5 +234,4 @@ def test_links_lead_somewhere():
 def test_every_lint_code_is_documented():
     """The table of errors.md is that of the command."""
     text = (DOCS / "errors.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| ([EW]\d{3}) \| (.*) \|$", text, re.M))
-    assert rows == CODES
+    assert dict(re.findall(r"^\| ([EW]\d{3}) \| (.*) \|$", text, re.M)) == CODES

@@ -52,8 +52,7 @@ async def test_a_heat_package_has_the_class_and_the_form_of_its_template(api: Ap
     assert row["class_definitions"] == ["org.acme.Hot"]
     found = await api.call("GET", "/catalog/packages?class_name=org.acme.Hot")
     assert [one["id"] for one in found.json()["packages"]] == [row["id"]]
-    ui = await api.call("GET", f"/catalog/packages/{row['id']}/ui")
-    assert '"initial": 2' in ui.text
+    assert '"initial": 2' in (await api.call("GET", f"/catalog/packages/{row['id']}/ui")).text
 
     answer = await api.upload(heat_zip("parameters:\n  size: {type: text}\nresources: {}\n"))
     assert answer.status == 400

@@ -434,8 +434,7 @@ async def test_another_environment_gets_the_versions_of_the_last_run(bench: Benc
     assert (await api.call("PUT", path, fixed)).status == 400  # no session
     assert (await api.call("PUT", path, fixed, session=session)).json() == fixed
     assert (await api.call("GET", path, session=session)).json() == fixed
-    model = await bench.deploy(other, session)
-    assert pinned_packages(model)[SHOP] == {"1.0.0"}
+    assert pinned_packages(await bench.deploy(other, session))[SHOP] == {"1.0.0"}
     session = await api.session(other)
     refused = await api.call("PUT", path, fixed, session=session)
     assert (refused.status, "upgrade" in refused.text) == (409, True)

@@ -405,8 +405,7 @@ async def test_both_prefixes_reach_both_kinds(old: Old) -> None:
     made = await old.add("activeDirectory")
     v1 = f"/v1/environments/{old.environment}/services"
     assert (await old.call("GET", f"{v1}/{made['id']}/name", session=old.session)).json() == "ad"
-    listed = await old.call("GET", v1, session=old.session)
-    assert "adminPassword" not in listed.json()[0]
+    assert "adminPassword" not in (await old.call("GET", v1, session=old.session)).json()[0]
     assert (await old.call("GET", f"/v1/environments/{old.environment}")).status == 200
     assert (await old.call("GET", f"/v1/environments/{old.environment}/lastStatus")).status == 200
     assert (await old.call("GET", f"/v1/environments/{old.environment}/sessions")).status == 200

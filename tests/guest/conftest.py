@@ -248,6 +248,12 @@ class GuestProcess:
                 env={**os.environ, **self.environment},
             )
 
+    def result_of(self, plan: Any, **more: Any) -> dict[str, Any]:
+        """Start the agent with this plan in its queue; the plan's result."""
+        self.mailbox.offer(plan, **more)
+        self.start()
+        return self.mailbox.result()
+
     def kill(self, number: int = signal.SIGKILL) -> int:
         """End the agent; returns its exit code."""
         assert self.process is not None

@@ -20,9 +20,7 @@ def test_a_plan_runs_and_its_value_comes_back(guest: Any, mailbox: Any, make_pla
         {"say": "#!/bin/sh\necho hello $1\n"},
         Parameters={"who": "ann"},
     )
-    mailbox.offer(plan)
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(plan)
     assert result["SourceID"] == plan["ID"]
     assert result["ErrorCode"] == 0
     assert result["Body"] == "hello ann"
@@ -50,18 +48,14 @@ def test_exit_code_seven_is_error_100_with_stderr(guest: Any, mailbox: Any, make
     assert "bad" in result["Body"]["Message"]
 
 
-def test_exit_code_is_a_value_when_it_is_not_verified(
-    guest: Any, mailbox: Any, make_plan: Any
-) -> None:
+def test_exit_code_is_a_value_when_it_is_not_verified(guest: Any, make_plan: Any) -> None:
     """With verifyExitcode false a non-zero code is an ordinary result."""
     plan = make_plan(
         "return bad()",
         {"bad": "#!/bin/sh\necho out\nexit 7\n"},
         options={"verifyExitcode": False, "captureStderr": False},
     )
-    mailbox.offer(plan)
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(plan)
     assert result["ErrorCode"] == 0
     assert result["Body"] == {"exitCode": 7, "stdout": "out", "stderr": None}
 
@@ -223,9 +217,7 @@ def test_bad_signatures_are_dropped(
     name = mailbox.offer(bad, signature=signature)
     good = make_plan("return 'genuine'")
     text = json.dumps(good, indent=3).encode()
-    mailbox.offer(text, signature=signer.sign(guest.queue, text), message_id=good["ID"])
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(text, signature=signer.sign(guest.queue, text), message_id=good["ID"])
     assert (result["Body"], result["SourceID"]) == ("genuine", good["ID"])
     assert name in mailbox.acknowledged
     until(lambda: guest.folders() == [])
@@ -265,9 +257,7 @@ def test_timeout_kills_the_whole_process_group(
     """A plan over its time ends with its output so far, and its children are killed."""
     pids = tmp_path / "pids"
     script = f"#!/bin/sh\necho working\nsleep 300 &\necho $! > {pids}\nwait\n"
-    mailbox.offer(make_plan("return hang()", {"hang": script}, Timeout=1))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return hang()", {"hang": script}, Timeout=1))
     assert result["ErrorCode"] == 1
     assert "did not finish" in result["Body"]["Message"]
     assert result["Body"]["AdditionalInfo"]["stdout"] == "working"
@@ -356,9 +346,7 @@ def test_a_result_that_is_too_large_becomes_an_error(
     """The mailbox's 413 turns into an error result instead of an endless retry."""
     mailbox.largest_result = 2000
     plan = make_plan("return 'x' * 5000")
-    mailbox.offer(plan)
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(plan)
     assert result["SourceID"] == plan["ID"]
     assert result["ErrorCode"] == 1
     assert "413" in result["Body"]["Message"]

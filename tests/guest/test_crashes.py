@@ -94,9 +94,7 @@ def test_a_damaged_result_is_an_error(
     (folder,) = guest.folders()
     (folder / "result.json").write_bytes(content)
     mailbox.refuse = lambda method, path: None
-    mailbox.offer(make_plan("return 2"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return 2"))
     assert (result["SourceID"], result["ErrorCode"]) == (plan["ID"], 1)
     assert "damaged" in result["Body"]["Message"]
     assert mailbox.result()["Body"] == 2

@@ -42,9 +42,7 @@ def _scripts_plan(make_plan: Any, kind: str, entry: str, body: str, **options: A
     )
 
 
-def test_chef_gets_its_run_list_and_attributes(
-    guest: Any, mailbox: Any, make_plan: Any, tools: Path
-) -> None:
+def test_chef_gets_its_run_list_and_attributes(guest: Any, make_plan: Any, tools: Path) -> None:
     """chef-solo sees the cookbook path, run list and attributes; ERROR lines join stderr."""
     _tool(
         tools,
@@ -53,9 +51,9 @@ def test_chef_gets_its_run_list_and_attributes(
         "cat node.json solo.rb\ncat web/recipes/default.rb\necho\necho some ERROR here\n"
         "echo warned >&2\n",
     )
-    mailbox.offer(_scripts_plan(make_plan, "Chef", "web::default", "return deploy({'port': 80})"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(
+        _scripts_plan(make_plan, "Chef", "web::default", "return deploy({'port': 80})")
+    )
     assert result["ErrorCode"] == 0
     out = result["Body"]["stdout"]
     assert '{"run_list": ["recipe[web::default]"], "web": {"port": 80}}' in out
@@ -101,9 +99,7 @@ def test_berkshelf_vendors_before_chef(
     assert body.endswith("vendored")
 
 
-def test_puppet_gets_manifest_hiera_and_modules(
-    guest: Any, mailbox: Any, make_plan: Any, tools: Path
-) -> None:
+def test_puppet_gets_manifest_hiera_and_modules(guest: Any, make_plan: Any, tools: Path) -> None:
     """puppet apply sees the class, the module path and the attributes as hiera data."""
     _tool(tools, "puppet", 'echo "$@"; cat manifest.pp hieradata/*; exit 4\n')
     plan = _scripts_plan(
@@ -113,9 +109,7 @@ def test_puppet_gets_manifest_hiera_and_modules(
         "return deploy({'port': 80})",
         verifyExitcode=False,
     )
-    mailbox.offer(plan)
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(plan)
     assert result["Body"]["exitCode"] == 4
     lines = result["Body"]["stdout"].splitlines()
     assert lines[0].startswith("apply --hiera_config=hiera.yaml --modulepath=")
@@ -123,12 +117,10 @@ def test_puppet_gets_manifest_hiera_and_modules(
     assert lines[2] == '{"web::port": 80}'
 
 
-def test_a_missing_tool_is_error_100(guest: Any, mailbox: Any, make_plan: Any, tools: Path) -> None:
+def test_a_missing_tool_is_error_100(guest: Any, make_plan: Any, tools: Path) -> None:
     """A tool that is not installed is a preparation failure that names it."""
     guest.environment["PATH"] = str(tools)
-    mailbox.offer(_scripts_plan(make_plan, "Puppet", "web::", "return deploy()"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(_scripts_plan(make_plan, "Puppet", "web::", "return deploy()"))
     assert result["ErrorCode"] == 100
     assert "puppet does not run" in result["Body"]["Message"]
 
@@ -184,9 +176,7 @@ def test_bodies_that_fail_are_error_1(
 ) -> None:
     """Whatever a body does to its process, the agent survives and reports it."""
     mailbox.offer(make_plan(text))
-    mailbox.offer(make_plan("return 'alive'"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return 'alive'"))
     assert result["ErrorCode"] == 1
     assert said in result["Body"]["Message"]
     assert mailbox.result()["Body"] == "alive"
@@ -249,19 +239,11 @@ def test_a_url_is_fetched_into_a_folder(guest: Any, mailbox: Any, make_plan: Any
     ],
 )
 def test_failed_fetches_name_the_url(
-    guest: Any,
-    mailbox: Any,
-    make_plan: Any,
-    web: str,
-    path: str,
-    checksum: str | None,
-    said: str,
+    guest: Any, make_plan: Any, web: str, path: str, checksum: str | None, said: str
 ) -> None:
     """A file that cannot be fetched or is not the expected one is error 1 with its URL."""
     more = {"Checksum": checksum} if checksum else {}
-    mailbox.offer(_download_plan(make_plan, web + path, "return s().stdout", **more))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(_download_plan(make_plan, web + path, "return s().stdout", **more))
     assert result["ErrorCode"] == 1
     assert said in result["Body"]["Message"]
     assert web in result["Body"]["Message"]

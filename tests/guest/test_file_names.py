@@ -42,13 +42,9 @@ CLASHES = {
 
 
 @pytest.mark.parametrize("names", CLASHES.values(), ids=CLASHES)
-def test_names_that_meet(
-    guest: Any, mailbox: Any, make_plan: Any, names: list[tuple[str, str, str]]
-) -> None:
+def test_names_that_meet(guest: Any, make_plan: Any, names: list[tuple[str, str, str]]) -> None:
     """Each script runs its own entry file with its own files, at every call."""
-    mailbox.offer(_plan(make_plan, names))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(_plan(make_plan, names))
     expected = [f"{number} words of {len(name)}" for number, (name, _, _) in enumerate(names)]
     assert (result["ErrorCode"], result["Body"]) == (0, expected * 2)
     until(lambda: guest.folders() == [])
@@ -74,9 +70,7 @@ def test_a_file_that_cannot_have_its_name(
     plan["Files"]["odd"] = {"Name": name, "BodyType": "Text", "Body": TEXT}
     plan["Scripts"]["deploy"]["Files"] = ["in", "odd"]
     mailbox.offer(plan)
-    mailbox.offer(make_plan("return 'next'"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return 'next'"))
     assert result["ErrorCode"] == 1
     said = result["Body"]["Message"]
     assert "File 'odd' cannot be " in said
@@ -87,16 +81,12 @@ def test_a_file_that_cannot_have_its_name(
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "/a", "a\x00b"])
 @pytest.mark.parametrize("what", ["script", "file"])
-def test_a_name_that_leads_elsewhere(
-    guest: Any, mailbox: Any, make_plan: Any, name: str, what: str
-) -> None:
+def test_a_name_that_leads_elsewhere(guest: Any, make_plan: Any, name: str, what: str) -> None:
     """A script name or file id is never used as a path, and a NUL in an id does no harm."""
     plan = make_plan("return 'ran'", {"deploy": TEXT})
     kind = {"script": "Scripts", "file": "Files"}[what]
     plan[kind][name] = next(iter(plan[kind].values()))
-    mailbox.offer(plan)
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(plan)
     if (what, name) == ("file", "a\x00b"):
         assert result["Body"] == "ran"
     else:

@@ -51,9 +51,7 @@ def test_an_odd_plan_is_refused(guest: Any, mailbox: Any, make_plan: Any, odd: s
         '{"ID": "odd", "FormatVersion": "2.0.0", "Body": "return 1", "Scripts": {}, "Files": {}, '
     )
     mailbox.offer((base + odd + "}").encode(), message_id="odd")
-    mailbox.offer(make_plan("return 'next'"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return 'next'"))
     assert (result["SourceID"], result["ErrorCode"]) == ("odd", 2)
     assert mailbox.result()["Body"] == "next"
     until(lambda: guest.folders() == [])
@@ -70,14 +68,10 @@ def test_what_is_no_plan_is_dropped(guest: Any, mailbox: Any, make_plan: Any, od
 
 
 @pytest.mark.parametrize("id_", [5, [1], "", "x" * 300, "\ud800", {}])
-def test_an_id_that_no_message_can_have(
-    guest: Any, mailbox: Any, make_plan: Any, id_: object
-) -> None:
+def test_an_id_that_no_message_can_have(guest: Any, make_plan: Any, id_: object) -> None:
     """The plan gets the id of its message."""
     plan = make_plan("return 'ran'", ID=id_)
-    mailbox.offer(json.dumps(plan).encode(), message_id="its-message")
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(json.dumps(plan).encode(), message_id="its-message")
     assert (result["SourceID"], result["Body"]) == ("its-message", "ran")
 
 
@@ -108,9 +102,7 @@ json.loads = loads
 """
     trap = make_plan("return 1", Name="trap")
     mailbox.offer(trap)
-    mailbox.offer(make_plan("return 'next'"))
-    guest.start()
-    result = mailbox.result()
+    result = guest.result_of(make_plan("return 'next'"))
     assert (result["SourceID"], result["ErrorCode"]) == (trap["ID"], 1)
     assert "a mistake of the agent's own" in result["Body"]["Message"]
     assert mailbox.result()["Body"] == "next"

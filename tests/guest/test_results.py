@@ -99,9 +99,7 @@ def test_a_failing_script_that_floods_is_understood(
     """Exit code and the ends of both outputs arrive, within the given limit or 1 MiB."""
     mailbox.result_limit = said
     mailbox.largest_result = said or 1 << 20
-    mailbox.offer(make_plan("return flood()", {"flood": FAILING}))
-    guest.start()
-    out = mailbox.result()
+    out = guest.result_of(make_plan("return flood()", {"flood": FAILING}))
     assert out["ErrorCode"] == 100
     told = out["Body"]["AdditionalInfo"]
     assert told["exitCode"] == 7
@@ -126,9 +124,7 @@ def test_a_limit_that_was_lowered_meanwhile(guest: Any, mailbox: Any, make_plan:
     """A refused result is shortened to the limit in the refusal."""
     mailbox.result_limit = 300_000
     mailbox.largest_result = mailbox.limit_when_refused = 30_000
-    mailbox.offer(make_plan("return flood()", {"flood": FAILING}))
-    guest.start()
-    out = mailbox.result()
+    out = guest.result_of(make_plan("return flood()", {"flood": FAILING}))
     told = out["Body"]["AdditionalInfo"]
     assert (out["ErrorCode"], told["exitCode"]) == (100, 7)
     assert told["stderr"].endswith("the reason")

@@ -18,8 +18,7 @@ async def _around(endpoint: Any, request: AnyRequest) -> Response[object]:
 def _handlers(path: str) -> tuple[HTTPRouteHandler, HTTPRouteHandler]:
     """An endpoint's handler, and one of its function whose signature the framework reads itself."""
     (ours,) = routes([Endpoint("show", "GET", path, lambda _call: None)], _around)
-    plain = HTTPRouteHandler(path, http_method="GET", status_code=200)(ours.fn)
-    return ours, plain
+    return ours, HTTPRouteHandler(path, http_method="GET", status_code=200)(ours.fn)
 
 
 @pytest.mark.parametrize("names", [(), ("id",), ("id", "name")])

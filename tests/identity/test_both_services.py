@@ -37,8 +37,7 @@ async def out(served: Served, token: str) -> None:
     """
 
     async def refused() -> bool:
-        answer = await served.call("GET", "/auth/projects", token)
-        return answer.status in (401, 404)
+        return (await served.call("GET", "/auth/projects", token)).status in (401, 404)
 
     async def nobody() -> bool:
         return await served.authenticator.authenticate(token) is None

@@ -252,8 +252,7 @@ async def test_a_limit_of_nobody_at_a_time_is_refused_when_loaded(
     framework: Framework, number: int
 ) -> None:
     """The message names the property; nothing is made."""
-    said = await framework.failure(framework.web(2, maxParallel=number))
-    assert "maxParallel" in said
+    assert "maxParallel" in await framework.failure(framework.web(2, maxParallel=number))
     assert framework.names() == []
 
 
@@ -370,8 +369,7 @@ async def test_the_server_of_an_application_is_replaced(framework: Framework) ->
 
 async def test_subscriptions_and_events_are_not_written_down(framework: Framework) -> None:
     """They last as long as the session."""
-    model = await framework.deploy(framework.web(1))
-    assert "Event" not in str(model["Objects"])
+    assert "Event" not in str((await framework.deploy(framework.web(1)))["Objects"])
 
 
 async def test_marks_of_an_older_engine_count_at_first(framework: Framework) -> None:

@@ -107,8 +107,7 @@ async def test_an_immutable_parameter_cannot_be_changed(hot: Any) -> None:
     lab = hot()
     after = await lab.deploy(model(lab, fixed="y"))
     application(after)["templateParameters"]["fixed"] = "z"
-    message = await lab.failure(after)
-    assert "cannot be changed: fixed" in message
+    assert "cannot be changed: fixed" in await lab.failure(after)
     assert "stack.push" not in lab.kinds()
 
 

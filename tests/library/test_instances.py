@@ -122,8 +122,7 @@ async def test_the_floating_address_comes_last_and_stays(lab: Any) -> None:
     assert len(vm["ipAddresses"]) == len(set(vm["ipAddresses"])) == 2
     assert [one["ipList"] for one in vm["joinedNetworks"]]
     lab.calls()
-    again = await lab.deploy(model)
-    assert vm_of(again)["floatingIpAddress"] == vm["floatingIpAddress"]
+    assert vm_of(await lab.deploy(model))["floatingIpAddress"] == vm["floatingIpAddress"]
     assert lab.calls() == []
     assert len(lab.cloud.compute.floating_list) == 1
 

@@ -120,8 +120,7 @@ async def test_a_range_of_the_users_own_is_not_replaced(lab: Any) -> None:
 async def test_trying_other_ranges_has_an_end(lab: Any) -> None:
     """When every range is refused, the refusal is reported."""
     lab.cloud.compute.fail["create_subnet"] = AddressRangeTaken("taken")
-    said = await lab.probe("- $.net.deploy()", net=lab.network(), fails=True)
-    assert "taken" in said
+    assert "taken" in await lab.probe("- $.net.deploy()", net=lab.network(), fails=True)
     assert 2 < lab.kinds().count("stack.push") <= 20
 
 

@@ -139,8 +139,7 @@ async def test_who_deploys_and_whose_it_is(lab: Any) -> None:
 
 async def test_settings_are_the_core_librarys_only(lab: Any) -> None:
     """Another package does not have the function `config`."""
-    said = await lab.probe("- Return: config(rabbitmq, host)", fails=True)
-    assert "config" in said
+    assert "config" in await lab.probe("- Return: config(rabbitmq, host)", fails=True)
 
 
 async def test_a_package_reads_only_its_own_resources(lab: Any) -> None:

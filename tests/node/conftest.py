@@ -243,6 +243,16 @@ class Containers(Wired):
     nic = Wired.new_nic
     apply = Wired.apply_state
 
+    async def plugged(self, host: int, **more: Any) -> dict[str, Any]:
+        """An interface on the network, which is applied with it."""
+        nic = self.nic(host, **more)
+        await self.apply([nic])
+        return nic
+
+    async def connected(self, host: int, **more: Any) -> dict[str, Any]:
+        """A running container with an interface on the network."""
+        return await self.create([await self.plugged(host)], **more)
+
     async def create(self, nics: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         """A running container with these interfaces."""
         payload = {"uuid": new_uuid(), "brand": "lx", "image_uuid": IMAGE, "nics": nics, **more}

@@ -222,8 +222,7 @@ async def test_networks_are_separate_and_only_routed_ones_get_out(
 
 async def test_networks_refuse_to_contradict_themselves(containers: Any) -> None:
     """A bad state changes nothing on the machine."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    await containers.plugged(5)
     with pytest.raises(NodeError, match="overlap"):
         await containers.network.apply(
             {
@@ -243,8 +242,7 @@ async def test_applying_again_changes_nothing(
     """Idempotent: the second time no link is touched; an older state is not applied."""
     import vetro.node.network.apply as apply
 
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     batches: list[tuple[str, list[str]]] = []
 
     async def watch(tool: str, commands: list[str]) -> None:
@@ -259,8 +257,7 @@ async def test_applying_again_changes_nothing(
 
 async def test_the_first_packets_of_an_instance_arrive(containers: Any) -> None:
     """Rules, bridge and forwarding are there before the link: nothing an instance sends is sent twice."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     heard: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

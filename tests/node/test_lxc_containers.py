@@ -27,8 +27,7 @@ pytestmark = pytest.mark.root
 
 async def test_a_container_serves_on_its_static_address(containers: Any) -> None:
     """Created means running, with the address, name and route that were asked for."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create(
         [nic], hostname="web-1", dns_domain="example", resolvers=["9.9.9.9"]
     )
@@ -50,9 +49,7 @@ async def test_a_container_serves_on_its_static_address(containers: Any) -> None
 
 async def test_root_in_a_container_is_nobody_on_the_host(containers: Any) -> None:
     """Containers are unprivileged: shifted ids, dropped capabilities, a seccomp filter."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic])
+    vm = await containers.connected(5)
     status = Path(f"/proc/{vm['pid']}/status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     assert int(fields["Uid"].split()[0]) >= 100000
@@ -68,8 +65,7 @@ async def test_root_in_a_container_is_nobody_on_the_host(containers: Any) -> Non
 
 async def test_stop_start_and_reboot(containers: Any) -> None:
     """The file system survives, `/run` does not; a stopped VM is not stopped twice."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic])
     uuid = vm["uuid"]
     await inside(containers, uuid, "sh", "-c", "echo kept > /root/file; echo gone > /run/file")
@@ -88,9 +84,7 @@ async def test_stop_start_and_reboot(containers: Any) -> None:
 
 async def test_limits_are_set_and_changed_while_it_runs(containers: Any) -> None:
     """Memory and process limits reach the kernel at start and with an update."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic], max_physical_memory=128, max_lwps=50, cpu_cap=50)
+    vm = await containers.connected(5, max_physical_memory=128, max_lwps=50, cpu_cap=50)
 
     def limit(name_v1: str, name_v2: str) -> str:
         group = f"lxc.payload.{vm['uuid']}"
@@ -124,8 +118,7 @@ async def test_adding_an_interface_restarts_with_it(containers: Any) -> None:
 
 async def test_reprovision_starts_afresh(containers: Any, kit: SimpleNamespace) -> None:
     """The root file system is the image again; uuid, address and metadata stay."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic], tags={"role": "web"})
     await inside(containers, vm["uuid"], "touch", "/root/file")
     again = await containers.driver.reprovision(vm["uuid"], kit.image)
@@ -137,8 +130,7 @@ async def test_reprovision_starts_afresh(containers: Any, kit: SimpleNamespace) 
 
 async def test_processes_are_those_of_the_container(containers: Any) -> None:
     """`machine_proc` shows the container's init as pid 1 and nothing of the host."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic])
     await fetch(nic["ip"])
     processes = await containers.driver.processes(vm["uuid"])
@@ -149,9 +141,7 @@ async def test_processes_are_those_of_the_container(containers: Any) -> None:
 
 async def test_a_guest_that_powers_off_is_noticed(containers: Any) -> None:
     """The end of a container is an event: no one has to ask."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic])
+    vm = await containers.connected(5)
     changed = asyncio.Event()
 
     def notice(_uuid: str) -> None:
@@ -170,9 +160,7 @@ async def test_containers_outlive_the_agent(
     containers: Any, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
     """Another agent on the same data finds the container running, and can stop it."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic])
+    vm = await containers.connected(5)
     await containers.driver.close()
     second = await kit.open_containers(tmp_path, containers.prefix, containers.subnet)
     try:
@@ -188,9 +176,7 @@ async def test_destroy_leaves_nothing(
     containers: Any, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
     """No mount, interface, control group, lock, process or directory; again is no error."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic])
+    vm = await containers.connected(5)
     uuid = vm["uuid"]
     await containers.driver.delete(uuid)
     await containers.driver.delete(uuid)
@@ -215,8 +201,7 @@ async def test_a_missing_network_fails_the_create_and_leaves_nothing(containers:
 
 async def test_an_init_that_cannot_run_is_a_failed_create(containers: Any) -> None:
     """What LXC says reaches the error."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     await containers.images.ensure("11111111-1111-4111-8111-111111111111")
     root = containers.images.root("11111111-1111-4111-8111-111111111111")
     (root / "bin/busybox").chmod(0o644)
@@ -259,8 +244,7 @@ async def test_image_owners_are_shifted(containers: Any) -> None:
 
 async def test_a_killed_monitor_is_a_stopped_vm_that_starts_again(containers: Any) -> None:
     """LXC's own process may die; the container goes with it and nothing blocks the next start."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic])
     monitor = int((containers.store.path(vm["uuid"]) / "monitor.pid").read_text())
     os.kill(monitor, signal.SIGKILL)
@@ -295,8 +279,7 @@ async def test_a_restart_of_the_machine_brings_containers_back(
     containers: Any, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
     """Mounts, configuration and networks are made again from what is on disk."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic])
     uuid = vm["uuid"]
     await inside(containers, uuid, "touch", "/root/kept")
@@ -323,8 +306,7 @@ async def test_a_restart_of_the_machine_brings_containers_back(
 
 async def test_a_create_cancelled_by_its_time_limit_leaves_nothing(containers: Any) -> None:
     """The task's end takes everything with it, also in the middle of the start."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     changed = asyncio.Event()
     hypervisor = containers.driver._hypervisors.of({"brand": "lx"})
     start = hypervisor.start
@@ -353,8 +335,7 @@ async def test_an_image_is_unpacked_before_a_container_needs_it(containers: Any)
         seen.extend((one["state"], one["percent"]) for one in containers.images.copies().values())
 
     containers.images.watch(changed)
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     early = asyncio.create_task(containers.images.ensure(IMAGE))
     vm = await containers.create([nic])
     await early

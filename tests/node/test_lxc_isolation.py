@@ -24,8 +24,7 @@ async def inside(containers: Any, uuid: str, *command: str) -> str:
 
 def root_id(vm: dict[str, Any]) -> int:
     """The host's id of a container's root."""
-    text = Path(f"/proc/{vm['pid']}/uid_map").read_text().split()
-    return int(text[1])
+    return int(Path(f"/proc/{vm['pid']}/uid_map").read_text().split()[1])
 
 
 async def test_projects_have_no_ids_in_common(containers: Any) -> None:
@@ -49,21 +48,17 @@ async def test_projects_have_no_ids_in_common(containers: Any) -> None:
 
 async def test_a_range_stays_with_its_container(containers: Any) -> None:
     """A new owner does not change who the container's files belong to."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    vm = await containers.create([nic], owner_uuid=ALICE)
+    vm = await containers.connected(5, owner_uuid=ALICE)
     before = root_id(vm)
     await containers.driver.update(vm["uuid"], {"owner_uuid": BOB})
-    again = await containers.driver.reboot(vm["uuid"], force=True)
-    assert root_id(again) == before
+    assert root_id(await containers.driver.reboot(vm["uuid"], force=True)) == before
 
 
 async def test_privileged_is_refused_unless_the_operator_allows_it(
     containers: Any, kit: SimpleNamespace
 ) -> None:
     """With the flag the container's root is the machine's; without it nothing is made."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     with pytest.raises(DriverError, match="does not allow") as refused:
         await containers.create([nic], privileged=True)
     assert refused.value.rest_code == "NotAuthorized"
@@ -80,8 +75,7 @@ async def test_privileged_is_refused_unless_the_operator_allows_it(
     assert result.stdout == "0\n"
     # Still without the capabilities that reach beyond the container.
     status = Path(f"/proc/{vm['pid']}/status").read_text()
-    bounding = int(status.partition("CapBnd:")[2].split()[0], 16)
-    assert not bounding >> 16 & 1
+    assert not int(status.partition("CapBnd:")[2].split()[0], 16) >> 16 & 1
     await allowed.driver.delete(vm["uuid"])
     await allowed.driver.close()
 
@@ -116,8 +110,7 @@ async def test_a_network_that_is_not_here_changes_nothing(
     containers: Any, kit: SimpleNamespace
 ) -> None:
     """An interface on an unknown network is refused before the record changes."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
+    nic = await containers.plugged(5)
     vm = await containers.create([nic])
     with pytest.raises(DriverError) as refused:
         await containers.driver.update(
@@ -132,9 +125,7 @@ async def test_commands_run_as_the_guests_users(containers: Any) -> None:
     from vetro.node.commands import run
     from vetro.node.drivers import ExecRequest
 
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    uuid = (await containers.create([nic]))["uuid"]
+    uuid = (await containers.connected(5))["uuid"]
     root = await containers.driver.files(uuid)
     root.write("/etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nweb:x:33:44:w:/var:/bin/sh\n")
     root.write("/etc/group", b"staff:x:50:\n")

@@ -98,8 +98,7 @@ async def test_a_volume_is_made_of_a_snapshot(
     (service,) = vetro.json("env", "model", "stored", "--path", "/services")
     async with cloud.session("demo") as session:
         cinder = CinderDirectory(session)
-        project = await session.project_id()
-        assert await cinder.exists(project, "snapshot", snapshot)
+        assert await cinder.exists(await session.project_id(), "snapshot", snapshot)
         shown = await session.request("volumev3", "GET", f"/volumes/{service['made']}")
         assert shown is not None
         volume = shown.json()["volume"]

@@ -99,8 +99,7 @@ def test_a_heat_package_has_one_class_and_no_requirements() -> None:
     opened = package()
     assert list(opened.classes) == ["org.acme.Hot"]
     assert opened.requirements == {}
-    text = opened.read_class(opened.classes["org.acme.Hot"])
-    assert 'Name: "org.acme.Hot"' in text
+    assert 'Name: "org.acme.Hot"' in opened.read_class(opened.classes["org.acme.Hot"])
     assert opened.read_resource("org.acme.Hot") == TEMPLATE.encode()
     with pytest.raises(FileNotFoundError):
         opened.read_class("other.yaml")

@@ -224,8 +224,7 @@ def maps_of(node: Any) -> list[Any]:
 
 def text_node(text: str) -> Any:
     """A plain scalar, of the type that YAML gives it."""
-    composed = COMPOSE(f"[{text}]" if text else "[null]")
-    return composed.value[0]
+    return COMPOSE(f"[{text}]" if text else "[null]").value[0]
 
 
 @st.composite

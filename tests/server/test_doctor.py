@@ -226,8 +226,7 @@ def test_the_command_prints_findings_and_ends_with_one_for_errors(tmp_path: Path
     """JSON has every finding; an error in a setting is said at once."""
     given = ["--data-dir", str(tmp_path / "none"), "doctor", "--json"]
     done = CliRunner().invoke(cli, given, env={"VETRO_NETWORK_EXTERNAL_CIDR": "not/a-network"})
-    rows = json.loads(done.stdout)
-    assert {"level", "subject", "found", "remedy"} == set(rows[0])
+    assert {"level", "subject", "found", "remedy"} == set(json.loads(done.stdout)[0])
     done = CliRunner().invoke(
         cli, given, env={"VETRO_RABBITMQ_HOST": "127.0.0.1", "VETRO_RABBITMQ_PORT": "1"}
     )

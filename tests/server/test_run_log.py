@@ -157,10 +157,8 @@ def test_deployments_are_logged_and_counted_by_how_they_ended(watch: Watch) -> N
 
     history = watch.vetro.json("deployment", "list", "--env", "good")
     assert [one["environment_gone"] is not None for one in history] == [True, True, True]
-    listed = watch.vetro.run("deployment", "list")
-    assert {"good", "bad", "long"} <= set(listed.split())
-    reports = watch.vetro.run("deployment", "show", "good", history[0]["id"])
-    assert "Deletion finished" in reports
+    assert {"good", "bad", "long"} <= set(watch.vetro.run("deployment", "list").split())
+    assert "Deletion finished" in watch.vetro.run("deployment", "show", "good", history[0]["id"])
 
 
 def test_start_stop_packages_and_failed_logins_are_said(watch: Watch) -> None:

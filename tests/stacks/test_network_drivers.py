@@ -42,8 +42,7 @@ async def test_a_cloud_with_a_network_service_has_neutron_and_any_other_nova(stu
 
 async def test_regions_whose_stacks_are_native_have_neutron(stub: Stub) -> None:
     """Nobody is asked."""
-    drivers = drivers_at(stub, regions={"home": "native"})
-    assert await drivers(CALLER, "home") == "neutron"
+    assert await drivers_at(stub, regions={"home": "native"})(CALLER, "home") == "neutron"
     assert stub.asked == []
 
 

@@ -163,8 +163,7 @@ def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path
     )
     task = id_in(called)
     assert "success" in wait_for(clients, one)
-    result = run("environment-action-get-result", one, "--task-id", task)
-    assert "sold tea on 8080" in result
+    assert "sold tea on 8080" in run("environment-action-get-result", one, "--task-id", task)
     assert "not found" in run("environment-delete", "nothing", code=1)
     assert "is used by 1 environment" in run("package-delete", package, code=1)
     run("environment-delete", one, "--abandon")

@@ -113,8 +113,7 @@ def test_patterns_that_cannot_be_read_are_refused(pattern: str) -> None:
 
 def test_no_pattern_goes_back() -> None:
     """The pattern that takes others ages takes steps in proportion to the text."""
-    evil = compile_pattern("^(a+)+(a|a)*$")
-    assert not evil("a" * 300 + "!")
+    assert not compile_pattern("^(a+)+(a|a)*$")("a" * 300 + "!")
 
 
 @given(glob=st.text(alphabet="ab*", max_size=8), text=st.text(alphabet="ab", max_size=10))

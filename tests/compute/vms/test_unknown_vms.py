@@ -64,8 +64,7 @@ async def test_a_creation_is_not_taken_up_again_after_the_machine_was_destroyed(
 
     async def settled() -> bool:
         async with second.database.read() as tx:
-            active = await tx.execute(tasks.select().where(tasks.c.status == "active"))
-            return not active.all()
+            return not (await tx.execute(tasks.select().where(tasks.c.status == "active"))).all()
 
     await _kill(first, second, settled)
     assert second.nodes.tasks == ["machine_destroy"]

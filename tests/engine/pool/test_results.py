@@ -54,8 +54,7 @@ async def test_an_environment_lives_on_with_packages_that_were_deleted(
     packages = catalog.Catalog(yard.database, yard.settings.package_dir)
     row = await packages.upload(ANN, tmp_path / "kept.zip", catalog.UploadMetadata())
     yard.start()
-    task = await yard.submit("Kept", version="1.2.0")
-    assert not (await yard.ended(task))["isException"]
+    assert not (await yard.ended(await yard.submit("Kept", version="1.2.0")))["isException"]
     uses = environments.EnvironmentUses(yard.database)
     with pytest.raises(Conflict, match="is used by 1 environment: e1"):
         await packages.delete(ANN, row["id"], uses)

@@ -53,8 +53,7 @@ def run(package):
         runtime.add_function("trace", trace.append)
         runtime.add_package(package("t", APP))
         session = runtime.session(effects=DirectEffects(seed=1))
-        reply = await session.run_task_async({"action": action, "model": model})
-        return reply, trace
+        return await session.run_task_async({"action": action, "model": model}), trace
 
     return runner
 

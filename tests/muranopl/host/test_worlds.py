@@ -113,8 +113,7 @@ def test_a_fixed_version_is_the_sessions_own(runtime):
 def test_a_version_that_another_session_needed_is_not_taken(runtime):
     """What is loaded already goes before a better one in that session only."""
     first = runtime.session()
-    old = first.load(model("old"))
-    assert first.call(old, "which") == ["0.1.0"] * 3
+    assert first.call(first.load(model("old")), "which") == ["0.1.0"] * 3
     assert opened(runtime)[1] == "0.2.0"
     assert first.call("app.Main", "version") == "0.1.0"
     assert opened(runtime)[1] == "0.2.0"

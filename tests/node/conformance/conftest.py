@@ -126,8 +126,7 @@ async def lxc_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Rig]:
         return {**payload_of(kit)(), "nics": [nic], **changes}
 
     async def reopen() -> Any:
-        again = await kit.open_containers(directory, prefix, subnet)
-        return again.driver
+        return (await kit.open_containers(directory, prefix, subnet)).driver
 
     rig = Rig(
         first.driver, payload, reopen, directory, kit.image,

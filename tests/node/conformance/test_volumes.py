@@ -25,8 +25,7 @@ def _xml_of(domain: Any) -> str:
 async def volume_for(rig: Any, vm: dict[str, Any], size: int = 1) -> str:
     """A new volume that a VM can have."""
     work = rig.driver.volumes
-    record = await work.create(new_uuid(), work.format_for(vm["brand"]), size)
-    return str(record.uuid)
+    return str((await work.create(new_uuid(), work.format_for(vm["brand"]), size)).uuid)
 
 
 async def test_a_volume_goes_from_one_running_vm_to_another(rig: Any) -> None:
@@ -165,8 +164,7 @@ async def test_a_virtual_machine_sees_its_volume_as_a_disk(rig: Any) -> None:
     volume = await volume_for(rig, vm)
     await work.attach(vm["uuid"], volume, "/dev/vdb", read_only=False)
     libvirt = await rig.driver._hypervisors.of(vm).connection()
-    xml = await libvirt.with_domain(vm["uuid"], _xml_of)
-    assert volume in xml
+    assert volume in await libvirt.with_domain(vm["uuid"], _xml_of)
     packed = rig.directory / "packed"
     await work.pack(volume, packed)
     assert packed.stat().st_size > 0

@@ -55,8 +55,7 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
         assert "drwx------" in said
 
     # QEMU is nobody special, and has the accelerator that was found to work.
-    status = Path(f"/proc/{vm['pid']}/status").read_text()
-    assert "Uid:\t64055" in status
+    assert "Uid:\t64055" in Path(f"/proc/{vm['pid']}/status").read_text()
     words = command_line(vm["pid"])
     assert words[words.index("-accel") + 1] == machines.hypervisor.accelerator
 

@@ -153,8 +153,7 @@ async def test_a_client_sees_what_was_before_and_types(machine: Machine, tmp_pat
     reader, writer = await asyncio.open_connection(sock=here)
     try:
         async with asyncio.timeout(240):
-            before = json.loads(await reader.readline())
-            assert base64.b64decode(before["data"]) == b"login: "
+            assert base64.b64decode(json.loads(await reader.readline())["data"]) == b"login: "
             writer.write(b"no json\n[1]\n")
             writer.write(b'{"type": "resize"}\n')
             line = {"type": "stdin", "data": base64.b64encode(b"root\r").decode()}

@@ -24,8 +24,7 @@ pytestmark = pytest.mark.root
 async def node(containers: Any, kit: SimpleNamespace) -> AsyncIterator[Any]:
     """The tasks of a node with a running container ``node.vm``."""
     async with kit.node_over(containers.driver, containers.images, containers.directory) as made:
-        nic = containers.nic(5)
-        await containers.apply([nic])
+        nic = await containers.plugged(5)
         made.vm = (await containers.create([nic]))["uuid"]
         yield made
 
@@ -163,8 +162,7 @@ async def test_the_token_opens_the_stream_and_nothing_else_does(node: Any) -> No
     """A stranger is sent away; the owner still gets in, once."""
     where = await node.good("docker_exec", uuid=node.vm, command={"Cmd": ["echo", "hi"]})
     assert await (await Stream.open(where, token="wrong")).messages() == []
-    messages = await (await Stream.open(where)).messages()
-    assert text_of(messages, "stdout") == b"hi\n"
+    assert text_of(await (await Stream.open(where)).messages(), "stdout") == b"hi\n"
     with pytest.raises(OSError):
         await Stream.open(where)
 
@@ -386,6 +384,5 @@ async def test_a_build_that_fails_says_how(
     stream = await Stream.open(await node.good("docker_build", uuid=node.vm, payload={"t": "x"}))
     stream.writer.write(archive({"Dockerfile": b"FORM scratch\n"}))
     stream.writer.write_eof()
-    messages = await stream.messages()
-    assert "no such instruction: FORM" in messages[-1]["error"]
+    assert "no such instruction: FORM" in (await stream.messages())[-1]["error"]
     assert node.published == []

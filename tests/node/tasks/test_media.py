@@ -46,9 +46,7 @@ def files(packed: bytes) -> dict[str, tuple[int, bytes]]:
 @pytest.mark.root
 async def test_an_image_of_a_container(containers: Any, kit: SimpleNamespace) -> None:
     """Whole or only what differs; the preparation leaves no trace in the VM."""
-    nic = containers.nic(5)
-    await containers.apply([nic])
-    uuid = (await containers.create([nic], owner_uuid=MANIFEST["owner"]))["uuid"]
+    uuid = (await containers.connected(5, owner_uuid=MANIFEST["owner"]))["uuid"]
     async with kit.node_over(containers.driver, containers.images, containers.directory) as node:
         status, body = await node.task("machine_create_image", uuid=uuid, manifest=MANIFEST)
         assert (status, body["details"]["restCode"]) == (500, "VmAlreadyRunning")

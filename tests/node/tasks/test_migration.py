@@ -44,8 +44,7 @@ async def nodes(
 
 async def test_a_container_moves_with_its_files_and_owners(nodes: Any) -> None:
     """First while it runs, then what changed; afterwards it runs there as it was here."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
+    nic = await nodes.here.plugged(5)
     vm = await nodes.here.create([nic], owner_uuid=ALICE, alias="web", quota=5)
     uuid = vm["uuid"]
 
@@ -83,8 +82,7 @@ async def test_a_container_moves_with_its_files_and_owners(nodes: Any) -> None:
     assert (await transfer())["transferred"] > 3_000_000
     await inside(nodes.here, "echo two > /data/d/f2 && rm /data/link")
     await nodes.here.driver.stop(uuid, force=True)
-    second = await transfer()
-    assert 0 < second["transferred"] < 100_000
+    assert 0 < (await transfer())["transferred"] < 100_000
     size = await nodes.source.good("machine_migrate", action="estimate", vm_uuid=uuid)
     assert size["size"] > 3_000_000
 
@@ -172,9 +170,7 @@ async def test_an_agent_killed_while_it_sends_a_snapshot_leaves_no_mount(
     nodes: Any, kit: SimpleNamespace
 ) -> None:
     """The next one takes the snapshot's view away and finds the container running."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic]))["uuid"]
+    uuid = (await nodes.here.connected(5))["uuid"]
     await nodes.here.driver.create_snapshot(uuid, "kept")
     left = nodes.here.driver.snapshot_files(uuid, "kept")
     root = await left.__aenter__()
@@ -190,9 +186,7 @@ async def test_an_agent_killed_while_it_sends_a_snapshot_leaves_no_mount(
 
 async def test_snapshots_that_are_not_there_are_not_sent(nodes: Any) -> None:
     """Nor kept without a time."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic], autoboot=False))["uuid"]
+    uuid = (await nodes.here.connected(5, autoboot=False))["uuid"]
     sync = {"action": "sync", "host": "127.0.0.1", "port": 1, "snapshot_name": "none"}
     status, body = await nodes.source.task("machine_migrate", vm_uuid=uuid, **sync)
     assert (status, body["details"]["restCode"]) == (500, "SnapshotNotFound")
@@ -203,9 +197,7 @@ async def test_snapshots_that_are_not_there_are_not_sent(nodes: Any) -> None:
 
 async def test_the_progress_is_told_to_who_asks(nodes: Any) -> None:
     """Without ``wait`` the answer says where; the last line says how it ended."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic], autoboot=False))["uuid"]
+    uuid = (await nodes.here.connected(5, autoboot=False))["uuid"]
     record = await nodes.here.driver.load(uuid)
     await nodes.target.good(
         "machine_migrate", action="setup-filesystem", vm_uuid=uuid, vm={**record, "nics": []}
@@ -229,9 +221,7 @@ async def test_the_progress_is_told_to_who_asks(nodes: Any) -> None:
 
 async def test_a_transfer_with_the_wrong_token_fails(nodes: Any) -> None:
     """And the receiver goes on waiting until it is ended by its pid and the VM's uuid."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic], autoboot=False))["uuid"]
+    uuid = (await nodes.here.connected(5, autoboot=False))["uuid"]
     record = await nodes.here.driver.load(uuid)
     await nodes.target.good(
         "machine_migrate", action="setup-filesystem", vm_uuid=uuid, vm={**record, "nics": []}
@@ -257,9 +247,7 @@ async def test_a_transfer_with_the_wrong_token_fails(nodes: Any) -> None:
 
 async def test_what_migrations_refuse(nodes: Any) -> None:
     """Unknown actions, a running target, missing addresses, pids that are none."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic]))["uuid"]
+    uuid = (await nodes.here.connected(5))["uuid"]
     for params, text in (
         ({"action": "fly"}, "Unexpected payload.action: fly"),
         ({"action": "receive"}, "only a stopped one"),
@@ -282,9 +270,7 @@ async def test_what_migrations_refuse(nodes: Any) -> None:
 
 async def test_sync_snapshots_are_removed_and_others_stay(nodes: Any) -> None:
     """By their name, ``vm-migration-N``."""
-    nic = nodes.here.nic(5)
-    await nodes.here.apply([nic])
-    uuid = (await nodes.here.create([nic], autoboot=False))["uuid"]
+    uuid = (await nodes.here.connected(5, autoboot=False))["uuid"]
     for name in ("vm-migration-1", "mine", "vm-migration-22"):
         await nodes.here.driver.create_snapshot(uuid, name)
     await nodes.source.good("machine_migrate", action="remove-sync-snapshots", vm_uuid=uuid)

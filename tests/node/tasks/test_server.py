@@ -100,8 +100,7 @@ async def test_nic_tags_are_added_moved_and_removed(node: Any, tmp_path: Path) -
 
     async def provide(*pairs: tuple[str, list[str] | None]) -> None:
         nics = [{"mac": mac, "nic_tags_provided": names} for mac, names in pairs]
-        answer = await node.good("server_update_nics", nics=nics)
-        assert "sysinfo" in answer
+        assert "sysinfo" in await node.good("server_update_nics", nics=nics)
 
     await provide(("02:00:00:00:00:01", ["admin", "external"]), ("02:00:00:00:00:02", ["storage"]))
     assert tags.names_of("02:00:00:00:00:01") == ["admin", "external"]

@@ -39,8 +39,7 @@ except CommandError as error:
 async def node(containers: Any, kit: SimpleNamespace) -> AsyncIterator[Any]:
     """The tasks of a node with a running container ``node.vm``."""
     async with kit.node_over(containers.driver, containers.images, containers.directory) as made:
-        nic = containers.nic(5)
-        await containers.apply([nic])
+        nic = await containers.plugged(5)
         made.vm = (await containers.create([nic]))["uuid"]
         yield made
 

@@ -85,8 +85,7 @@ class Cloud:
         """Run a command in a server's container: whether it went well."""
         [path] = Path("/run/vetro").glob(f"{self.prefix}-*")
         enter = ("lxc-attach", "-P", str(path), "-n", server, "--")
-        running = await asyncio.create_subprocess_exec(*enter, *command)
-        return await running.wait() == 0
+        return await (await asyncio.create_subprocess_exec(*enter, *command)).wait() == 0
 
 
 class _Operator:
