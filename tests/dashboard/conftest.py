@@ -10,7 +10,7 @@ import sys
 import tarfile
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
 PASSWORD = "correct horse"
 HOSTILE = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
+#: `visit(theme=…, width=…)`: a new person, not signed in.
+Visit = Callable[..., Person]
 
 
 class Service:

@@ -1,15 +1,13 @@
 """Actions of a deployed application: arguments, failures, files, two at once, the keyboard."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_keyboard import choose
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 MANIFEST = """

@@ -1,13 +1,10 @@
 """Templates of environments, users and projects, settings and health."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person
+from .conftest import Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

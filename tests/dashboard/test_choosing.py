@@ -2,15 +2,13 @@
 
 import base64
 import uuid
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_packages import archive
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

@@ -2,16 +2,14 @@
 
 import re
 import uuid
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from tests.waiting import until
 
-from .conftest import HOSTILE, Person, Service
+from .conftest import HOSTILE, Service, Visit
 from .test_misfortune import environment
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 STEP = re.compile(r"^Step \d+ of \d+$")
 

@@ -1,13 +1,10 @@
 """Service definitions of version 0.3: the list, and the editor with findings."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person
+from .conftest import Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

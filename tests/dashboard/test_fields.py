@@ -2,19 +2,17 @@
 
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_composing import to_the_last_page
 from .test_misfortune import environment
 from .test_staying import Held
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 BACKEND = "org.example.fields.Backend"

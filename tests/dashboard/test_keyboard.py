@@ -1,14 +1,11 @@
 """Somebody without a mouse: from signing in to signing out, and the keyboard is never lost on the way."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import PASSWORD, Person
+from .conftest import PASSWORD, Visit
 from .test_misfortune import environment
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 AT = """

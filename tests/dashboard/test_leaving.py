@@ -1,14 +1,11 @@
 """What somebody has filled in is not lost by Back, by a link or by closing the window without a question."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_misfortune import environment
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

@@ -1,14 +1,12 @@
 """The page of machines: what runs where, and changing an instance."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import Person
+from .conftest import Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

@@ -2,15 +2,13 @@
 
 import json
 import uuid
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Request, Route, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_misfortune import environment
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 REPORTS = 10_000

@@ -1,14 +1,12 @@
 """What goes wrong while one works: the connection, somebody else, a deployment."""
 
 import uuid
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from .conftest import PASSWORD, Person, Service
+from .conftest import PASSWORD, Service, Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

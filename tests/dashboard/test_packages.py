@@ -4,14 +4,12 @@ import base64
 import io
 import json
 import zipfile
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 BAD = "<img src=x onerror=window.hurt=1>"

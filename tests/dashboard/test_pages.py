@@ -4,15 +4,13 @@ import contextlib
 import json
 import re
 import uuid
-from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Error
 
-from .conftest import HOSTILE, ROOT, Person, Service
+from .conftest import HOSTILE, ROOT, Service, Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

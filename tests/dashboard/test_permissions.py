@@ -1,13 +1,10 @@
 """What a policy, a quota and the settings of an installation change in the pages."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from .conftest import Person, Service
+from .conftest import Person, Service, Visit
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 #: Nobody may do what the pages below would offer.

@@ -1,14 +1,11 @@
 """Signing in and out, in a browser."""
 
-from collections.abc import Callable
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import PASSWORD, Person, Service
+from .conftest import PASSWORD, Service, Visit
 from .test_misfortune import member
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_misfortune import environment
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 
 FAULT = json.dumps({"error": {"title": "Broken", "message": "The disk is full", "code": 500}})

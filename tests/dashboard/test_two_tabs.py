@@ -1,18 +1,16 @@
 """The same environment in two places at once, and buttons that are pressed twice."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 from tests.waiting import until
 
-from .conftest import Person, Service
+from .conftest import Service, Visit
 from .test_composing import to_the_last_page
 from .test_misfortune import environment
 from .test_staying import Held
 
-Visit = Callable[..., Person]
 pytestmark = pytest.mark.programs
 HELLO = "org.vetro.samples.HelloScript"
 
