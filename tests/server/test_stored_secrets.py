@@ -3,7 +3,7 @@
 from sqlalchemy import LargeBinary
 
 from vetro import blobs, catalog, compute, engine, environments, identity, messaging, stacks
-from vetro.storage import STORAGE_MIGRATIONS, Json, sealed_columns
+from vetro.storage import STORAGE_MIGRATIONS, Json, SealedJson, sealed_columns
 
 SETS = [
     STORAGE_MIGRATIONS,
@@ -41,7 +41,8 @@ def test_structured_columns_are_sealed_or_known_to_have_no_secrets() -> None:
         assert one.tables is not None, one.room
         for table in one.tables.sorted_tables:
             for column in table.columns:
-                if isinstance(column.type, Json | LargeBinary):
+                sealed = isinstance(column.type, SealedJson)
+                if not sealed and isinstance(column.type, Json | LargeBinary):
                     found.setdefault(table.name, set()).add(column.name)
     assert found == IN_CLEAR
 
