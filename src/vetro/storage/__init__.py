@@ -37,8 +37,7 @@ from vetro.storage.renewal import Renewal
 from vetro.storage.sealed import SealedBytes, SealedJson, SealedText, sealed_columns
 from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.sqlite_driver import carried_through
-from vetro.storage.statements import following, insert_if_new
 from vetro.storage.types import Json, UtcDateTime
-from vetro.storage.units import StoredRow, Transaction
+from vetro.storage.units import StoredRow, Transaction, following, insert_if_new
 from vetro.storage.waiting import LookAgain, await_until, watch
 from vetro.storage.worker import Worker

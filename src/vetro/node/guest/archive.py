@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from typing import IO
 
 from vetro.node.errors import DriverError
-from vetro.node.guest.owners import inside, outside
-from vetro.node.guest.root import GuestRoot
+from vetro.node.guest.root import GuestRoot, inside, outside
 
 # Go's os.FileMode, as Docker's clients read it.
 _GO_DIRECTORY, _GO_LINK, _GO_PIPE, _GO_SOCKET = 1 << 31, 1 << 27, 1 << 25, 1 << 24

@@ -20,8 +20,7 @@ from typing import Any
 from vetro.node.commands import ending_with_us, run
 from vetro.node.errors import CommandFailed, ImageError
 from vetro.node.files import remove_tree
-from vetro.node.guest.owners import ID_COUNT
-from vetro.node.guest.root import GuestRoot
+from vetro.node.guest.root import ID_COUNT, GuestRoot
 from vetro.node.storage.room import is_full
 
 WHITEOUT = ".wh."

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from vetro.json_texts import NotJson, decode_json
-from vetro.node.guest.owners import inside, outside
+from vetro.node.guest.root import inside, outside
 
 _CHUNK = 1 << 20
 _CAPABILITY = "security.capability"

@@ -13,7 +13,7 @@ from vetro.node.drivers.lxc import volumes
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
 from vetro.node.errors import DriverError
-from vetro.node.guest.owners import ID_COUNT
+from vetro.node.guest.root import ID_COUNT
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
 from vetro.node.storage.volumes import VolumeStore

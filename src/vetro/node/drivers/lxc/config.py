@@ -11,7 +11,7 @@ from vetro.node.drivers.control_groups import cpu_settings
 from vetro.node.drivers.lxc.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.guest.instance_files import Init, address_of, init_command
-from vetro.node.guest.owners import ID_COUNT
+from vetro.node.guest.root import ID_COUNT
 from vetro.node.network.names import bridge_name, host_interface_name
 from vetro.node.vm_records import Nic, Vm
 

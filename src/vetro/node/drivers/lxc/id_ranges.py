@@ -18,7 +18,7 @@ import structlog
 from vetro.digits import is_number
 from vetro.node.errors import DriverError
 from vetro.node.files import read_json, write_bytes, write_json
-from vetro.node.guest.owners import ID_COUNT
+from vetro.node.guest.root import ID_COUNT
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vetro.node.drivers.lxc.config import ContainerHost, id_base_of
-from vetro.node.guest.owners import ID_COUNT
-from vetro.node.guest.root import GuestRoot
+from vetro.node.guest.root import ID_COUNT, GuestRoot
 from vetro.node.images.store import ImageStore
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.mounts import unmount
