@@ -26,8 +26,14 @@ from sqlalchemy import delete, func, insert, or_, select, update
 from vetro.messaging import tables
 from vetro.messaging.credentials import Credentials, Guest
 from vetro.messaging.errors import DuplicateMessage, MessageTooLarge, UnknownMailbox
-from vetro.messaging.progress import progress_of, unfinished_of
-from vetro.messaging.results import MalformedResult, Results, results_channel, source_of
+from vetro.messaging.results import (
+    MalformedResult,
+    Results,
+    progress_of,
+    results_channel,
+    source_of,
+    unfinished_of,
+)
 from vetro.messaging.settings import MailboxSection
 from vetro.messaging.signals import Signals
 from vetro.messaging.transport import Progress, Sending, Unfinished

@@ -21,7 +21,7 @@ from vetro.packages.errors import (
     SourceAbsentError,
     SourceError,
 )
-from vetro.packages.examine import examine, other_errors
+from vetro.packages.examine import MAX_TAGS, check_upload, examine, other_errors
 from vetro.packages.manifest import Manifest, parse_manifest
 from vetro.packages.members import ArchiveLimits
 from vetro.packages.package import Package, build_archive, open_package
@@ -29,6 +29,7 @@ from vetro.packages.plugin_formats import enable_plugins, is_enabled, known_form
 from vetro.packages.repositories import (
     INDEX,
     BundleEntry,
+    Closure,
     ImageEntry,
     IndexEntry,
     archive_names,
@@ -40,6 +41,7 @@ from vetro.packages.repositories import (
     parse_bundle,
     parse_images,
     parse_index,
+    requirement_closure,
     write_index,
 )
 from vetro.packages.repository_files import (
@@ -49,7 +51,6 @@ from vetro.packages.repository_files import (
     is_address,
     no_file,
 )
-from vetro.packages.requirement_closure import Closure, requirement_closure
 from vetro.packages.schemas import (
     argument_problems,
     did_you_mean,
@@ -63,7 +64,6 @@ from vetro.packages.signatures import (
     parse_signature,
     sign_archive,
 )
-from vetro.packages.uploads import MAX_TAGS, check_upload
 
 if TYPE_CHECKING:
     from vetro.packages.forms import FormError, load_form

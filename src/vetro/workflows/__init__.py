@@ -8,7 +8,7 @@ and expressions and make closures; `task` runs them in rounds. All that leaves g
 and documents are read by the function that ``Files`` is given: the room imports no other.
 """
 
-from vetro.workflows.cases import run_case
+from vetro.workflows.cases import check_expected, differences, run_case
 from vetro.workflows.errors import (
     Cancelled,
     CaseError,
@@ -16,7 +16,6 @@ from vetro.workflows.errors import (
     WorkflowError,
     WorkflowSyntaxError,
 )
-from vetro.workflows.expectations import check_expected, differences
 from vetro.workflows.files import Files
 from vetro.workflows.guards import persistent_guards
 from vetro.workflows.hostnames import services_of, units_of

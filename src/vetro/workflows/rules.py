@@ -7,8 +7,7 @@ from typing import cast
 from vetro.workflows.content import BLOCKS, Compile, Compiler, placed, text_argument
 from vetro.workflows.errors import WorkflowSyntaxError
 from vetro.workflows.functions import integer
-from vetro.workflows.queries import compile_query
-from vetro.workflows.query_embedding import join_query
+from vetro.workflows.queries import compile_query, join_query
 from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import RuleMark, Scope, rule_key
 from vetro.workflows.source import Element

@@ -8,8 +8,7 @@ from vetro.workflows.content import Arguments, Compile, Compiler, evaluated, tex
 from vetro.workflows.errors import EvaluationError
 from vetro.workflows.functions import integer
 from vetro.workflows.paths import Path, base_of, follow, parse_path, write
-from vetro.workflows.queries import CompiledQuery, compile_query
-from vetro.workflows.query_embedding import join_query
+from vetro.workflows.queries import CompiledQuery, compile_query, join_query
 from vetro.workflows.running import Closure, Frame
 from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element

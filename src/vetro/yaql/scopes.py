@@ -8,6 +8,7 @@ have defined it. `None` is the outermost scope, the host's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from . import ast
@@ -42,12 +43,21 @@ def _position(name: str) -> int:
     return -1
 
 
-class LambdaScope:
+@dataclass(eq=False)
+class InnerScope:
+    """A scope that sees all that its parent has."""
+
+    parent: Scope | None
+
+    def defining(self, name: str) -> list[str]:
+        return self.parent.defining(name) if self.parent is not None else []
+
+
+@dataclass(eq=False)
+class LambdaScope(InnerScope):
     """The body of a lambda with a fixed number of values."""
 
-    def __init__(self, parent: Scope | None, names: list[str]) -> None:
-        self.parent = parent
-        self.names = names
+    names: list[str]
 
     def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
         position = _position(name)
@@ -56,17 +66,13 @@ class LambdaScope:
         code = outer(self.parent)
         return code.text, code.simple
 
-    def defining(self, name: str) -> list[str]:
-        return self.parent.defining(name) if self.parent is not None else []
 
-
-class RichScope:
+@dataclass(eq=False)
+class RichScope(InnerScope):
     """The body of a lambda that takes any number of values, named ones included."""
 
-    def __init__(self, parent: Scope | None, args: str, kwargs: str) -> None:
-        self.parent = parent
-        self.args = args
-        self.kwargs = kwargs
+    args: str
+    kwargs: str
 
     def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
         code = outer(self.parent)
@@ -81,24 +87,14 @@ class RichScope:
             False,
         )
 
-    def defining(self, name: str) -> list[str]:
-        return self.parent.defining(name) if self.parent is not None else []
 
-
-class ArrowScope:
+@dataclass(eq=False)
+class ArrowScope(InnerScope):
     """The right side of `->`. `names`, `functions`: what the left side defines; None: unknown."""
 
-    def __init__(
-        self,
-        parent: Scope | None,
-        context: str,
-        names: frozenset[str] | None,
-        functions: frozenset[str] | None,
-    ) -> None:
-        self.parent = parent
-        self.context = context
-        self.names = names
-        self.functions = functions
+    context: str
+    names: frozenset[str] | None
+    functions: frozenset[str] | None
 
     def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
         variables = f"{self.context}.variables"
@@ -110,26 +106,25 @@ class ArrowScope:
         return f"({variables}[{name!r}] if {name!r} in {variables} else {code.text})", False
 
     def defining(self, name: str) -> list[str]:
-        found = self.parent.defining(name) if self.parent is not None else []
+        found = super().defining(name)
         if self.functions is None or name in self.functions:
             return [*found, self.context]
         return found
 
 
-class DefinitionScope:
+@dataclass(eq=False)
+class DefinitionScope(InnerScope):
     """The body of `def(name, body)`: the name is visible in it, so that it can call itself."""
 
-    def __init__(self, parent: Scope | None, context: str, name: str) -> None:
-        self.parent = parent
-        self.context = context
-        self.name = name
+    context: str
+    name: str
 
     def read(self, name: str, outer: Outer, *, simple: bool) -> tuple[str, bool]:
         code = outer(self.parent)
         return code.text, code.simple
 
     def defining(self, name: str) -> list[str]:
-        found = self.parent.defining(name) if self.parent is not None else []
+        found = super().defining(name)
         return [*found, self.context] if name == self.name else found
 
 

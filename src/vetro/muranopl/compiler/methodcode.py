@@ -14,7 +14,7 @@ from typing import Any
 
 from vetro.muranopl.runtime.caught import exception_object, exception_without_trace
 from vetro.muranopl.runtime.control_flow import match_key, paid_elements, paid_turns, run_parallel
-from vetro.muranopl.runtime.liveness import ELEMENTS
+from vetro.muranopl.runtime.destruction import ELEMENTS
 from vetro.muranopl.runtime.throwing import match_handler, shorten, thrown
 from vetro.muranopl.runtime.traces import CodeUnit
 from vetro.muranopl.syntax import statements as st

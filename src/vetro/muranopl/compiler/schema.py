@@ -22,7 +22,7 @@ from vetro.muranopl.contracts.tree import Anything, Constant, Contract, ListOf, 
 from vetro.muranopl.runtime.inline_caches import named_type
 from vetro.muranopl.runtime.metadata import constant_values, items_of
 from vetro.muranopl.runtime.traces import CodeUnit
-from vetro.muranopl.syntax.constants import constant_value, is_constant
+from vetro.muranopl.syntax.blocks import constant_value, is_constant
 from vetro.muranopl.threads.effects import Json
 from vetro.muranopl.values.containers import thaw
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vetro.muranopl.syntax.constants import constant_value, is_constant
+from vetro.muranopl.syntax.blocks import constant_value, is_constant
 from vetro.muranopl.syntax.yamltree import Node, Scalar
 from vetro.muranopl.syntax.yamltree import Sequence as SequenceNode
 from vetro.muranopl.values.containers import Map

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.classes.objects import MuranoObject
@@ -18,34 +19,29 @@ if TYPE_CHECKING:
     from .running import ContractRun
 
 
-class ArgumentFallback:
+@dataclass(slots=True, eq=False)
+class Fallback:
+    """What arguments have to say about themselves when one does not hold its contract."""
+
+    contract: Contract
+    place: str
+    argument: Argument
+
+
+@dataclass(slots=True, eq=False)
+class ArgumentFallback(Fallback):
     """Makes the value of a plain argument by default or conversion, or raises the error."""
 
-    __slots__ = ("argument", "constant", "contract", "default", "has_default", "owned", "place")
-
-    def __init__(
-        self,
-        contract: Contract,
-        place: str,
-        argument: Argument,
-        constant: object,
-        default: Callable[[object, ContractRun], object] | None,
-        owned: bool,
-    ) -> None:
-        self.contract = contract
-        self.place = place
-        self.argument = argument
-        self.constant = constant
-        self.default = default
-        self.has_default = argument.default is not None
-        self.owned = owned
-        """True for `.init`: objects made from maps belong to the object."""
+    constant: object
+    default: Callable[[object, ContractRun], object] | None
+    owned: bool
+    """True for `.init`: objects made from maps belong to the object."""
 
     def __call__(self, this: Value, run: ContractRun, value: Value) -> Value:
         if value is MISSING:
             if self.default is not None:
                 value = self.default(this, run)
-            elif self.has_default:
+            elif self.argument.default is not None:
                 value = self.constant
             else:
                 value = empty_map() if makes_default_object(self.contract) else None
@@ -59,15 +55,10 @@ class ArgumentFallback:
             raise error.located(self.place, ")", self.argument.position) from None
 
 
-class RestFallback:
+class RestFallback(Fallback):
     """The list of a VarArgs argument; the contract holds for each element."""
 
-    __slots__ = ("argument", "contract", "place")
-
-    def __init__(self, contract: Contract, place: str, argument: Argument) -> None:
-        self.contract = contract
-        self.place = place
-        self.argument = argument
+    __slots__ = ()
 
     def __call__(
         self, this: Value, run: ContractRun, values: tuple[Value, ...]
@@ -85,15 +76,10 @@ class RestFallback:
         return tuple(made)
 
 
-class KeywordFallback:
+class KeywordFallback(Fallback):
     """The map of a KwArgs argument; the contract holds for each value."""
 
-    __slots__ = ("argument", "contract", "place")
-
-    def __init__(self, contract: Contract, place: str, argument: Argument) -> None:
-        self.contract = contract
-        self.place = place
-        self.argument = argument
+    __slots__ = ()
 
     def __call__(self, this: Value, run: ContractRun, values: Mapping[str, Value]) -> Map:
         setting = Setting(this, run)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
-from typing import TYPE_CHECKING, TypeVar, cast
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
 from vetro.muranopl.inplace.growing import Grown
@@ -15,7 +16,6 @@ from vetro.muranopl.inplace.properties import settle_properties
 from vetro.muranopl.values.containers import Map, Value
 from vetro.muranopl.values.errors import MuranoError, RunAborted
 
-from .liveness import live_values
 from .throwing import message_of
 from .traces import unit_of
 
@@ -299,3 +299,44 @@ def notification_order(batch: Sequence[T], owner_of: Callable[[T], T | None]) ->
         for offset, link in enumerate(reversed(chain)):
             depth[link] = base + 1 + offset
     return sorted(members, key=lambda item: depth[item])
+
+
+ELEMENTS = "elements_"
+"""The prefix of locals that hold the elements of a `For`; they are cleared when it ends."""
+_PROGRAM = ("a_", "b_", ELEMENTS)
+
+
+def live_values(frame: FrameType) -> Iterator[object]:
+    """The values of a frame of class code that the program can still reach, or is about to use.
+
+    A variable or an argument holds its value until it is assigned or its method ends. A temporary of
+    the compiler holds its value only while a line that uses it runs: an object of an earlier statement
+    is no longer held, an object that is being passed to a call is.
+    """
+    code = frame.f_code
+    bound, by_line = _names_of(code)
+    used = by_line.get(frame.f_lineno, frozenset())
+    for name, value in frame.f_locals.items():
+        if name in bound or name in used or name.startswith(_PROGRAM):
+            yield value
+
+
+@functools.lru_cache(1024)
+def _names_of(code: CodeType) -> tuple[frozenset[str], dict[int, frozenset[str]]]:
+    """Arguments and variables of outer functions, and the locals that each line uses."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
+    bound = frozenset((*code.co_varnames[:count], *code.co_freevars))
+    known: set[Any] = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    lines: dict[int, set[str]] = {}
+    for instruction in dis.get_instructions(code):
+        line = instruction.positions.lineno if instruction.positions is not None else None
+        if line is None:
+            continue
+        named: Any = instruction.argval
+        if named.__class__ is not tuple:  # some instructions work on two locals at once
+            named = (named,)
+        found = known.intersection(named)
+        if found:
+            lines.setdefault(line, set()).update(found)
+    return bound, {line: frozenset(names) for line, names in lines.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vetro.muranopl.classes.types import Argument, Method, MuranoPackage, MuranoType, Property
 from vetro.muranopl.model.loading import Transaction
-from vetro.muranopl.syntax.constants import constant_value, is_constant
+from vetro.muranopl.syntax.blocks import constant_value, is_constant
 from vetro.muranopl.syntax.declarations import MetaDeclaration
 from vetro.muranopl.syntax.findings import Finding
 from vetro.muranopl.values.containers import Value

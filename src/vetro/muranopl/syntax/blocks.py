@@ -1,10 +1,11 @@
-"""Properties of a block of statements, found without compiling it."""
+"""Properties of a block of statements and of structures, found without compiling them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from vetro.muranopl.values.containers import Value, make_map
 from vetro.muranopl.values.records import field_names
 from vetro.yaql import ast
 
@@ -167,3 +168,30 @@ def values_of(statement: st.Statement) -> list[Node]:
 def expressions_of(node: Node) -> list[ast.Node]:
     """The expressions in a structure, keys included."""
     return [scalar.expression for scalar in scalars([node]) if scalar.is_expression]
+
+
+def is_constant(node: Node) -> bool:
+    """True when a structure holds no expression."""
+    stack: list[Node] = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Scalar):
+            if item.is_expression:
+                return False
+        elif isinstance(item, SequenceNode):
+            stack.extend(item.items)
+        else:
+            for key, value in item.pairs:
+                if key.is_expression:
+                    return False
+                stack.append(value)
+    return True
+
+
+def constant_value(node: Node) -> Value:
+    """The frozen value of a structure without expressions."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, SequenceNode):
+        return tuple([constant_value(item) for item in node.items])
+    return make_map({key.value: constant_value(value) for key, value in node.pairs})

@@ -11,7 +11,7 @@ from vetro.muranopl.classes.types import Argument, Method
 from vetro.muranopl.contracts.arguments import ArgumentFallback, KeywordFallback, RestFallback
 from vetro.muranopl.contracts.plan import build_contract
 from vetro.muranopl.contracts.tree import MISSING
-from vetro.muranopl.syntax.constants import constant_value, is_constant
+from vetro.muranopl.syntax.blocks import constant_value, is_constant
 from vetro.muranopl.syntax.names import argument_name, argument_slot
 from vetro.muranopl.values.containers import Map, Value, freeze
 from vetro.yaql import (

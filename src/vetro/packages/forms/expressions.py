@@ -2,11 +2,13 @@
 
 A `Scope` holds what expressions see: ``data`` (``$``: pages and their fields), ``variables`` (``$name``:
 parameters and templates) and an `Ingredients` for the functions that need more than values. One
-`Budget` is shared by all expressions of one request, so that a hostile form ends.
+`Budget` is shared by all expressions of one request, so that a hostile form ends. Patterns, ``pattern`` or
+``/pattern/flags`` (B3), are searched as expressions, in bounded time.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 import uuid
@@ -300,3 +302,33 @@ def _encrypt_data(rt: Evaluation, text: object) -> str:
             " operator for one, or use a form without it"
         )
     return encrypt(str(text))
+
+
+_SLASHED = re.compile(r"/(.*)/([A-Za-z]*)", re.DOTALL)
+_FLAGS = "aimsux"
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """A pattern and its flags. Errors: ``FormError`` for flags that there are not."""
+    slashed = _SLASHED.fullmatch(pattern)
+    if slashed is None:
+        return pattern, ""
+    flags = slashed[2].lower()
+    unknown = sorted(set(flags) - set(_FLAGS))
+    if unknown:
+        raise FormError(f"The pattern {pattern!r:.200} has unknown flags: {', '.join(unknown)}")
+    return slashed[1], "".join(dict.fromkeys(flags.replace("u", "")))
+
+
+def matches(pattern: str, value: str) -> bool:
+    """Whether a pattern is found in a text. Errors: ``FormError`` for a pattern that is wrong.
+
+    It is searched by the expression language, which bounds the time of patterns that backtrack.
+    """
+    inner, flags = split_pattern(pattern)
+    text = f"(?{flags}){inner}" if flags else inner
+    search = compile("regex($.pattern).search($.value) != null")
+    try:
+        return bool(search.evaluate({"pattern": text, "value": value}, limits=LIMITS))
+    except (YaqlException, ValueError, re.error) as error:
+        raise FormError(f"The pattern {pattern!r:.200} of the form is wrong: {error}") from error

@@ -14,9 +14,8 @@ from functools import cached_property
 from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.expressions import Scope, has_expressions
+from vetro.packages.forms.expressions import Scope, has_expressions, matches, split_pattern
 from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
-from vetro.packages.forms.patterns import matches, split_pattern
 from vetro.packages.forms.readers import (
     MAX_ROWS,
     NOTHING,

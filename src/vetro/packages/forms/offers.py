@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.patterns import matches
+from vetro.packages.forms.expressions import matches
 
 KINDS = (
     *("flavors", "images", "keypairs", "azones", "networks", "volumes"),

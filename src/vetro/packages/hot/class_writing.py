@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vetro.packages.hot.expressions import condition, literal
-from vetro.packages.hot.parameters import Parameter
+from vetro.packages.hot.parameters import Parameter, condition, literal
 from vetro.packages.hot.templates import ENVIRONMENTS, FILES, HotTemplate
 from vetro.packages.hot.yaml_writing import Expression, block, in_quotes, scalar
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from vetro.packages.hot.expressions import condition, literal
-from vetro.packages.hot.parameters import Constraint, Parameter
+from vetro.packages.hot.parameters import Constraint, Parameter, condition, literal
 from vetro.packages.hot.templates import HotTemplate
 from vetro.packages.hot.yaml_writing import Expression, block
 

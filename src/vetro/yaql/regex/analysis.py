@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .tree import (
@@ -29,15 +30,13 @@ _MANY = 64
 _TOO_DEEP = 60
 
 
+@dataclass(slots=True, eq=False)
 class Risk:
     """Worst-case cost: `factor * length ** degree`, or exponential."""
 
-    __slots__ = ("degree", "exponential", "factor")
-
-    def __init__(self, degree: int, factor: float, exponential: bool) -> None:
-        self.degree = degree
-        self.factor = factor
-        self.exponential = exponential
+    degree: int
+    factor: float
+    exponential: bool
 
     def steps(self, length: int) -> float:
         """Elementary steps for a text of `length` characters."""

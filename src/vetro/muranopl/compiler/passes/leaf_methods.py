@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import expressions_of, values_of
-from vetro.muranopl.syntax.constants import is_constant
+from vetro.muranopl.syntax.blocks import expressions_of, is_constant, values_of
 from vetro.muranopl.syntax.yamltree import Node
 from vetro.yaql import ast
 
