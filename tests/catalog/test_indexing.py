@@ -31,7 +31,7 @@ async def found(shelf: Shelf, word: str, **more: Any) -> list[str]:
 def counted_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same ids in every run: which texts wait depends on them."""
     numbers = count()
-    monkeypatch.setattr(adding, "new_id", lambda: f"{next(numbers):032x}")
+    monkeypatch.setattr(adding, "random_hex", lambda: f"{next(numbers):032x}")
 
 
 @pytest.fixture

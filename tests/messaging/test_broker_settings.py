@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from vetro.messaging.amqp import GuestAccounts
-from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.errors import BrokerUnreachable
+from vetro.messaging.settings import BrokerSettings
 
 BROKER = BrokerSettings(host="broker.example", login="vetro", password="hush", virtual_host="/")
 

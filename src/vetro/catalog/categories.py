@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypedDict
 
 from sqlalchemy import delete, func, insert, select
@@ -10,7 +11,7 @@ from vetro.catalog.tables import categories, package_categories
 from vetro.catalog.times import api_time
 from vetro.http import BadRequest, Conflict, Forbidden, NotFound
 from vetro.random_ids import random_hex
-from vetro.storage import Database, StoredRow, Transaction
+from vetro.storage import Database, Transaction
 
 COUNTED = select(
     categories,
@@ -31,6 +32,16 @@ class CategoryView(TypedDict):
     package_count: int
 
 
+def _view(id_: str, name: str, created: datetime, updated: datetime, count: int) -> CategoryView:
+    return {
+        "id": id_,
+        "name": name,
+        "created": api_time(created),
+        "updated": api_time(updated),
+        "package_count": count,
+    }
+
+
 class CategoryStore:
     """The categories of all projects."""
 
@@ -41,16 +52,7 @@ class CategoryStore:
         """All categories with their number of packages."""
         async with self.database.read() as tx:
             found = await tx.execute(COUNTED.order_by(categories.c.name))
-            return [self._category(row) for row in found]
-
-    def _category(self, row: StoredRow) -> CategoryView:
-        return {
-            "id": row.id,
-            "name": row.name,
-            "created": api_time(row.created),
-            "updated": api_time(row.updated),
-            "package_count": row.package_count,
-        }
+            return [_view(*row) for row in found]
 
     async def add(self, name: object) -> CategoryView:
         """Create a category. The caller has checked the policy. Errors: 400, 409."""
@@ -66,13 +68,7 @@ class CategoryStore:
             if taken.first() is not None:
                 raise Conflict(f"Category '{name}' already exists")
             await tx.execute(insert(categories).values(id=id_, name=name, created=now, updated=now))
-        return {
-            "id": id_,
-            "name": name,
-            "created": api_time(now),
-            "updated": api_time(now),
-            "package_count": 0,
-        }
+        return _view(id_, name, now, now, 0)
 
     async def get(self, id_: str) -> CategoryView:
         """A category. Errors: 404."""
@@ -80,7 +76,7 @@ class CategoryStore:
             row = (await tx.execute(COUNTED.where(categories.c.id == id_))).first()
         if row is None:
             raise NotFound(f"Category {id_} does not exist", type_="CategoryNotFound")
-        return self._category(row)
+        return _view(*row)
 
     async def delete(self, id_: str) -> None:
         """Remove an empty category. The caller has checked the policy. Errors: 403 in use, 404."""

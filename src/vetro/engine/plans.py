@@ -48,18 +48,13 @@ class Stamps:
         return self.last
 
 
+@dataclass
 class PlanBuilder:
     """Builds plans; ``read(name)`` returns a file below ``Resources/scripts/`` as bytes."""
 
-    def __init__(
-        self,
-        read: Callable[[str], bytes],
-        new_id: Callable[[], str],
-        stamp: Callable[[], int],
-    ) -> None:
-        self.read = read
-        self.new_id = new_id
-        self.stamp = stamp
+    read: Callable[[str], bytes]
+    new_id: Callable[[], str]
+    stamp: Callable[[], int]
 
     def build(self, template: Json) -> dict[str, Json]:
         """The wire plan of a template. Errors: ``ValueError`` (§5.4)."""

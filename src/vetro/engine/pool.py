@@ -401,7 +401,7 @@ class EnginePool:
 
 
 def goes_on(task: EngineTask) -> bool:
-    """Whether a task that was cut off is resumed: XML workflows keep where they stand (`checkpoints`)."""
+    """Whether a task that was cut off is resumed: XML workflows keep where they stand (`Checkpoints`)."""
     return task.model_kind == "workflow"
 
 

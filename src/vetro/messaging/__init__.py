@@ -16,7 +16,6 @@ from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from vetro.messaging.amqp import BrokerDoor, BrokerDoors
-    from vetro.messaging.broker import BrokerSettings
     from vetro.messaging.credentials import Guest
     from vetro.messaging.errors import (
         BrokerUnreachable,
@@ -27,7 +26,12 @@ if TYPE_CHECKING:
     )
     from vetro.messaging.mailboxes import Mailboxes, MailboxSettings
     from vetro.messaging.notifications import Notifications
-    from vetro.messaging.settings import MailboxSection, NotificationsSection, RabbitmqSection
+    from vetro.messaging.settings import (
+        BrokerSettings,
+        MailboxSection,
+        NotificationsSection,
+        RabbitmqSection,
+    )
     from vetro.messaging.signals import forget_of_project
     from vetro.messaging.tables import MIGRATIONS
     from vetro.messaging.transport import MessageTransport, Progress, Sending, Unfinished

@@ -26,10 +26,10 @@ from urllib.parse import quote
 
 import structlog
 
-from vetro.messaging.broker import BrokerSettings
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
+from vetro.messaging.settings import BrokerSettings
 from vetro.messaging.transport import Progress, Sending, Unfinished
 from vetro.storage import StorageError
 

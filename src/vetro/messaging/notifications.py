@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from vetro.messaging.broker import BrokerSettings
+from vetro.messaging.settings import BrokerSettings
 
 _log = structlog.get_logger(__name__)
 MOST_WAITING = 10_000

@@ -1,12 +1,15 @@
-"""The sections `mailbox` and `rabbitmq` of the settings."""
+"""The sections `mailbox` and `rabbitmq` of the settings, and how a broker is reached with them."""
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from vetro.messaging.broker import BrokerSettings
+if TYPE_CHECKING:
+    from aio_pika.abc import AbstractConnection
 
 
 @dataclass(frozen=True)
@@ -79,3 +82,67 @@ class NotificationsSection:
     """Topic exchange that they are sent to."""
     topic: str = "notifications"
     """Their topic; `.info` is appended."""
+
+
+_TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
+
+
+@dataclass(frozen=True, repr=False)
+class BrokerSettings(RabbitmqSection):
+    """A broker that can be used, its own or a region's (guest-agent.md §2)."""
+
+    patience: float = 60.0
+    """Seconds that an unreachable broker is tried before that is an error."""
+
+    def __repr__(self) -> str:
+        """Without the password."""
+        scheme = "amqps" if self.ssl else "amqp"
+        return f"{scheme}://{self.login}@{self.host}:{self.port}/{self.virtual_host.lstrip('/')}"
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context for the broker; ``None`` without TLS. Errors: ``ValueError``."""
+        return self.trust() if self.ssl else None
+
+    def trust(self) -> ssl.SSLContext:
+        """What the broker's certificate is checked with. Errors: ``ValueError``."""
+        if self.ca_certs and not Path(self.ca_certs).is_file():
+            raise ValueError(f"[rabbitmq] ca_certs: there is no file {self.ca_certs}")
+        context = ssl.create_default_context(cafile=self.ca_certs or None)
+        if self.ssl_version:
+            known = [key for key in _TLS_VERSIONS if self.ssl_version.endswith(key)]
+            if not known:
+                raise ValueError(
+                    f"[rabbitmq] ssl_version is {self.ssl_version!r};"
+                    " write TLSv1_2, TLSv1_3 or nothing"
+                )
+            context.minimum_version = _TLS_VERSIONS[known[0]]
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_OPTIONAL if self.ca_certs else ssl.CERT_NONE
+        return context
+
+    async def connect(self, tls: ssl.SSLContext | None, name: str) -> AbstractConnection:
+        """An open connection that the broker shows under a name; ``tls``: of `tls`."""
+        import aio_pika  # guests on HTTP do not need it
+
+        return await aio_pika.connect(
+            host=self.host,
+            port=self.port,
+            login=self.login,
+            password=self.password,
+            virtualhost=self.virtual_host,
+            ssl=self.ssl,
+            ssl_context=tls,
+            timeout=self.patience,
+            heartbeat=30,
+            client_properties={"connection_name": name},
+        )
+
+    def queue_arguments(self) -> dict[str, Any]:
+        """The arguments with which queues are declared."""
+        arguments: dict[str, object] = {}
+        if self.queue_expires:
+            arguments["x-expires"] = max(1, int(self.queue_expires * 1000))
+        if self.quorum_queues:
+            arguments["x-queue-type"] = "quorum"
+        return arguments

@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from vetro.documents import MappingNode, compose_yaml, write_yaml_node
 from vetro.documents import ScalarNode as YamlScalar
 from vetro.repository.definitions import DefinitionSet, Service
-from vetro.repository.kinds import CLIENT_KINDS, FILE_KINDS, MANIFESTS, Layout
 from vetro.repository.manifests import manifest_file
 from vetro.repository.parsing import LIMITS
-from vetro.repository.paths import parents
+from vetro.repository.paths import CLIENT_KINDS, FILE_KINDS, MANIFESTS, Layout, parents
 
 #: The content with a digest.
 Contents = Callable[[str], bytes]

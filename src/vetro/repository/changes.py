@@ -15,7 +15,6 @@ import structlog
 
 from vetro.http import BadRequest, Forbidden, NotFound
 from vetro.repository.incoming import ArchiveError, Incoming, read_service, read_tree
-from vetro.repository.kinds import FILE_KINDS, MANIFESTS
 from vetro.repository.manifests import (
     ManifestError,
     manifest_file,
@@ -25,7 +24,7 @@ from vetro.repository.manifests import (
     write_manifest,
 )
 from vetro.repository.parsing import check_upload
-from vetro.repository.paths import parents
+from vetro.repository.paths import FILE_KINDS, MANIFESTS, parents
 from vetro.repository.sets import Editor, digest_of, version_of_project
 from vetro.repository.store import Repository, service_named
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import structlog
 
-from vetro.repository.kinds import FILE_KINDS, MANIFESTS
 from vetro.repository.manifests import Manifest, ManifestError, read_manifest
 from vetro.repository.parsing import Parsed, parse
+from vetro.repository.paths import FILE_KINDS, MANIFESTS
 
 log = structlog.get_logger("vetro.repository")
 

@@ -31,12 +31,14 @@ from vetro.http.endpoint import AnyRequest, Body, respond, routes
 from vetro.http.parameters import STRING, query
 from vetro.json_values import Json
 from vetro.repository import changes
-from vetro.repository.kinds import CLIENT_KINDS, MANIFESTS, kind_named
 from vetro.repository.paths import (
+    CLIENT_KINDS,
+    MANIFESTS,
     NAMING_RULE,
     UnsafePath,
     file_name,
     is_service_name,
+    kind_named,
     sanitised_name,
     url_path,
 )

@@ -17,9 +17,17 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from vetro.repository.kinds import MANIFESTS, Layout, kind_named
 from vetro.repository.manifests import SUFFIX, Manifest, ManifestError, read_manifest
-from vetro.repository.paths import NAMING_RULE, UnsafePath, is_service_name, parents, safe_path
+from vetro.repository.paths import (
+    MANIFESTS,
+    NAMING_RULE,
+    Layout,
+    UnsafePath,
+    is_service_name,
+    kind_named,
+    parents,
+    safe_path,
+)
 
 log = structlog.get_logger("vetro.repository")
 #: What a tar adds to its members: their headers and padding, and the end.

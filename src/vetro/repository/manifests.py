@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from vetro.documents import DocumentError, DocumentLimits, read_yaml, write_yaml
-from vetro.repository.kinds import FILE_KINDS, kind_named
-from vetro.repository.paths import UnsafePath, safe_path
+from vetro.repository.paths import FILE_KINDS, UnsafePath, kind_named, safe_path
 
 SUFFIX = "-manifest.yaml"
 LIMITS = DocumentLimits(depth=50, aliases=1000, nodes=100_000)

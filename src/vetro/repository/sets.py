@@ -15,8 +15,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 
 from vetro.repository.definitions import Files
-from vetro.repository.kinds import FILE_KINDS, MANIFESTS
-from vetro.repository.paths import parents
+from vetro.repository.paths import FILE_KINDS, MANIFESTS, parents
 from vetro.repository.tables import archives, contents, entries, projects, sets
 from vetro.storage import Transaction
 

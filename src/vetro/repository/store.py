@@ -27,8 +27,14 @@ from vetro.repository.archives import (
 )
 from vetro.repository.definitions import DefinitionSet, Files, ParsedFiles, Service, definition_set
 from vetro.repository.incoming import ArchiveError, ArchiveLimits, sort_tree
-from vetro.repository.kinds import MANIFESTS, Layout
-from vetro.repository.paths import NAMING_RULE, UnsafePath, is_service_name, safe_path
+from vetro.repository.paths import (
+    MANIFESTS,
+    NAMING_RULE,
+    Layout,
+    UnsafePath,
+    is_service_name,
+    safe_path,
+)
 from vetro.repository.sets import (
     CHANGES,
     Version,

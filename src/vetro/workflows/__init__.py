@@ -17,6 +17,7 @@ from vetro.workflows.errors import (
     WorkflowSyntaxError,
 )
 from vetro.workflows.files import Files
+from vetro.workflows.functions import queue_of, result_queue_of
 from vetro.workflows.guards import persistent_guards
 from vetro.workflows.hostnames import services_of, units_of
 from vetro.workflows.ports import (
@@ -30,8 +31,6 @@ from vetro.workflows.ports import (
     Report,
     WorkflowSettings,
 )
-from vetro.workflows.secrets import sanitised
 from vetro.workflows.source import parse_xml
 from vetro.workflows.task import Outcome, Task, compile_workflow
-from vetro.workflows.trace import Trace
-from vetro.workflows.userdata import queue_of, result_queue_of
+from vetro.workflows.trace import Trace, sanitised

@@ -11,14 +11,13 @@ from typing import cast
 
 from vetro.workflows.content import Arguments, Compile, Compiler, text_argument
 from vetro.workflows.errors import EvaluationError, TemplateError
-from vetro.workflows.functions import integer
+from vetro.workflows.functions import integer, queue_of
 from vetro.workflows.plans import build_plan
 from vetro.workflows.ports import AgentRequest, Fragment, NetworkRequest, PortError
 from vetro.workflows.running import Blocks, Closure, Command, Frame
 from vetro.workflows.scopes import Scope
 from vetro.workflows.source import Element
 from vetro.workflows.templates import substitute
-from vetro.workflows.userdata import queue_of
 from vetro.workflows.values import Json, bounded, plain_copy, text
 
 

@@ -26,10 +26,9 @@ from vetro.workflows.ports import Limits, Port, Report, WorkflowSettings
 from vetro.workflows.rules import RULES
 from vetro.workflows.running import Closure, Command, Frame, Run
 from vetro.workflows.scopes import Mutes, RuleMark, Scope
-from vetro.workflows.secrets import scrubbed, secret_texts
 from vetro.workflows.selecting import SELECTING
 from vetro.workflows.source import parse_xml
-from vetro.workflows.trace import Trace
+from vetro.workflows.trace import Trace, scrubbed, secret_texts
 from vetro.workflows.values import Json, bounded, cut
 
 FUNCTIONS: Mapping[str, Compile] = {**PLAIN, **SELECTING, **RULES, **COMMANDS}

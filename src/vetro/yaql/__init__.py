@@ -55,11 +55,11 @@ from .errors import (
     legacy_names,
 )
 from .evaluation import Evaluation, Limits
+from .expression import to_plain
 from .grammar import MURANOPL, STANDARD, Grammar
 from .inline_caches import function_site, method_site
 from .library import Library
 from .parser import parse
-from .plain import to_plain
 from .signatures import (
     Boolean,
     Dictionary,

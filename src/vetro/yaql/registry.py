@@ -65,20 +65,15 @@ class Registry:
 
     def method_legacy_both(self, *names: str) -> Callable[[F], F]:
         """A method; in the legacy flavour a function as well (yaql.md section 8)."""
-
-        def decorate(implementation: F) -> F:
-            self._add(names, False, True, CURRENT)(implementation)
-            self._add(names, True, True, LEGACY)(implementation)
-            return implementation
-
-        return decorate
+        return self._legacy_both(names, False, True)
 
     def function_legacy_both(self, *names: str) -> Callable[[F], F]:
         """A function; in the legacy flavour a method as well."""
+        return self._legacy_both(names, True, False)
 
-        def decorate(implementation: F) -> F:
-            self._add(names, True, False, CURRENT)(implementation)
-            self._add(names, True, True, LEGACY)(implementation)
-            return implementation
-
-        return decorate
+    def _legacy_both(
+        self, names: tuple[str, ...], function: bool, method: bool
+    ) -> Callable[[F], F]:
+        current = self._add(names, function, method, CURRENT)
+        legacy = self._add(names, True, True, LEGACY)
+        return lambda implementation: legacy(current(implementation))

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,6 +156,7 @@ def _queue(server: str) -> str:
     return f"stack-{server}"
 
 
+@dataclass(eq=False)
 class CatalogResolver:
     """Finds packages: installed directories, the catalog (packages-and-forms.md A7), Vetro's own.
 
@@ -164,17 +165,10 @@ class CatalogResolver:
     ``pinned``: the packages and versions of the environment's last run; deleted ones are found too.
     """
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        installed: list[Package],
-        project_id: str | None = None,
-        pinned: Mapping[str, Collection[str]] | None = None,
-    ) -> None:
-        self.catalog = catalog
-        self.installed = installed
-        self.project_id = project_id
-        self.pinned = pinned or {}
+    catalog: Catalog
+    installed: list[Package]
+    project_id: str | None = None
+    pinned: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
 
     def find_package(self, name: str, spec: str, project_id: str | None) -> PackageSource | None:
         """A package by name."""
@@ -301,7 +295,7 @@ async def back_ends(
             Catalog(opened, open_blobs(blobs, "packages", settings.package_dir, opened)),
             installed_packages(map(Path, settings.engine.packages_directories)),
             project_id,
-            pinned,
+            pinned or {},
         )
         yield World(opened, services)
     finally:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import socket
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -17,12 +18,12 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
-from vetro.engine.worker.form_secrets import KnownSecrets, reading
 from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import (
     EngineTask,
     Environments,
+    FormSecrets,
     LeakedObject,
     TaskResult,
     Tracked,
@@ -30,9 +31,9 @@ from vetro.environments import (
     shortened,
 )
 from vetro.json_values import Json, JsonObject
-from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply
+from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply, wait
 from vetro.packages import is_enabled, open_package
-from vetro.secrecy import Cover, hide_in_logs, secrets_in
+from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
 
 WAITING_SECONDS = 0.5
@@ -69,6 +70,46 @@ def preload(code_cache: Path | None = None) -> Runtime:
 def preload_workflows() -> None:
     """Import what tasks of XML workflows use besides."""
     importlib.import_module("vetro.engine.worker.workflow_run")
+
+
+class KnownSecrets:
+    """The secrets of a run: ``cover`` takes them out of messages."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = set(secrets)
+        self.cover = Cover(self._secrets)
+
+    def learn(self, secret: str) -> None:
+        """Mask a secret that the program has read, from now on; the log does so too."""
+        if len(secret) >= SHORTEST:
+            self._secrets.add(secret)
+            self.cover = Cover(self._secrets)
+            hide_in_logs(self.cover)
+
+
+def reading(
+    secrets: FormSecrets, project_id: str, learn: Callable[[str], None]
+) -> Callable[[object], str]:
+    """``decryptData()`` of a task (muranopl.md §20), for ``Runtime.session(secrets=…)``; ``learn`` is
+    called with each secret that is read.
+
+    A read is not recorded as an effect: the journal would keep the secret, and a replay can read it again.
+    """
+
+    def decrypt(reference: object) -> str:
+        found = None
+        if isinstance(reference, str):
+            found = wait(secrets.read(project_id, reference))
+        if found is None:
+            raise MuranoError(
+                f"decryptData(): the project has no secret {reference!r:.60}",
+                hint="its component was made in another project, or its environment was deleted:"
+                " fill in its form again",
+            )
+        learn(found)
+        return found
+
+    return decrypt
 
 
 class TaskReports(KnownSecrets):

@@ -6,8 +6,7 @@ import structlog
 
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.back_ends import back_ends
-from vetro.engine.worker.deployment import too_large
-from vetro.engine.worker.form_secrets import KnownSecrets, reading
+from vetro.engine.worker.deployment import KnownSecrets, reading, too_large
 from vetro.engine.worker.upgrade_check import compare
 from vetro.environments import CallAnswer, EngineCall, FormSecrets, Tracked, pinned_packages
 from vetro.json_values import Json

@@ -154,7 +154,7 @@ class BodyWriter:
         variable = self.writer.variable(statement.variable)
         if self._locals_of_branch:
             self._locals_of_branch[-1].add(variable)
-        # Keeps the remaining elements from being collected while the loop runs (`liveness`).
+        # Keeps the remaining elements from being collected while the loop runs (`live_values`).
         held = self.fresh(ELEMENTS[:-1])
         self.line(f"{held} = {items}")
         self.line(f"for {variable} in {held}:")

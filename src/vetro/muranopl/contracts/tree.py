@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vetro.muranopl.values.containers import (
     Map,
@@ -70,16 +70,13 @@ class Setting:
     transaction: Load | None = None
 
 
-class Guard:
+class Guard(NamedTuple):
     """Collects what a guard's source needs: constants by name, and fresh names."""
 
-    def __init__(
-        self, constant: Callable[[object], str], fresh: Callable[[], str], plain: set[Any]
-    ) -> None:
-        self.constant = constant
-        self.fresh = fresh
-        self.plain = plain
-        """Classes of values that are settled as they are."""
+    constant: Callable[[object], str]
+    fresh: Callable[[], str]
+    plain: set[Any]
+    """Classes of values that are settled as they are."""
 
 
 class Violation(ContractViolationException):

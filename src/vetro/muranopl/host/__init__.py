@@ -2,8 +2,8 @@
 
 `shelf` holds packages and their versions, `catalogue` the classes in them; `worlds` decides which
 sessions share compiled classes; `runtime` combines these and calls the compiler.
-`session` is one run over one object model, made of `calls` (the host's way into green threads),
-`models` (load and save) and `hooks`; `requests` is what a session is started with and what a task
+`session` is one run over one object model, made of `calls` (the host's way into green threads) and
+`models` (load and save); `requests` is what a session is started with and what a task
 answers. `tasks` (a deployment from load to save), `evaluating` (text given at run time), `replay`
 and `stepping` work on sessions.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from vetro.muranopl.classes.builtin import CORE
 from vetro.muranopl.classes.native import NativeClass, inspect_class
@@ -406,11 +406,10 @@ class ClassCatalogue:
         return did_you_mean(name, known)
 
 
-class _NativeRegistration:
-    def __init__(self, inspected: NativeClass, package: str, extends: list[str]) -> None:
-        self.inspected = inspected
-        self.package = package
-        self.extends = extends
+class _NativeRegistration(NamedTuple):
+    inspected: NativeClass
+    package: str
+    extends: list[str]
 
 
 def _native_declaration(name: str, native: _NativeRegistration) -> ClassDeclaration:

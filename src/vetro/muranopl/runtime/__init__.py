@@ -5,5 +5,5 @@ class is known only at run time, `extensions` their extension methods; `control_
 and `Parallel`; `functions`, `engine_functions` and `reflection` are the language's own functions,
 `legacy_run` what those of formats 1.0 and 1.1 get as their run; `system` holds its native classes,
 `nativecalls` calls Python code. `throwing`, `caught` and `traces` handle exceptions and stack traces;
-`metadata` reads `Meta`; `destruction`, `ordering` and `liveness` find and destroy unreachable objects.
+`metadata` reads `Meta`; `destruction` finds and destroys unreachable objects.
 """

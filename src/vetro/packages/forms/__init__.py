@@ -7,17 +7,16 @@
     form.build(state, offers)                            # the application's object
 
 Layers, each a module that opens with what it establishes: ``source`` (text to values with marked
-expressions) → ``expressions`` (scopes, functions, limits) → ``patterns``, ``offers`` (what can be
+expressions) → ``expressions`` (scopes, functions, limits) → ``offers`` (what can be
 chosen), ``vocabulary`` → ``settling`` (values so far) → ``fields`` → ``definition`` (sections) →
-``describing``, ``model``, ``version1``, ``state`` → ``wizard`` (pages and their flow).
+``describing``, ``model``, ``version1`` → ``wizard`` (pages and their flow).
 """
 
 from vetro.packages.forms.cases import run_case
 from vetro.packages.forms.class_inputs import owned_classes
 from vetro.packages.forms.errors import FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.generated import generated_form
-from vetro.packages.forms.model import STORAGE_KEY
+from vetro.packages.forms.model import STORAGE_KEY, State
 from vetro.packages.forms.offers import KINDS, Component, Offers, PackageOffer
 from vetro.packages.forms.phrases import all_in_language
-from vetro.packages.forms.state import State
 from vetro.packages.forms.wizard import Form, load_form

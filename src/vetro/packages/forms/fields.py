@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.expressions import Scope, has_expressions, matches, split_pattern
-from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair
+from vetro.packages.forms.offers import Choice, Offers, network_choices, network_pair, selected
 from vetro.packages.forms.readers import (
     MAX_ROWS,
     NOTHING,
@@ -28,7 +28,6 @@ from vetro.packages.forms.readers import (
     snake,
     table_columns,
 )
-from vetro.packages.forms.selections import selected
 from vetro.packages.forms.settling import Validator, or_null, read_validators, settled
 from vetro.packages.forms.source import Marked, name_of, wording
 from vetro.packages.forms.vocabulary import (

@@ -1,12 +1,14 @@
-"""From values to the application's object (B8)."""
+"""What a form was filled with (B10), and from values to the application's object (B8)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.packages.forms.definition import Definition, Page
+from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.offers import Offers
 from vetro.packages.forms.settling import settled
@@ -68,3 +70,35 @@ def region_of(page: Page, scope: Scope) -> str | None:
     """The region of a page, if it has one."""
     value = settled(page.region, scope)
     return value if isinstance(value, str) and value else None
+
+
+@dataclass
+class State:
+    """What a form was filled with: plain JSON, so that it survives a restart.
+
+    ``pages``: values by page and field of pages that were submitted, in order. ``entered``: what
+    was typed, also on a page that was refused. ``parameters``: evaluated once (B8). ``problem``: why
+    those of a static action are missing; no page is accepted as long."""
+
+    pages: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
+    entered: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
+    parameters: dict[str, Any] | None = None
+    problem: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """The state as JSON."""
+        known = {"pages": self.pages, "entered": self.entered, "parameters": self.parameters}
+        return deepcopy({**known, "problem": self.problem})
+
+    @classmethod
+    def of_json(cls, given: object) -> State:
+        """The state of ``as_json``. Errors: ``FormError`` for anything else."""
+        if not isinstance(given, dict):
+            raise FormError("The state of a form is a map")
+        body = deepcopy(cast("dict[str, Any]", given))
+        return cls(
+            body.get("pages") or {},
+            body.get("entered") or {},
+            body.get("parameters"),
+            body.get("problem"),
+        )

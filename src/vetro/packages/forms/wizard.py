@@ -26,12 +26,11 @@ from vetro.packages.forms.describing import described_field, described_page
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import Field, FieldSource, clone_of
-from vetro.packages.forms.model import build_object, region_of
+from vetro.packages.forms.model import State, build_object, region_of
 from vetro.packages.forms.offers import KINDS, NO_OFFERS, Offers
 from vetro.packages.forms.readers import Refused
 from vetro.packages.forms.settling import or_null
 from vetro.packages.forms.source import read_source
-from vetro.packages.forms.state import State
 from vetro.packages.forms.version1 import build_document
 from vetro.packages.forms.vocabulary import RESOURCES
 

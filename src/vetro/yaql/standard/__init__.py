@@ -17,15 +17,12 @@ from vetro.yaql.registry import Registry
 from vetro.yaql.signatures import Overload
 
 AREAS: dict[str, str] = {
-    "boolean": """
-        bool isBoolean
-    """,
     "system": """
         assert call let unpack with
     """,
     "math": """
-        abs bitwiseAnd bitwiseNot bitwiseOr bitwiseXor float int isInteger isNumber max min pow
-        random round shiftBitsLeft shiftBitsRight sign
+        abs bitwiseAnd bitwiseNot bitwiseOr bitwiseXor bool float int isBoolean isInteger isNumber
+        max min pow random round shiftBitsLeft shiftBitsRight sign
     """,
     "strings": """
         characters concat endsWith format hex indexOf isEmpty isString join lastIndexOf len norm

@@ -1,4 +1,4 @@
-"""Numbers (yaql.md section 6)."""
+"""Numbers and booleans (yaql.md section 6)."""
 
 from math import gcd, log2
 
@@ -135,3 +135,13 @@ def is_integer(value: object) -> bool:
 @registry.function()
 def is_number(value: object) -> bool:
     return type(value) is int or type(value) is float
+
+
+@registry.function_legacy_both("bool")
+def to_boolean(value: object) -> bool:
+    return bool(value)
+
+
+@registry.function()
+def is_boolean(value: Value) -> bool:
+    return type(value) is bool
