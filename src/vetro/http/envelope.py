@@ -15,7 +15,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
 import structlog
@@ -55,47 +55,34 @@ CLIENT_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}$")
 CLIENT_CLOSED = 499
 
 
+@dataclass(eq=False, repr=False)
 class Envelope:
     """The ASGI application of a face: it wraps the face's Litestar application."""
 
-    def __init__(
-        self,
-        app: Litestar,
-        *,
-        name: str,
-        faults: FaultStyle,
-        authenticator: Authenticator | None,
-        public: Callable[[str, str], bool],
-        conventions: Conventions,
-        www_authenticate: str,
-        debug: bool,
-        compresses: bool = False,
-        counts: RequestCounts | None = None,
-        audit: Audit | None = None,
-        project_limits: ProjectLimits | None = None,
-        remembered: Remembered | None = None,
-    ) -> None:
-        self.app = app
-        self._dispatch = Dispatch(app)
-        self.remembered = remembered
-        self._own = _OwnHeaders.of(conventions)
-        self.compresses = compresses
-        self.counts = counts
-        self.audit = audit
-        self.project_limits = project_limits
-        self.name = name
-        self.faults = faults
-        self.authenticator = authenticator
-        self.public = public
-        self.conventions = conventions
-        self.www_authenticate = www_authenticate
-        self.debug = debug
+    app: Litestar
+    _: KW_ONLY
+    name: str
+    faults: FaultStyle
+    authenticator: Authenticator | None
+    public: Callable[[str, str], bool]
+    conventions: Conventions
+    www_authenticate: str
+    debug: bool
+    compresses: bool
+    counts: RequestCounts | None
+    audit: Audit | None
+    project_limits: ProjectLimits | None
+    remembered: Remembered | None
+
+    def __post_init__(self) -> None:
+        self._dispatch = Dispatch(self.app)
+        self._own = _OwnHeaders.of(self.conventions)
         self.closing = asyncio.Event()
         #: The face's OpenAPI document.
         self.document: Callable[[], dict[str, Any]] = dict
         #: Its endpoints, by ``METHOD /path``.
         self.calls: Mapping[str, Endpoint[Any]] = {}
-        self._in_progress = IN_PROGRESS.labels(name)
+        self._in_progress = IN_PROGRESS.labels(self.name)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
