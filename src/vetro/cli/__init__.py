@@ -18,66 +18,58 @@ import click
 from vetro import __version__
 from vetro.cli.terminal.output import CommandError, UsageMistake
 
-# name -> (module below vetro.cli, attribute, one-line help)
+# name -> (module below vetro.cli, one-line help); the command is the module's attribute of that name.
 COMMANDS = {
-    "up": ("service.up", "up", "Start everything in one process."),
-    "api": ("service.up", "api", "Serve all HTTP faces, without engines and a node."),
-    "engine": ("service.up", "engine", "Run deployments: an engine pool."),
-    "compute": ("service.up", "compute", "Serve the compute node API alone."),
-    "key": ("service.key", "key", "Keys that seal secrets in the database."),
-    "blobs": ("service.blobs", "blobs", "Copy and sweep the files of a service."),
-    "database": ("service.database", "database", "Copy the database of a service."),
-    "backup": ("service.backup", "backup", "Back up an installation to a file."),
-    "restore": ("service.backup", "restore", "Restore an installation from a file."),
-    "openstack": ("service.openstack", "openstack", "Vetro in an OpenStack."),
-    "install": ("service.install", "install", "Write systemd units, directories and settings."),
-    "doctor": ("service.doctor", "doctor", "Say what is wrong with this machine."),
-    "node": ("service.up", "node", "Run this machine's node agent."),
-    "broker": ("service.up", "broker", "Run the service broker for Cloud Foundry."),
-    "token": ("service.token", "token", "Print a token for the HTTP faces."),
-    "dashboard": (
-        "service.token",
-        "dashboard",
-        "Print a link that signs you in to the dashboard.",
-    ),
-    "package": ("catalog.package", "package", "Application packages of the catalog."),
-    "bundle": ("catalog.bundle", "bundle", "Bundles and repositories of packages."),
-    "category": ("catalog.category", "category", "Categories that packages stand in."),
-    "env": ("environments.env", "env", "Environments: compose, deploy, follow, destroy."),
-    "template": (
-        "environments.template",
-        "template",
-        "Templates that environments are made of.",
-    ),
-    "deployment": ("environments.deployment", "deployment", "Deployments and their reports."),
-    "action": ("environments.action", "action", "Actions of deployed applications."),
-    "repository": ("repository.repository", "repository", "Service definitions of the v0.3 world."),
-    "project": ("service.project", "project", "Projects, and what they have."),
-    "quota": ("service.quota", "quota", "How much projects have and may have."),
-    "server": ("compute.servers", "server", "Compute nodes."),
-    "vm": ("compute.vms", "vm", "Containers and virtual machines."),
-    "network": ("compute.networks", "network", "Networks that VMs are connected by."),
-    "subnet": ("compute.networks", "subnet", "Address ranges of networks."),
-    "router": ("compute.networks", "router", "Routers: they lead networks outside."),
-    "port": ("compute.ports", "port", "Ports: interfaces of VMs in networks."),
-    "address": ("compute.ports", "address", "Floating addresses: they lead from outside to VMs."),
-    "group": ("compute.security_groups", "group", "Security groups and their rules."),
-    "keypair": ("compute.keypairs", "keypair", "Public keys that new VMs let in."),
-    "volume": ("compute.volumes", "volume", "Volumes: storage that outlives VMs."),
-    "ticket": ("compute.tickets", "ticket", "Turns on the waitlists of compute nodes."),
-    "cnapi": ("compute.cnapi", "cnapi", "Send one request to the compute node API."),
-    "image": ("compute.images", "image", "Images that instances start from."),
-    "allocate": ("compute.allocate", "allocate", "Run the allocator on a case from a file."),
-    "run": ("offline.language", "run", "Run one method of a class, without services."),
-    "eval": ("offline.language", "eval_", "Evaluate a YAQL expression."),
-    "test": ("offline.testing", "test", "Run the test classes of packages."),
-    "repl": ("offline.repl", "repl", "A prompt for expressions, statements and objects."),
-    "doc": ("offline.doc", "doc", "Write the reference of a package."),
-    "check": ("offline.checking", "check", "Validate a package."),
-    "form-case": ("offline.forms", "form_case", "Fill in a form as a case says."),
-    "workflow": ("workflows.group", "workflow", "Test and explain XML workflows."),
-    "workflow-case": ("workflows.case", "workflow_case", "Run a case of XML workflows."),
-    "completion": ("service.completion", "completion", "Print the shell completion script."),
+    "up": ("service.up", "Start everything in one process."),
+    "api": ("service.up", "Serve all HTTP faces, without engines and a node."),
+    "engine": ("service.up", "Run deployments: an engine pool."),
+    "compute": ("service.up", "Serve the compute node API alone."),
+    "key": ("service.key", "Keys that seal secrets in the database."),
+    "blobs": ("service.blobs", "Copy and sweep the files of a service."),
+    "database": ("service.database", "Copy the database of a service."),
+    "backup": ("service.backup", "Back up an installation to a file."),
+    "restore": ("service.backup", "Restore an installation from a file."),
+    "openstack": ("service.openstack", "Vetro in an OpenStack."),
+    "install": ("service.install", "Write systemd units, directories and settings."),
+    "doctor": ("service.doctor", "Say what is wrong with this machine."),
+    "node": ("service.up", "Run this machine's node agent."),
+    "broker": ("service.up", "Run the service broker for Cloud Foundry."),
+    "token": ("service.token", "Print a token for the HTTP faces."),
+    "dashboard": ("service.token", "Print a link that signs you in to the dashboard."),
+    "package": ("catalog.package", "Application packages of the catalog."),
+    "bundle": ("catalog.bundle", "Bundles and repositories of packages."),
+    "category": ("catalog.category", "Categories that packages stand in."),
+    "env": ("environments.env", "Environments: compose, deploy, follow, destroy."),
+    "template": ("environments.template", "Templates that environments are made of."),
+    "deployment": ("environments.deployment", "Deployments and their reports."),
+    "action": ("environments.action", "Actions of deployed applications."),
+    "repository": ("repository.repository", "Service definitions of the v0.3 world."),
+    "project": ("service.project", "Projects, and what they have."),
+    "quota": ("service.quota", "How much projects have and may have."),
+    "server": ("compute.servers", "Compute nodes."),
+    "vm": ("compute.vms", "Containers and virtual machines."),
+    "network": ("compute.networks", "Networks that VMs are connected by."),
+    "subnet": ("compute.networks", "Address ranges of networks."),
+    "router": ("compute.networks", "Routers: they lead networks outside."),
+    "port": ("compute.ports", "Ports: interfaces of VMs in networks."),
+    "address": ("compute.ports", "Floating addresses: they lead from outside to VMs."),
+    "group": ("compute.security_groups", "Security groups and their rules."),
+    "keypair": ("compute.keypairs", "Public keys that new VMs let in."),
+    "volume": ("compute.volumes", "Volumes: storage that outlives VMs."),
+    "ticket": ("compute.tickets", "Turns on the waitlists of compute nodes."),
+    "cnapi": ("compute.cnapi", "Send one request to the compute node API."),
+    "image": ("compute.images", "Images that instances start from."),
+    "allocate": ("compute.allocate", "Run the allocator on a case from a file."),
+    "run": ("offline.language", "Run one method of a class, without services."),
+    "eval": ("offline.language", "Evaluate a YAQL expression."),
+    "test": ("offline.testing", "Run the test classes of packages."),
+    "repl": ("offline.repl", "A prompt for expressions, statements and objects."),
+    "doc": ("offline.doc", "Write the reference of a package."),
+    "check": ("offline.checking", "Validate a package."),
+    "form-case": ("offline.forms", "Fill in a form as a case says."),
+    "workflow": ("workflows.group", "Test and explain XML workflows."),
+    "workflow-case": ("workflows.case", "Run a case of XML workflows."),
+    "completion": ("service.completion", "Print the shell completion script."),
 }
 
 
@@ -141,7 +133,8 @@ class LazyGroup(click.Group):
         """Import and return one sub-command."""
         if cmd_name not in COMMANDS:
             return None
-        module, attribute, _ = COMMANDS[cmd_name]
+        module, _ = COMMANDS[cmd_name]
+        attribute = "eval_" if cmd_name == "eval" else cmd_name.replace("-", "_")
         if cmd_name in PROCESSES:
             from vetro.cli.service.lean import import_without
 
@@ -153,7 +146,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the sub-commands without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
