@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from vetro.stacks.resources.registry import known_types
+from vetro.stacks.resources.registry import TYPES
 
 ANSWERS = Path(__file__).parents[1] / "tests/stacks/heat_answers.json"
 PROPERTIES = ANSWERS.with_name("heat_properties.json")
@@ -176,7 +176,7 @@ def main(directory: Path) -> None:
     rows = ",\n".join(json.dumps(one) for one in listed)
     head = json.dumps({"version": VERSION, "parameters": PARAMETERS, "conditions": CONDITIONS})
     ANSWERS.write_text(f'{head[:-1]}, "cases": [\n{rows}\n]}}\n', encoding="utf-8")
-    given = json.dumps([one for one in known_types() if not one.startswith("Vetro::")])
+    given = json.dumps([one for one in sorted(TYPES) if not one.startswith("Vetro::")])
     asked = subprocess.run(
         [python, "-c", _LIST], input=given, capture_output=True, text=True, check=True
     )

@@ -24,6 +24,8 @@ from vetro.http import (
 from vetro.http.client import HttpClient, Response
 from vetro.http.dashboard.sessions import Link, Sealer, Session
 from vetro.identity import MIGRATIONS, Identity, forwarding_face
+from vetro.identity.passwords import hash_password
+from vetro.identity.service import add_user
 from vetro.storage import Database, migrate
 
 ORIGIN = "http://vetro"
@@ -77,9 +79,17 @@ async def identity(tmp_path: Path) -> AsyncGenerator[Identity, None]:
     await migrate(database, [MIGRATIONS])
     made = Identity(database)
     await made.bootstrap_admin()
-    await made.add_user("ann", "secret", project="ours", roles=["member"])
+    await member(made, "ann", project="ours")
     yield made
     await database.close()
+
+
+async def member(identity: Identity, name: str, *, project: str) -> str:
+    """Make a user with the role member in a project; the project's id."""
+    hashed = await hash_password("secret")
+    async with identity.database.transaction() as tx:
+        _, made = await add_user(tx, name, hashed, project, ["member"])
+    return made
 
 
 async def parts() -> list[ServicePart]:
@@ -206,7 +216,7 @@ async def test_signing_out_ends_the_token(browser: Browser) -> None:
 
 async def test_the_project_can_be_changed(browser: Browser, identity: Identity) -> None:
     """A session goes on in another project of its user, and not in one of others."""
-    _, theirs = await identity.add_user("bob", "secret", project="theirs", roles=["member"])
+    theirs = await member(identity, "bob", project="theirs")
     await browser.sign_in()
     assert (await browser.ask("PUT", "/api/session", {"project": theirs})).status == 403
     mine = (await browser.ask("GET", "/api/session")).json()["project"]["id"]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.dashboard.customs import Customs, DashboardSection
     from vetro.http.dashboard.face import dashboard_face
-    from vetro.http.dashboard.health import ServicePart
+    from vetro.http.dashboard.signing_in import ServicePart
     from vetro.http.declaration import Extras, Reply
     from vetro.http.description import an_object
     from vetro.http.document import BEARER, TOKEN, Named, Security, listed, maybe, shape, shape_of

@@ -70,16 +70,8 @@ class Identity:
             await tx.exclude("identity/bootstrap")
             if await _has_users(tx):
                 return None
-            await _add_user(tx, "admin", hashed, "admin", ("admin", "member"))
+            await add_user(tx, "admin", hashed, "admin", ("admin", "member"))
         return AdminCredentials("admin", password, "admin")
-
-    async def add_user(
-        self, name: str, password: str, *, project: str, roles: Sequence[str]
-    ) -> tuple[str, str]:
-        """Make a user with roles in a project (made when absent); returns their ids."""
-        hashed = await hash_password(password)
-        async with self.database.transaction() as tx:
-            return await _add_user(tx, name, hashed, project, roles)
 
     async def user(self, id_: str) -> dict[str, object] | None:
         """What programs may know of a user, with Keystone's keys; ``None`` when there is none."""
@@ -103,9 +95,10 @@ async def _has_users(tx: Transaction) -> bool:
     return (await tx.execute(select(users.c.id).limit(1))).first() is not None
 
 
-async def _add_user(
+async def add_user(
     tx: Transaction, name: str, password_hash: str, project: str, roles: Sequence[str]
 ) -> tuple[str, str]:
+    """Make a user with roles in a project (made when absent); returns their ids."""
     found = await store.find_by_name(tx, "project", project, DOMAIN_ID)
     if found is None:
         found = await store.create(

@@ -17,9 +17,8 @@ from vetro.http.dashboard.customs import Customs
 from vetro.http.dashboard.earlier import EarlierCalls, earlier_call
 from vetro.http.dashboard.files import Files
 from vetro.http.dashboard.forwarding import FORWARDED, check_origin, forward, is_own_origin
-from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import Sealer
-from vetro.http.dashboard.signing_in import ENDPOINTS, Call, SigningIn
+from vetro.http.dashboard.signing_in import ENDPOINTS, Call, Parts, SigningIn, no_parts
 from vetro.http.endpoint import routes, serving
 from vetro.http.envelope import Envelope
 from vetro.http.face import Face, make_face

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time
@@ -14,7 +14,6 @@ from vetro.http.any_request import AnyRequest
 from vetro.http.context import base_url
 from vetro.http.dashboard.customs import Customs
 from vetro.http.dashboard.forwarding import CSRF_HEADER, Answered, ask
-from vetro.http.dashboard.health import Parts, no_parts
 from vetro.http.dashboard.sessions import LINK_SECONDS, Link, Sealer, Session, cookie
 from vetro.http.document import listed, shape
 from vetro.http.endpoint import Answer
@@ -23,6 +22,24 @@ from vetro.http.faults import BadRequest, Fault, Forbidden, ServiceUnavailable, 
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
 from vetro.json_values import JsonObject
+
+
+@dataclass(frozen=True)
+class ServicePart:
+    """A part of the service. ``made_of``: in a word; ``problem``: what is wrong, empty when it works."""
+
+    name: str
+    made_of: str
+    problem: str = ""
+
+
+Parts = Callable[[], Awaitable[Sequence[ServicePart]]]
+
+
+async def no_parts() -> Sequence[ServicePart]:
+    """Of a service that does not report it."""
+    return ()
+
 
 TOKENS = "/identity/v3/auth/tokens"
 _SIGN_IN = "Sign in first"

@@ -5,4 +5,4 @@ resource and read its attributes; each may be called again after a crash. The ot
 types, by subject; `registry` finds them by the names of Heat and of CloudFormation.
 """
 
-from vetro.stacks.resources.registry import known_types, resource_type
+from vetro.stacks.resources.registry import TYPES, resource_type

@@ -22,7 +22,7 @@ from vetro.stacks.resources import (
 )
 from vetro.stacks.resources.base import ResourceType
 
-_TYPES: dict[str, ResourceType] = {
+TYPES: dict[str, ResourceType] = {
     one.name: one
     for one in (
         networks.Net(),
@@ -70,21 +70,16 @@ _REFUSED = {
 """Types that packages in the wild use, and why they are not served."""
 
 
-def known_types() -> list[str]:
-    """The names of all types, sorted."""
-    return sorted(_TYPES)
-
-
 def resource_type(name: str, resource: str) -> ResourceType:
     """The type called `name`. Raises `UnsupportedResource` naming the resource."""
-    found = _TYPES.get(name)
+    found = TYPES.get(name)
     if found is None:
         if name in _REFUSED:
             reason = _REFUSED[name]
             raise UnsupportedResource(
                 f"the type {name} is not supported: {reason}", resource=resource
             )
-        near = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.8)
+        near = difflib.get_close_matches(name, TYPES, n=1, cutoff=0.8)
         hint = f"did you mean {near[0]}?" if near else "this back end has no such resources"
         raise UnsupportedResource(f"the type {name} is not supported; {hint}", resource=resource)
     return found
