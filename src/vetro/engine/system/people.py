@@ -9,15 +9,6 @@ from vetro.muranopl import CallContext, MuranoObject
 DEFAULT_DOMAIN = "Default"
 
 
-def properties(found: dict[str, Json], known: tuple[str, ...], dropped: tuple[str, ...]) -> Json:
-    """An identity service's map as properties: what the class does not declare is ``extra``."""
-    values: dict[str, Json] = {key: found.get(key) for key in known}
-    values["domain"] = found.get("domain") or found.get("domain_id") or DEFAULT_DOMAIN
-    taken = {*known, *dropped, "domain", "domain_id"}
-    values["extra"] = {key: value for key, value in found.items() if key not in taken}
-    return values
-
-
 class User:
     """The native part of ``io.murano.User``."""
 
@@ -49,18 +40,24 @@ class Project:
 
 
 def _user(ctx: CallContext, id_: str) -> MuranoObject:
-    people = services_of(ctx).people
-    found = ctx.effect("identity.user", {"id": id_}, lambda: people.user(id_))
     dropped = ("links", "enabled", "default_project_id")
-    return ctx.session.new(
-        "io.murano.User", None, **properties(found, ("id", "name", "email"), dropped)
-    )
+    return _known(ctx, "user", id_, ("id", "name", "email"), dropped)
 
 
 def _project(ctx: CallContext, id_: str) -> MuranoObject:
-    people = services_of(ctx).people
-    found = ctx.effect("identity.project", {"id": id_}, lambda: people.project(id_))
-    dropped = ("links", "parent_id", "enabled")
-    return ctx.session.new(
-        "io.murano.Project", None, **properties(found, ("id", "name", "description"), dropped)
+    return _known(
+        ctx, "project", id_, ("id", "name", "description"), ("links", "parent_id", "enabled")
     )
+
+
+def _known(
+    ctx: CallContext, kind: str, id_: str, known: tuple[str, ...], dropped: tuple[str, ...]
+) -> MuranoObject:
+    """An identity service's map as an object: what the class does not declare is ``extra``."""
+    read = getattr(services_of(ctx).people, kind)
+    found: dict[str, Json] = ctx.effect(f"identity.{kind}", {"id": id_}, lambda: read(id_))
+    values: dict[str, Json] = {key: found.get(key) for key in known}
+    values["domain"] = found.get("domain") or found.get("domain_id") or DEFAULT_DOMAIN
+    taken = {*known, *dropped, "domain", "domain_id"}
+    values["extra"] = {key: value for key, value in found.items() if key not in taken}
+    return ctx.session.new(f"io.murano.{kind.capitalize()}", None, **values)
