@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from vetro import catalog, engine, environments, messaging, repository
-from vetro.engine.journal import Checkpoints, JournalEffects, forget
+from vetro.engine.checkpoints import Checkpoints
+from vetro.engine.journal import JournalEffects, forget
 from vetro.engine.services import EngineServices
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.deployment import is_flat

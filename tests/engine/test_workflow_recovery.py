@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from vetro.engine.journal import Checkpoints, TakenOver
+from vetro.engine.checkpoints import Checkpoints, TakenOver
 from vetro.engine.worker import workflow_run
 from vetro.engine.worker.messages import send_message
 

@@ -36,8 +36,9 @@ from vetro.node.tasks import NodeParts, register_all
 from vetro.node.tasks.host import Host
 from vetro.node.vm_objects import MachineStore
 from vetro.node.work.api import TaskApi
+from vetro.node.work.fences import Fences
 from vetro.node.work.history import History
-from vetro.node.work.queues import Fences, TaskRunner
+from vetro.node.work.queues import TaskRunner
 
 IMAGE = "11111111-1111-4111-8111-111111111111"
 OTHER_IMAGE = "22222222-2222-4222-8222-222222222222"

@@ -10,8 +10,9 @@ are read, take events (``open_events``), whose errors are those of PyYAML.
 
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from vetro.documents.errors import DocumentError, DocumentLimits, DocumentTooLarge
+from vetro.documents.errors import DocumentError, DocumentTooLarge
 from vetro.documents.jsonvalues import read_json
+from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
 from vetro.documents.yamlevents import (
     RESOLVERS,

@@ -1,4 +1,4 @@
-"""What can be wrong with a document, and how large it may be.
+"""What can be wrong with a document.
 
 ::
 
@@ -7,8 +7,6 @@
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 
 class DocumentError(ValueError):
@@ -24,17 +22,3 @@ class DocumentError(ValueError):
 
 class DocumentTooLarge(DocumentError):
     """A document is beyond a limit."""
-
-
-@dataclass(frozen=True)
-class DocumentLimits:
-    """Limits of one document. ``None``: without this limit.
-
-    ``bytes``: its size in UTF-8. ``depth``: nesting of collections. ``aliases``: YAML aliases.
-    ``nodes``: scalars and collections; each alias counts as all the nodes it expands to.
-    """
-
-    bytes: int | None = None
-    depth: int = 100
-    aliases: int | None = None
-    nodes: int = 1_000_000

@@ -10,7 +10,8 @@ import json
 import re
 from typing import Any, NoReturn
 
-from vetro.documents.errors import DocumentError, DocumentLimits, DocumentTooLarge
+from vetro.documents.errors import DocumentError, DocumentTooLarge
+from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)

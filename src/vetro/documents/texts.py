@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vetro.documents.errors import DocumentError, DocumentLimits, DocumentTooLarge
+from vetro.documents.errors import DocumentError, DocumentTooLarge
+from vetro.documents.limits import DocumentLimits
 
 
 def text_of(content: bytes | str, limits: DocumentLimits | None = None) -> str:

@@ -22,7 +22,8 @@ from yaml.events import (
 )
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from vetro.documents.errors import DocumentError, DocumentLimits, DocumentTooLarge
+from vetro.documents.errors import DocumentError, DocumentTooLarge
+from vetro.documents.limits import DocumentLimits
 from vetro.documents.yamlevents import TAG, not_yaml
 
 STR, SEQ, MAP = TAG + "str", TAG + "seq", TAG + "map"

@@ -10,7 +10,8 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-from vetro.documents.errors import DocumentError, DocumentLimits
+from vetro.documents.errors import DocumentError
+from vetro.documents.limits import DocumentLimits
 from vetro.documents.texts import text_of
 from vetro.documents.yamlevents import TAG, not_yaml
 from vetro.documents.yamlnodes import MAP, SEQ, STR, at_event, beyond, nodes_of

@@ -53,9 +53,10 @@ from vetro.node.tasks.host import Host, SimulatedHost
 from vetro.node.tasks.images import ImageTasks
 from vetro.node.vm_objects import MachineStore
 from vetro.node.work.api import TaskApi
+from vetro.node.work.fences import Fences
 from vetro.node.work.history import History
 from vetro.node.work.pull import Puller
-from vetro.node.work.queues import Fences, TaskRunner
+from vetro.node.work.queues import TaskRunner
 
 log = structlog.get_logger(__name__)
 

@@ -29,7 +29,6 @@ from vetro.packages.plugin_formats import enable_plugins, is_enabled, known_form
 from vetro.packages.repositories import (
     INDEX,
     BundleEntry,
-    Closure,
     ImageEntry,
     IndexEntry,
     archive_names,
@@ -41,7 +40,6 @@ from vetro.packages.repositories import (
     parse_bundle,
     parse_images,
     parse_index,
-    requirement_closure,
     write_index,
 )
 from vetro.packages.repository_files import (
@@ -51,6 +49,7 @@ from vetro.packages.repository_files import (
     is_address,
     no_file,
 )
+from vetro.packages.requirement_closure import Closure, requirement_closure
 from vetro.packages.schemas import (
     argument_problems,
     did_you_mean,

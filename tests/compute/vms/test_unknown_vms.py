@@ -16,8 +16,9 @@ from vetro.compute.servers import heartbeats
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.wire import Fence
 from vetro.compute.work.agents import NodeTaskError
+from vetro.node.work.fences import Fences
 from vetro.node.work.history import History
-from vetro.node.work.queues import Fences, TaskContext, TaskKind, TaskRunner
+from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
 from vetro.storage import ManualClock
 
 VM = "a4a4a4a4-0000-4000-8000-000000000001"

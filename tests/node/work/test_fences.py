@@ -13,7 +13,7 @@ from tests.tracing.collector import collecting
 from vetro import tracing
 from vetro.compute.wire import Fence
 from vetro.http.client import TransportError
-from vetro.node.work.queues import Fences
+from vetro.node.work.fences import Fences
 from vetro.tracing import TracingSection
 
 

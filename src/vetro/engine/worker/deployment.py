@@ -233,7 +233,7 @@ async def run_task(
             services.waiting.notify = waiting.set
             if is_flat(task.model):
                 # Imported late: most tasks run no workflows.
-                from vetro.engine.journal import Checkpoints
+                from vetro.engine.checkpoints import Checkpoints
                 from vetro.engine.worker.workflow_run import run_workflows
 
                 kept = Checkpoints(database, task.id, fence)

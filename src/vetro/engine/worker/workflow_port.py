@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from vetro.documents import DocumentError, read_json
-from vetro.engine.journal import Checkpoints, JournalEffects
+from vetro.engine.checkpoints import Checkpoints
+from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.withdrawal import withdraw

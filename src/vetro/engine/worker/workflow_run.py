@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import cast
 
 from vetro.documents import DocumentError, read_json, read_yaml
-from vetro.engine.journal import Checkpoints, JournalEffects
+from vetro.engine.checkpoints import Checkpoints
+from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, RegionDoor, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.messages import orders_to

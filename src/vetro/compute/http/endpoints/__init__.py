@@ -12,7 +12,6 @@ from vetro.compute.http.endpoints import (
     boot,
     events,
     images,
-    jobs,
     networks,
     nics,
     servers,
@@ -21,12 +20,13 @@ from vetro.compute.http.endpoints import (
     vms,
     volumes,
     waitlist,
+    work,
 )
 
 
 def all_endpoints() -> list[Endpoint]:
     """Every call but those of allocation, which have a face of their own."""
     parts = (
-        service, servers, events, boot, vms, storage, nics, waitlist, jobs, images, networks, volumes,
+        service, servers, events, boot, vms, storage, nics, waitlist, work, images, networks, volumes,
     )  # fmt: skip
     return [endpoint for part in parts for endpoint in part.ENDPOINTS]

@@ -24,15 +24,8 @@ from vetro.compute.client.calls import (
     AnyKind,
 )
 from vetro.compute.http.endpoint import Access, Call, Endpoint
-from vetro.compute.networks.fabric import (
-    Fabric,
-    Hanging,
-    Object,
-    View,
-    find_keypair,
-    keypairs_of,
-    remove_keypair,
-)
+from vetro.compute.networks.fabric import Fabric, Hanging, Object, View
+from vetro.compute.networks.keypairs import find_keypair, keypairs_of, remove_keypair
 from vetro.compute.networks.ownership import (
     Reference,
     check_new,
