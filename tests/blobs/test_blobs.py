@@ -1,6 +1,7 @@
 """Stores of files: in a directory, in the database, in a bucket of an S3-compatible store."""
 
 import asyncio
+import errno
 import hashlib
 import os
 import secrets
@@ -20,6 +21,7 @@ from vetro.blobs import (
     BlobsSection,
     BlobStore,
     BlobsUnavailable,
+    DirectoryBlobs,
     open_blobs,
 )
 from vetro.blobs.in_database import AT_ONCE, PART_BYTES
@@ -113,6 +115,45 @@ async def test_a_file_is_read_on_another_machine(machine: Machine) -> None:
     assert [one.name for one in await there.listing()] == [f"{empty}.zip"]
     with pytest.raises(BlobMissing, match=name):
         await there.copy_to(name, target.with_name(".again"))
+
+
+async def test_a_small_file_is_stored_by_its_content(machine: Machine) -> None:
+    """Content is stored like a file, also where it is already; nothing else stays in the directory."""
+    here, there = machine("one"), machine("two")
+    content = b"a small archive"
+    digest = hashlib.sha256(content).hexdigest()
+    for _ in range(2):
+        await here.add(content, f"{digest}.zip", sha256=digest)
+    await here.add(b"of any name", "other.zip")
+    assert (await there.fetch(f"{digest}.zip", sha256=digest)).read_bytes() == content
+    assert (await there.fetch("other.zip")).read_bytes() == b"of any name"
+    assert {one.name for one in await here.listing()} == {f"{digest}.zip", "other.zip"}
+    assert not [path.name for path in here.directory.iterdir() if path.name.startswith(".")]
+
+
+async def test_half_of_a_small_file_is_replaced(tmp_path: Path) -> None:
+    """What a process that was killed left under the name of a digest is not taken for the whole."""
+    store = DirectoryBlobs(tmp_path, ".zip")
+    content = b"a small archive"
+    digest = hashlib.sha256(content).hexdigest()
+    store.path(f"{digest}.zip").write_bytes(content[:5])
+    await store.add(content, f"{digest}.zip", sha256=digest)
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [content]
+
+
+async def test_a_small_file_for_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk without room is a full store, and no part of the file stays."""
+
+    def full(_descriptor: int, _content: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = DirectoryBlobs(tmp_path, ".zip")
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(BlobsFull, match="nothing of this file was stored"):
+        await store.add(b"content", "a.zip", sha256="d" * 64)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_file_that_was_replaced_is_fetched_again(machine: Machine) -> None:

@@ -32,7 +32,7 @@ async def checked(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> Checked:
 
     async def read(file: Path) -> list[bool]:
         on_loop.clear()
-        await adding.read_upload(file, file.read_bytes())
+        await adding.read_upload(file.read_bytes())
         return on_loop
 
     return read

@@ -87,8 +87,8 @@ def face(tmp_path: Path) -> Face:
             {"name": p.name, "file": p.filename, "text": p.value, "size": p.size} for p in parts
         ]
         for part in parts:
-            if part.path is not None:
-                part.path.unlink()
+            if isinstance(part.stored, Path):
+                part.stored.unlink()
         return result
 
     @put("/upload")

@@ -112,10 +112,12 @@ async def test_uploads_and_archives_are_private(tmp_path: Path) -> None:
     blobs = DirectoryBlobs(tmp_path / "packages")
     writer = SpooledWriter(tmp_path / "packages", 100)
     await writer.write(b"abc")
-    await writer.close()
-    await blobs.adopt(writer.path, "d")
+    upload = await writer.close(to_file=True)
+    assert isinstance(upload, Path)
+    await blobs.adopt(upload, "d")
+    await blobs.add(b"small", "e", sha256="e")
     assert mode(tmp_path / "packages") == 0o700
-    assert mode(blobs.path("d")) == 0o600
+    assert {mode(blobs.path(name)) for name in ("d", "e")} == {0o600}
     assert mode(guest_archive(tmp_path)) == 0o600
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -20,7 +21,7 @@ from typing import Protocol
 
 import msgspec
 
-from vetro.blobs.errors import BlobMissing
+from vetro.blobs.errors import BlobMissing, BlobsFull
 from vetro.storage import Transaction
 
 #: A copy that was used within these seconds stays on this machine, however many there are.
@@ -65,6 +66,17 @@ class BlobStore(ABC):
         With ``tx``, a store in the database keeps it when that transaction is committed. Errors:
         ``BlobsFull``, ``BlobsUnavailable``, ``OSError``.
         """
+
+    async def add(
+        self, content: bytes, name: str, *, sha256: str = "", tx: Transaction | None = None
+    ) -> None:
+        """Store a small file by its content; see `adopt`."""
+        file = self.directory / f".{secrets.token_hex(12)}.added"
+        try:
+            _write_new(file, content)
+            await self.adopt(file, name, sha256=sha256, tx=tx)
+        finally:
+            file.unlink(missing_ok=True)
 
     @abstractmethod
     async def remove(self, name: str, *, tx: Transaction | None = None) -> None:
@@ -113,6 +125,21 @@ class DirectoryBlobs(BlobStore):
         """See `BlobStore.adopt`."""
         del sha256, tx
         os.replace(file, f"{self.directory}/{name}")
+
+    async def add(
+        self, content: bytes, name: str, *, sha256: str = "", tx: Transaction | None = None
+    ) -> None:
+        """See `BlobStore.add`. A name with a digest is written as it is: nobody reads it before its
+        transaction is committed. Another file of that name was left by a process that was killed."""
+        path = f"{self.directory}/{name}"
+        if not sha256:
+            await super().add(content, name, tx=tx)
+            return
+        try:
+            _write_new(path, content)
+        except FileExistsError:
+            if await asyncio.to_thread(Path(path).read_bytes) != content:
+                await super().add(content, name, tx=tx)
 
     async def remove(self, name: str, *, tx: Transaction | None = None) -> None:
         """See `BlobStore.remove`."""
@@ -295,6 +322,27 @@ class RemoteBlobs(BlobStore):
                 return
             Path(path).unlink(missing_ok=True)
             size -= bytes_
+
+
+def _write_new(path: Path | str, content: bytes) -> None:
+    """Write a file that must not be there yet, for this user only; nothing is left of it after an error.
+
+    Errors: ``FileExistsError``, ``BlobsFull``, ``OSError``.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError as error:
+        os.unlink(path)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise BlobsFull(
+                f"The disk of {path} is full; nothing of this file was stored"
+            ) from error
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def digest_of(file: Path) -> str:

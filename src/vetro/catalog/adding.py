@@ -90,30 +90,27 @@ _TAKEN = Prepared(
 )
 
 
-async def read_upload(file: Path, content: bytes | None = None) -> Read:
-    """A checked package, its classes with what they extend, and the digest of the file.
-
-    ``content``: of the file, where it is known. Errors: 400.
-    """
+async def read_upload(given: Path | bytes) -> Read:
+    """A checked package, its classes with what they extend, and the digest of the archive. Errors: 400."""
     global _is_loaded
     # Plug-ins of formats may do what takes long.
-    if content is not None and len(content) <= QUICK_BYTES and _is_loaded and not known_formats():
+    may_be_quick = _is_loaded and not known_formats()
+    if may_be_quick and isinstance(given, bytes) and len(given) <= QUICK_BYTES:
         # More than it seems is left to a thread, and so is all that is wrong: to list it takes a while.
         with contextlib.suppress(PackageError):
-            return _described(open_checked(content, QUICK), content)
-    found = await asyncio.to_thread(_read_whole, file, content)
+            return _described(open_checked(given, QUICK), given)
+    found = await asyncio.to_thread(_read_whole, given)
     _is_loaded = True
     return found
 
 
-def _read_whole(file: Path, content: bytes | None) -> Read:
-    if content is None:
-        content = file.read_bytes()
+def _read_whole(given: Path | bytes) -> Read:
+    content = given if isinstance(given, bytes) else given.read_bytes()
     try:
         package = open_checked(content)
     except PackageError as error:
         # All mistakes are reported at once, so that the author corrects the package once.
-        more = other_errors(file, error)
+        more = other_errors(given, error)
         listed = "".join(f"\n{text}" for text in more[:SHOWN_ERRORS])
         if more[SHOWN_ERRORS:]:
             listed += f"\nand {len(more) - SHOWN_ERRORS} more"

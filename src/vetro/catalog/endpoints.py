@@ -72,8 +72,8 @@ Endpoint = http.Endpoint[Call]
 
 async def receive_package(
     request: AnyRequest, directory: Path, limit_bytes: int
-) -> tuple[Path, bytes | None, UploadMetadata]:
-    """The file and the metadata of an upload, and the content of a small file. Errors: 400, 413, 507."""
+) -> tuple[Path | bytes, UploadMetadata]:
+    """The archive of an upload, a small one as its content, and the metadata. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
         raise BadRequest("Upload a package as multipart/form-data")
     try:
@@ -91,17 +91,17 @@ async def receive_package(
         return _package_parts(parts)
     except BaseException:
         for part in parts:
-            if part.path is not None:
-                part.path.unlink(missing_ok=True)
+            if isinstance(part.stored, Path):
+                part.stored.unlink(missing_ok=True)
         raise
 
 
-def _package_parts(parts: list[Part]) -> tuple[Path, bytes | None, UploadMetadata]:
+def _package_parts(parts: list[Part]) -> tuple[Path | bytes, UploadMetadata]:
     if len(parts) > 2:
         raise BadRequest("An upload has at most two parts: the file and its metadata")
-    files = [part for part in parts if part.path is not None]
-    texts = [part for part in parts if part.path is None]
-    if len(files) != 1 or files[0].path is None:
+    files = [part for part in parts if part.stored is not None]
+    texts = [part for part in parts if part.stored is None]
+    if len(files) != 1 or files[0].stored is None:
         raise BadRequest("An upload needs one file part, with a file name")
     if files[0].size == 0:
         raise BadRequest("The uploaded file is empty")
@@ -119,7 +119,7 @@ def _package_parts(parts: list[Part]) -> tuple[Path, bytes | None, UploadMetadat
             raise BadRequest(f"The metadata lists an element of {name} twice")
         if any(not 0 < len(value) <= 80 for value in values):
             raise BadRequest(f"The metadata's {name} must be texts of 1 to 80 characters")
-    return files[0].path, files[0].content, metadata
+    return files[0].stored, metadata
 
 
 def _may(call: Call, rule: str) -> bool:
@@ -149,24 +149,25 @@ async def search(call: Call) -> Json:
 
 async def upload(call: Call) -> Json:
     """Check and add a package archive."""
-    path, content, metadata = await receive_package(
+    archive, metadata = await receive_package(
         call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
     may_publish = _may(call, "publicize_package")
     return await call.service.catalog.upload(
-        call.principal, path, metadata, may_publish=may_publish, content=content
+        call.principal, archive, metadata, may_publish=may_publish
     )
 
 
 async def check(call: Call) -> Json:
     """Every finding of a package archive, with the lines around it; nothing is added."""
-    path, _, _ = await receive_package(
+    archive, _ = await receive_package(
         call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
     )
     try:
-        return {"findings": await asyncio.to_thread(examine, path)}
+        return {"findings": await asyncio.to_thread(examine, archive)}
     finally:
-        path.unlink(missing_ok=True)
+        if isinstance(archive, Path):
+            archive.unlink(missing_ok=True)
 
 
 async def repository(call: Call) -> Json:

@@ -108,21 +108,20 @@ class Catalog:
     async def upload(
         self,
         principal: Principal,
-        file: Path,
+        archive: Path | bytes,
         metadata: UploadMetadata,
         *,
         may_publish: bool = False,
-        content: bytes | None = None,
     ) -> dict[str, Any]:
-        """Check and add the archive in ``file`` (which is moved or removed). Errors: 400, 403, 409.
+        """Check and add an archive: a file, which is moved or removed, or its content.
 
-        ``content``: of the file, where it is known.
+        Errors: 400, 403, 409, 507.
         """
-        digest, moved = "", False
+        digest = ""
         try:
             if metadata.is_public and not (may_publish or principal.is_admin):
                 raise Forbidden("Only an administrator may make a package public")
-            package, extended, found = await read_upload(file, content)
+            package, extended, found = await read_upload(archive)
             digest = found
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
@@ -135,10 +134,13 @@ class Catalog:
                 id_: str = view["id"]
                 await index_parents(tx, id_, extended)
                 await index_package(tx, view, is_new=True)
-                await self.blobs.adopt(file, archive_name(digest), sha256=digest, tx=tx)
-                moved = True
-            for archive in replaced:
-                await self.drop_unused(archive)
+                name = archive_name(digest)
+                if isinstance(archive, bytes):
+                    await self.blobs.add(archive, name, sha256=digest, tx=tx)
+                else:
+                    await self.blobs.adopt(archive, name, sha256=digest, tx=tx)
+            for former in replaced:
+                await self.drop_unused(former)
             log.info(
                 "package_uploaded",
                 package=package.full_name,
@@ -154,8 +156,8 @@ class Catalog:
                 await self._drop_left(digest)
             raise
         finally:
-            if not moved:
-                file.unlink(missing_ok=True)
+            if isinstance(archive, Path):
+                archive.unlink(missing_ok=True)  # unless it was moved
 
     async def _drop_left(self, digest: str) -> None:
         """Remove what a failed upload may have left. A store that fails again keeps it for a sweep: the

@@ -155,24 +155,19 @@ def refuse_nul(value: object, where: str = "") -> None:
 class SpooledWriter:
     """A file in ``directory`` that grows up to a limit and disappears unless it is kept.
 
-    Disks can be slow: the writing happens in threads, a mebibyte at a time. A small file is written at
-    once: the kernel takes it into memory sooner than a thread begins.
+    Disks can be slow: the writing happens in threads, a mebibyte at a time. What is small stays in memory,
+    unless a file is asked for; that is written at once: the kernel takes it sooner than a thread begins.
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
-        self.path = directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
+        self.directory = directory
         self.limit = limit_bytes
         self.size = 0
-        self.content: bytes | None = None
-        """Of a small file that is closed, so that it need not be read again."""
+        self.stored: Path | bytes | None = None
+        """Once it is closed: the file, or the content of a small one."""
         self._waiting = bytearray()
-        # An uploaded file is later renamed, not copied: create it for this user only.
-        try:
-            descriptor = os.open(self.path, _NEW_FILE, 0o600)
-        except FileNotFoundError:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self.path, _NEW_FILE, 0o600)
-        self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
+        self._path: Path | None = None
+        self._file: IO[bytes] | None = None
 
     async def write(self, chunk: bytes | bytearray) -> None:
         """Append; 413 beyond the limit, 507 when the disk is full."""
@@ -183,13 +178,26 @@ class SpooledWriter:
         if len(self._waiting) >= MEBIBYTE:
             await self._flush()
 
+    def _opened(self) -> IO[bytes]:
+        """The file, which is made when it is first written to."""
+        if self._file is None:
+            path = self.directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
+            # An uploaded file is later renamed, not copied: create it for this user only.
+            try:
+                descriptor = os.open(path, _NEW_FILE, 0o600)
+            except FileNotFoundError:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = os.open(path, _NEW_FILE, 0o600)
+            self._path, self._file = path, os.fdopen(descriptor, "wb", buffering=0)
+        return self._file
+
     async def _flush(self) -> None:
         waiting, self._waiting = self._waiting, bytearray()
 
         def write() -> None:
-            rest = memoryview(waiting)
+            file, rest = self._opened(), memoryview(waiting)
             while rest:
-                rest = rest[self._file.write(rest) :]
+                rest = rest[file.write(rest) :]
 
         try:
             if self.size <= SMALL_UPLOAD:
@@ -199,17 +207,22 @@ class SpooledWriter:
         except OSError as error:
             raise _disk_fault(error) from error
 
-    async def close(self) -> None:
-        """Write the rest and close the file."""
-        if self.size <= SMALL_UPLOAD:
-            self.content = bytes(self._waiting)
+    async def close(self, *, to_file: bool = False) -> Path | bytes:
+        """End the upload: its file, or its content if it is small. ``to_file``: a file in any case."""
+        if self.size <= SMALL_UPLOAD and not to_file:
+            self.stored = bytes(self._waiting)
+            return self.stored
         await self._flush()
-        self._file.close()
+        self._opened().close()
+        assert self._path is not None
+        self.stored = self._path
+        return self.stored
 
     def discard(self) -> None:
-        """Remove the file."""
-        self._file.close()
-        self.path.unlink(missing_ok=True)
+        """Remove the file, if there is one."""
+        if self._file is not None and self._path is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
 
 
 def _disk_fault(error: OSError) -> Exception:
@@ -249,27 +262,27 @@ async def receive_upload(request: AnyRequest, directory: Path, limit_bytes: int)
         while more:
             chunk, more = await _piece(request)
             await writer.write(chunk)
-        await writer.close()
+        path = await writer.close(to_file=True)
     except BaseException:
         writer.discard()
         raise
-    return writer.path
+    assert isinstance(path, Path)
+    return path
 
 
 @dataclass
 class Part:
-    """One part of a multipart form: a text ``value``, or a file with ``filename`` at ``path``.
+    """One part of a multipart form: a text ``value``, or a file with ``filename``.
 
-    ``content``: of a small file, so that it need not be read again.
+    ``stored``: where the file is; a small one's content. ``None`` for a text.
     """
 
     name: str
     filename: str | None = None
     content_type: str = ""
     value: str = ""
-    path: Path | None = None
+    stored: Path | bytes | None = None
     size: int = 0
-    content: bytes | None = None
     text: bytearray = field(default_factory=bytearray, repr=False)
 
 
@@ -281,7 +294,7 @@ async def receive_multipart(
     max_parts: int = 16,
     total_bytes: int | None = None,
 ) -> list[Part]:
-    """Stream a multipart form: files below ``directory``, texts in memory (at most 1 MiB each).
+    """Stream a multipart form: files below ``directory``; small ones (64 KiB) and texts (1 MiB) in memory.
 
     ``limit_bytes``: of one file; ``total_bytes``: of the whole body, by default all parts at their
     limit. The caller moves or removes the files; after an error no file stays. Errors: 400 for a
@@ -359,7 +372,6 @@ class _Form:
         if segment.filename is not None:
             self._writer = SpooledWriter(self.directory, self.limit)
             self.writers.append(self._writer)
-            part.path = self._writer.path
 
     async def _write(self, chunk: bytes | bytearray) -> None:
         part = self.parts[-1]
@@ -377,8 +389,7 @@ class _Form:
 
     async def _end(self) -> None:
         if self._writer is not None:
-            await self._writer.close()
-            self.parts[-1].content = self._writer.content
+            self.parts[-1].stored = await self._writer.close()
             return
         part = self.parts[-1]
         try:

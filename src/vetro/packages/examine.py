@@ -101,7 +101,7 @@ AROUND = 2
 LINE_CHARACTERS = 200
 
 
-def examine(archive: Path) -> list[dict[str, object]]:
+def examine(archive: Path | bytes) -> list[dict[str, object]]:
     """The findings of an archive: level, code, message, place and ``excerpt`` (``[[line, text], …]``).
 
     Errors come first, at most 200 findings. Takes seconds for a large package: do not call it in an
@@ -123,7 +123,7 @@ def examine(archive: Path) -> list[dict[str, object]]:
     ]
 
 
-def other_errors(archive: Path, first: PackageError) -> list[str]:
+def other_errors(archive: Path | bytes, first: PackageError) -> list[str]:
     """What else is wrong with an archive that was refused for ``first``: a line for each error.
 
     Takes seconds for a large package: do not call it in an event loop.
@@ -143,7 +143,7 @@ def other_errors(archive: Path, first: PackageError) -> list[str]:
     return list(lines)
 
 
-def _findings(archive: Path) -> list[Finding]:
+def _findings(archive: Path | bytes) -> list[Finding]:
     try:
         # Beyond the limits of an upload nothing is read: it could take minutes.
         check_bounds(open_package(archive))
@@ -165,7 +165,7 @@ def _finding(error: PackageError) -> Finding:
 class _Lines:
     """The texts of an archive by line; each file is read once."""
 
-    def __init__(self, archive: Path) -> None:
+    def __init__(self, archive: Path | bytes) -> None:
         self._archive = archive
         self._known: dict[str, list[str]] = {}
 

@@ -275,8 +275,10 @@ async def _form_file(call: Call, limit: int) -> tuple[str, bytes]:
                 f"Send the bytes as {OCTETS}, or a multipart form with a part 'file'"
             ) from error
         for part in parts:
-            if part.name == "file" and part.path is not None:
-                return part.filename or "", part.path.read_bytes()
+            if part.name == "file" and part.stored is not None:
+                given = part.stored
+                content = given if isinstance(given, bytes) else given.read_bytes()
+                return part.filename or "", content
     raise BadRequest("The form has no part 'file' with a file name")
 
 
