@@ -16,7 +16,7 @@ from vetro import tracing
 from vetro.compute.tables import instances, servers, tasks, vms
 from vetro.compute.work.agents import NodeTaskError
 from vetro.compute.work.node_tasks import PULL, PULLED
-from vetro.storage import ManualClock
+from vetro.storage import ManualClock, Transaction
 from vetro.tracing import TracingSection
 
 
@@ -36,6 +36,30 @@ async def test_a_job_named_in_a_call_is_told_of_the_task(world: World) -> None:
     assert [one["name"] for one in mine] == ["start", "error"]
     made = await world.ok("POST", f"/servers/{NODE}/vms/{VM}/start", {"jobid": OTHER})
     assert (await world.ended(made["id"]))["status"] == "failure"
+
+
+async def test_a_list_of_jobs_shows_each_as_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Newest first, each as it is shown alone; however many there are, two statements read them."""
+    made: list[str] = []
+    for _ in range(3):
+        made.append((await world.ok("POST", f"/servers/{NODE}/reboot", {}))["job_uuid"])
+        await world.job(made[-1])
+    single = [await world.ok("GET", f"/jobs/{uuid}") for uuid in reversed(made)]
+    assert all(one["info"] for one in single)
+    execute, statements = Transaction.execute, list[object]()
+
+    async def noted(self: Transaction, statement: Any, *given: Any) -> Any:
+        statements.append(statement)
+        return await execute(self, statement, *given)
+
+    monkeypatch.setattr(Transaction, "execute", noted)
+    assert await world.service.jobs.listing(limit=3, offset=0) == single
+    assert len(statements) == 2
+    monkeypatch.undo()
+    assert await world.ok("GET", "/jobs") == single
+    assert [one["uuid"] for one in await world.ok("GET", "/jobs?limit=1&offset=1")] == [made[1]]
 
 
 async def test_waiting_for_tasks(any_world: World) -> None:

@@ -249,6 +249,9 @@ class JobRunner(Generic[Host]):
     async def get(self, uuid: str) -> Record:
         """A job. Errors: 404."""
         row = await self._row(uuid)
+        return self._view(row, await self.info(uuid))
+
+    def _view(self, row: StoredRow, info: list[Record]) -> Record:
         end = row.finished or self.database.clock.now()
         view: Record = {
             "uuid": row.uuid,
@@ -261,7 +264,7 @@ class JobRunner(Generic[Host]):
             "timeout": row.timeout,
             "chain": row.chain,
             "chain_results": row.chain_results,
-            "info": await self.info(uuid),
+            "info": info,
         }
         if row.execution in OPEN and len(row.chain_results) < len(row.chain):
             view["waiting_on"] = row.chain[len(row.chain_results)]
@@ -270,9 +273,16 @@ class JobRunner(Generic[Host]):
     async def listing(self, *, limit: int, offset: int) -> list[Record]:
         """Jobs, newest first."""
         async with self.database.read() as tx:
-            query = select(jobs.c.uuid).order_by(jobs.c.created.desc(), jobs.c.uuid)
-            found = [row.uuid for row in await tx.execute(query.limit(limit).offset(offset))]
-        return [await self.get(uuid) for uuid in found]
+            query = select(jobs).order_by(jobs.c.created.desc(), jobs.c.uuid)
+            rows = list(await tx.execute(query.limit(limit).offset(offset)))
+            of_page = job_info.c.job_uuid.in_([row.uuid for row in rows])
+            entries = list(
+                await tx.execute(select(job_info).where(of_page).order_by(job_info.c.number))
+            )
+        infos: dict[str, list[Record]] = {row.uuid: [] for row in rows}
+        for one in entries:
+            infos[one.job_uuid].append(_entry(one))
+        return [self._view(row, infos[row.uuid]) for row in rows]
 
     async def wait(self, uuid: str, timeout_seconds: float) -> Record:
         """The job when it ended, or as it is after the time. Errors: 404."""
@@ -301,4 +311,8 @@ class JobRunner(Generic[Host]):
             found = await tx.execute(
                 select(job_info).where(job_info.c.job_uuid == row.uuid).order_by(job_info.c.number)
             )
-            return [{"date": api_time(one.date), **one.entry} for one in found]
+            return [_entry(one) for one in found]
+
+
+def _entry(row: StoredRow) -> Record:
+    return {"date": api_time(row.date), **row.entry}
