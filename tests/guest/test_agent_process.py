@@ -157,7 +157,7 @@ def test_the_whole_guest_dies_while_a_plan_runs(
     mailbox.offer(plan)
     guest.start()
     mailbox.wait_acknowledged(plan["ID"])
-    until(lambda: runs.exists())
+    until(lambda: runs.exists() and runs.read_text() == "run\n")
     guest.kill()
     note = json.loads(next(guest.storage.glob("plans/*/running")).read_text())
     os.killpg(note["group"], signal.SIGKILL)
@@ -256,7 +256,7 @@ def test_timeout_kills_the_whole_process_group(
 ) -> None:
     """A plan over its time ends with its output so far, and its children are killed."""
     pids = tmp_path / "pids"
-    script = f"#!/bin/sh\necho working\nsleep 300 &\necho $! > {pids}\nwait\n"
+    script = f"#!/bin/sh\nsleep 300 &\necho $! > {pids}\necho working\nwait\n"
     result = guest.result_of(make_plan("return hang()", {"hang": script}, Timeout=1))
     assert result["ErrorCode"] == 1
     assert "did not finish" in result["Body"]["Message"]
