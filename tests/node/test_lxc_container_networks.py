@@ -284,5 +284,7 @@ async def test_the_first_packets_of_an_instance_arrive(containers: Any) -> None:
         "0",
         "0",
     )
+    # What is dropped towards it may be the host's own (multicast, before its link is up); an answer that it
+    # had not received would be a retransmission above.
     peer = Path("/sys/class/net", host_interface_name(containers.prefix, nic["mac"]), "statistics")
-    assert [(peer / name).read_text() for name in ("rx_dropped", "tx_dropped")] == ["0\n", "0\n"]
+    assert (peer / "rx_dropped").read_text() == "0\n"
