@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
@@ -21,7 +20,7 @@ from typing import Protocol
 
 import msgspec
 
-from vetro.blobs.errors import BlobMissing, BlobsFull
+from vetro.blobs.errors import BlobMissing
 from vetro.storage import Transaction
 
 #: A copy that was used within these seconds stays on this machine, however many there are.
@@ -327,19 +326,15 @@ class RemoteBlobs(BlobStore):
 def _write_new(path: Path | str, content: bytes) -> None:
     """Write a file that must not be there yet, for this user only; nothing is left of it after an error.
 
-    Errors: ``FileExistsError``, ``BlobsFull``, ``OSError``.
+    Errors: ``OSError``, among them ``FileExistsError``.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-    except OSError as error:
+    except OSError:
         os.unlink(path)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise BlobsFull(
-                f"The disk of {path} is full; nothing of this file was stored"
-            ) from error
         raise
     finally:
         os.close(descriptor)

@@ -163,8 +163,6 @@ class SpooledWriter:
         self.directory = directory
         self.limit = limit_bytes
         self.size = 0
-        self.stored: Path | bytes | None = None
-        """Once it is closed: the file, or the content of a small one."""
         self._waiting = bytearray()
         self._path: Path | None = None
         self._file: IO[bytes] | None = None
@@ -210,13 +208,11 @@ class SpooledWriter:
     async def close(self, *, to_file: bool = False) -> Path | bytes:
         """End the upload: its file, or its content if it is small. ``to_file``: a file in any case."""
         if self.size <= SMALL_UPLOAD and not to_file:
-            self.stored = bytes(self._waiting)
-            return self.stored
+            return bytes(self._waiting)
         await self._flush()
         self._opened().close()
         assert self._path is not None
-        self.stored = self._path
-        return self.stored
+        return self._path
 
     def discard(self) -> None:
         """Remove the file, if there is one."""
