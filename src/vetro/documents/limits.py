@@ -17,3 +17,7 @@ class DocumentLimits:
     depth: int = 100
     aliases: int | None = None
     nodes: int = 1_000_000
+
+
+USUAL = DocumentLimits()
+"""Those of a reader that gives none."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import yaml
+import yaml.cyaml
 from yaml.constructor import SafeConstructor
 from yaml.events import (
     AliasEvent,
@@ -26,6 +27,8 @@ YAML_ERRORS = (yaml.YAMLError, UnicodeEncodeError)
 """What reading events raises; `not_yaml` makes a DocumentError of it."""
 RESOLVERS = cast("dict[str, list[tuple[str, re.Pattern[str]]]]", Resolver.yaml_implicit_resolvers)
 """First character of a plain scalar to tags and the patterns of their texts."""
+Parser: Any = cast("Any", yaml.cyaml).CParser
+"""Makes events of a text: what a loader of PyYAML is besides is not made for each text."""
 _CONSTRUCTOR = SafeConstructor()
 
 
@@ -34,8 +37,8 @@ def open_events(text: str) -> tuple[Callable[[], object], Callable[[], None]]:
 
     Both raise `YAML_ERRORS`.
     """
-    loader: Any = cast("Any", yaml).CSafeLoader(text)
-    return loader.get_event, loader.dispose
+    parser = Parser(text)
+    return parser.get_event, parser.dispose
 
 
 def scalar_value(kind: str, text: str) -> object:

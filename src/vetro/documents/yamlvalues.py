@@ -11,9 +11,9 @@ from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from vetro.documents.errors import DocumentError
-from vetro.documents.limits import DocumentLimits
+from vetro.documents.limits import USUAL, DocumentLimits
 from vetro.documents.texts import text_of
-from vetro.documents.yamlevents import TAG, not_yaml
+from vetro.documents.yamlevents import TAG, Parser, not_yaml
 from vetro.documents.yamlnodes import MAP, SEQ, STR, at_event, beyond, nodes_of
 
 Constructor = Callable[[Any, Any], Any]
@@ -76,9 +76,9 @@ def read_yaml_and_node(
     content: bytes | str, limits: DocumentLimits | None = None, loader: Any = _Loader
 ) -> tuple[Any, yaml.Node | None]:
     """The value of a text's only document, and its root node, which knows places."""
-    limits = limits or DocumentLimits()
+    limits = limits or USUAL
     text = text_of(content, limits)
-    nodes = nodes_of(text, loader, limits)
+    nodes = nodes_of(text, loader, limits, [])
     if not nodes:
         return None, None
     try:
@@ -100,10 +100,17 @@ def _refuse_second(text: str, loader: Any) -> None:
         reader.dispose()
 
 
-def compose_yaml(content: bytes | str, limits: DocumentLimits | None = None) -> list[yaml.Node]:
-    """The root nodes of all documents that are not empty. Errors: as `read_yaml`."""
-    limits = limits or DocumentLimits()
-    return nodes_of(text_of(content, limits), _Loader, limits)
+def compose_yaml(
+    content: bytes | str,
+    limits: DocumentLimits | None = None,
+    maps: list[MappingNode] | None = None,
+) -> list[yaml.Node]:
+    """The root nodes of all documents that are not empty. Errors: as `read_yaml`.
+
+    ``maps`` takes all maps in them, in the order in which they begin.
+    """
+    limits = limits or USUAL
+    return nodes_of(text_of(content, limits), _Loader, limits, [] if maps is None else maps)
 
 
 def yaml_value(node: yaml.Node) -> Any:
@@ -180,24 +187,24 @@ def measure_yaml(text: str, limits: DocumentLimits | None = None) -> int:
     An alias must name a value that is complete before it: a value must not contain itself.
     Errors: ``DocumentError``, ``DocumentTooLarge``.
     """
-    limits = limits or DocumentLimits()
+    limits = limits or USUAL
     try:
-        loader: Any = cast("Any", yaml).CSafeLoader(text)
+        parser = Parser(text)
     except (yaml.YAMLError, ValueError) as error:
         raise not_yaml(error) from error
     try:
-        return _measure(loader, limits)
+        return _measure(parser.get_event, limits)
     except yaml.YAMLError as error:
         raise not_yaml(error) from error
     finally:
-        loader.dispose()
+        parser.dispose()
 
 
-def _measure(loader: Any, limits: DocumentLimits) -> int:
+def _measure(next_event: Any, limits: DocumentLimits) -> int:
     sizes: dict[str, int] = {}
     stack: list[tuple[str | None, int]] = []
     total = aliases = documents = 0
-    while (event := loader.get_event()) is not None:
+    while (event := next_event()) is not None:
         kind = event.__class__
         if kind is yaml.ScalarEvent:
             total += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,7 +28,8 @@ _NULL = "tag:yaml.org,2002:null"
 _CERTAINLY_TEXT = re.compile(r"[\s\w.:]*\Z")
 
 
-@dataclass(frozen=True)
+# Not frozen: many are made, and a frozen one takes four times as long.
+@dataclass(unsafe_hash=True)
 class Finding:
     """One mistake; ``file`` is relative to the package, lines and columns count from 1."""
 
@@ -96,8 +97,9 @@ def read_documents(
     content: bytes, findings: Findings, limits: DocumentLimits = LIMITS
 ) -> list[Any] | None:
     """The nodes of every document; None (with a finding) when the file is not YAML."""
+    maps: list[MappingNode] = []
     try:
-        nodes = compose_yaml(content, limits)
+        nodes = compose_yaml(content, limits, maps)
     except DocumentError as error:
         hint = None
         if error.line is not None and not isinstance(error, DocumentTooLarge):
@@ -105,22 +107,20 @@ def read_documents(
         findings.refuse_document(error, hint)
         return None
     found = [node for node in nodes if not is_null(node)]
-    for node in found:
-        _duplicates(node, findings)
+    _duplicates(maps, found, findings)
     return found
 
 
-def _duplicates(root: Any, findings: Findings) -> None:
-    for node in walk(root, scalars=False):
-        if node.__class__ is not MappingNode:
-            continue
+def _duplicates(maps: list[Any], roots: list[Any], findings: Findings) -> None:
+    heads = {id(root) for root in roots}
+    for node in maps:
         # Nearly all maps have none: a set says so in a third of the time.
         keys = {(key.tag, key.value) for key, _ in node.value if key.__class__ is ScalarNode}
         if len(keys) == len(node.value):
             continue
         seen: dict[tuple[str, str], Any] = {}
         # Deeper inside, the last one has always won when a package is opened.
-        report = findings.refuse if node is root else findings.add
+        report = findings.refuse if id(node) in heads else findings.add
         for key, _ in node.value:
             if key.__class__ is not ScalarNode or key.value == "<<":
                 continue
@@ -134,8 +134,8 @@ def _duplicates(root: Any, findings: Findings) -> None:
                 )
 
 
-def walk(root: object, *, scalars: bool = True) -> Iterator[Any]:
-    """Every node once, keys included, without recursion; or only maps and lists."""
+def walk(root: object) -> Iterator[Any]:
+    """Every node once, keys included, without recursion."""
     stack: list[Any] = [root]
     seen: set[int] = set()
     while stack:
@@ -145,14 +145,10 @@ def walk(root: object, *, scalars: bool = True) -> Iterator[Any]:
         seen.add(id(node))
         yield node
         if node.__class__ is MappingNode:
-            inside = [one for pair in node.value for one in pair]
+            for pair in reversed(node.value):
+                stack += pair[::-1]
         elif node.__class__ is SequenceNode:
-            inside = node.value
-        else:
-            continue
-        if not scalars:
-            inside = [one for one in inside if one.__class__ is not ScalarNode]
-        stack.extend(reversed(inside))
+            stack += reversed(node.value)
 
 
 def pairs(node: Any) -> list[tuple[Any, Any]]:
@@ -223,7 +219,9 @@ def expression_of(node: Any) -> ast.Expression | None:
     text = text_of(node)
     if text is None:
         return None
-    if node.tag != "!yaql" and (node.style or node.tag != _STR or _CERTAINLY_TEXT.match(text)):
+    if node.tag != "!yaql" and (
+        node.style or node.tag != _STR or text.isalnum() or _CERTAINLY_TEXT.match(text)
+    ):
         return None
     try:
         return parse(text, STANDARD)
@@ -252,10 +250,9 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_keys(
-    node: object, known: Iterable[str], what: str, findings: Findings, code: str = "E021"
+    node: object, known: Collection[str], what: str, findings: Findings, code: str = "E021"
 ) -> None:
     """Add a finding for each unknown key of a map."""
-    allowed = list(known)
     for name, key, _ in entries(node):
-        if name not in allowed:
-            findings.add(code, f"{what} has no key {name}{suggestion(name, allowed)}", key)
+        if name not in known:
+            findings.add(code, f"{what} has no key {name}{suggestion(name, known)}", key)

@@ -179,8 +179,8 @@ class Package:
         if not self.members.has(name):
             raise FileNotFoundError(f"{self.full_name} has no class file {file}")
         try:
-            return self.members.read(name).decode("utf-8-sig")
-        except UnicodeDecodeError as error:
+            return documents.text_of(self.members.read(name))
+        except DocumentError as error:
             raise PackageClassError(
                 self.full_name, file, "the file is not UTF-8 text", file=name
             ) from error
@@ -247,10 +247,9 @@ class Package:
                     manifest.full_name, manifest.version, manifest.description, self.hot
                 )
             return None
-        content = self.members.read(name)
         try:
-            return content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
+            return documents.text_of(self.members.read(name))
+        except DocumentError as error:
             raise PackageLoadError(f"{name} is not UTF-8 text", file=name) from error
 
     @property
