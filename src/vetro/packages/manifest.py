@@ -34,6 +34,7 @@ from vetro.packages.plugin_formats import is_known, known_formats
 FILE = "manifest.yaml"
 LIMITS = DocumentLimits(bytes=2**20, depth=40, aliases=100, nodes=20_000)
 FULL_NAME = re.compile(r"\w+(?:\.\w+)*\Z")
+_CLASS_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
 TYPES = ("Application", "Library")
 MURANOPL_FORMATS = ("1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0")
 KEYS = (
@@ -56,10 +57,10 @@ KEYS = (
     "Isolation",
 )
 _SUPPLIER = ("Name", "CompanyUrl", "Logo", "Summary", "Description")
-_WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
-@dataclass(frozen=True)
+# Not frozen: that would be a twentieth of the time to read one.
+@dataclass
 class Manifest:
     """A manifest. ``format`` is the MuranoPL version text (``1.4``); ``HOT`` for templates.
 
@@ -182,7 +183,9 @@ class _Reader:
 
     def text(self, key: str, code: str) -> str | None:
         """The text of a key as it is written. Numbers and such are reported, maps and lists refused."""
-        node = self.nodes.get(key)
+        node: Any = self.nodes.get(key)
+        if is_text(node) and "\0" not in node.value:
+            return node.value
         if is_null(node):
             return None
         text = text_of(node)
@@ -190,7 +193,7 @@ class _Reader:
             self.findings.refuse(code, f"{key} must be text", node)
         elif "\0" in text:
             self.findings.refuse(code, f"{key} has a NUL character", node)
-        elif not is_text(node) and key not in ("Format", "Version"):
+        elif key not in ("Format", "Version"):
             self.findings.add(code, f"{key} must be text: quote it", node)
         return text
 
@@ -267,6 +270,8 @@ class _Reader:
         if is_number(text[:1]):
             text = f"MuranoPL/{text}"
         kind, _, number = text.rpartition("/")
+        if kind == "MuranoPL" and f"{number}.0" in MURANOPL_FORMATS:
+            return number
         try:
             version = str(Version.parse(number))
         except ValueError:
@@ -320,13 +325,12 @@ class _Reader:
 
     def class_name(self, name: str, node: Any) -> None:
         """Report E011 for an invalid name, W011 for a name that is not CamelCase."""
-        parts = name.split(".")
-        if not FULL_NAME.match(name):
-            self.findings.refuse("E011", f"{name!r} is not a class name", node)
-        elif not all(_WORD.match(part) for part in parts):
-            self.findings.add("E011", f"{name!r} is not a class name", node)
-        elif not _is_camel_case(parts[-1]):
-            self.findings.add("W011", f"{parts[-1]} is not CamelCase", node)
+        last = name.rpartition(".")[2]
+        if not _CLASS_NAME.match(name):
+            report = self.findings.add if FULL_NAME.match(name) else self.findings.refuse
+            report("E011", f"{name!r} is not a class name", node)
+        elif not _is_camel_case(last):
+            self.findings.add("W011", f"{last} is not CamelCase", node)
 
     def requirements(self) -> dict[str, str | None]:
         requirements: dict[str, str | None] = {}

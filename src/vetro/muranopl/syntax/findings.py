@@ -15,7 +15,8 @@ from typing import Literal
 from vetro.muranopl.values.errors import DslSyntaxError, MuranoError, Position
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: many are made, and a frozen one takes four times as long.
+@dataclass(slots=True, unsafe_hash=True)
 class Finding:
     """A message about a place of a source; `code` is one of packages-and-forms.md A8."""
 

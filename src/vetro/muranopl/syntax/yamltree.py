@@ -49,6 +49,7 @@ _QUOTED_START = re.compile(
     r"""(?P<rest>\s*(?:[-+*/.<>=!\[]|(?:and|or|in|is|mod)\s)[^#]*[^#\s])"""
 )
 _RESERVED_START = re.compile(r"(?:^|[:\-])\s+[>!*%@`]")
+_LIMITS = YamlLimits()
 ParseExpression = Callable[[str], Any]
 """Text to a parsed expression; raises any exception when it is not one."""
 
@@ -195,9 +196,7 @@ def load_documents(
     (a repeated key of a map, a value that does not fit its tag) are added to it instead, and the
     rest is read.
     """
-    return _Builder(
-        Source(file, text), parse_expression, limits or YamlLimits(), mistakes
-    ).documents()
+    return _Builder(Source(file, text), parse_expression, limits or _LIMITS, mistakes).documents()
 
 
 @record
