@@ -34,6 +34,8 @@ _OLD = ("forms", "Forms", "unitTemplates", "Version", "Format")
 _TEXTS = ("label", "description", "description_title", "help_text", "empty_value_message")
 _NUMBERS = ("min_length", "max_length", "min_value", "max_value")
 _CLASS_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+(?:/\S+)?\Z")
+_OLD_VERSION = re.compile(r"1(\.\d+)?\Z")
+_VERSION = re.compile(r"2(\.[0-6])?\Z")
 _PAGE_KEYS = ("fields", "validators", "region")
 _KNOWN_VARIABLES = frozenset(["", "forms", "index", "1", "2", "3"])
 
@@ -59,6 +61,8 @@ class _FormCheck:
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
         self.pages: dict[str, Any] = {}
+        self.trees: dict[int, ast.Expression] = {}
+        """The expressions of the form, by the ids of their nodes."""
 
     def check(self, root: object) -> bool:
         """Check everything; returns whether the form is of version 2."""
@@ -67,12 +71,12 @@ class _FormCheck:
         if version is None:
             version = get(root, "Format")
         text = "2.6" if version is None else text_of(version) or ""
-        old = re.match(r"1(\.\d+)?\Z", text) is not None or (
+        old = _OLD_VERSION.match(text) is not None or (
             version is None
             and get(root, "Application") is None
             and (get(root, "forms") is not None or get(root, "unitTemplates") is not None)
         )
-        if not old and not re.match(r"2(\.[0-6])?\Z", text):
+        if not old and not _VERSION.match(text):
             add(
                 "W082",
                 f"version {text} of UI definitions is not known: 1 and 2 to 2.6 are",
@@ -83,10 +87,14 @@ class _FormCheck:
         if forms is None and old:
             forms = get(root, "forms")
         self._forms(forms)
+        scalars = [item for item in walk(root) if is_scalar(item)]
+        for item in scalars:
+            if (tree := expression_of(item)) is not None:
+                self.trees[id(item)] = tree
         if not old:
             self._application(get(root, "Application"), root)
-            self._names(root)
-        for item in walk(root):
+            self._names(root, scalars)
+        for item in scalars:
             self._scalar(item)
         return not old
 
@@ -184,14 +192,14 @@ class _FormCheck:
             if name != "?" and not name.isidentifier() and expression_of(key) is None:
                 self.findings.add("E083", f"{name!r} is not a property of an application", key)
 
-    def _names(self, root: object) -> None:
+    def _names(self, root: object, scalars: list[Any]) -> None:
         templates = self._table(root, "Templates")
         parameters = self._table(root, "Parameters")
         known = {*templates, *parameters, *_KNOWN_VARIABLES}
         dynamic = get(root, "ParametersSource") is not None
         used: set[str] = set()
-        for item in walk(root):
-            tree = expression_of(item)
+        for item in scalars:
+            tree = self.trees.get(id(item))
             if tree is None:
                 continue
             own = set(_bound(tree))
@@ -231,16 +239,14 @@ class _FormCheck:
         if section is None or not self.pages:
             return
         for item in walk(section):
-            tree = expression_of(item)
+            tree = self.trees.get(id(item))
             for page in () if tree is None else _pages_of(tree):
                 if page not in self.pages:
                     hint = suggestion(page, self.pages)
                     self.findings.add("E086", f"there is no page {page}{hint}", item)
 
     def _scalar(self, node: object) -> None:
-        if not is_scalar(node):
-            return
-        tree = expression_of(node)
+        tree = self.trees.get(id(node))
         if tree is not None and is_accident(tree):
             self.findings.add(
                 "W203",

@@ -189,14 +189,15 @@ class ArchiveMembers:
 
     def has(self, name: str) -> bool:
         """Whether there is this file."""
-        return safe_name(name) in self._members
+        # The names of members are as `safe_name` makes them.
+        return name in self._members or safe_name(name) in self._members
 
     def read(self, name: str) -> bytes:
         """A file's content; a member longer than its declared size is refused."""
         content = self._unpacked.get(name)
         if content is not None:
             return content
-        info = self._members.get(safe_name(name))
+        info = self._members.get(name) or self._members.get(safe_name(name))
         if info is None:
             raise PackageLoadError(f"Unable to read {name}: there is no such file")
         try:
