@@ -66,7 +66,7 @@ class Audit:
             "typeURI": EVENT,
             "id": random_uuid(),
             "eventType": "activity",
-            "eventTime": f"{utc_text(3)}+00:00",
+            "eventTime": f"{utc_text()[:23]}+00:00",
             "action": (method == "POST" and _NAMED.get(named)) or _ACTIONS.get(method, "unknown"),
             "outcome": "success" if status < 400 else "failure",
             "reason": {"reasonType": "HTTP", "reasonCode": str(status)},
