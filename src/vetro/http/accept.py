@@ -17,12 +17,10 @@ OPTION = "vetro_any_accept"
 ANY_ACCEPT: dict[str, object] = {OPTION: True}
 
 
-async def check_accept(request: AnyRequest) -> None:
+def check_accept(request: AnyRequest) -> None:
     """Refuse a client that accepts no answer of this call, before its handler runs. 406."""
-    given = request.scope["headers"]
-    accept = ",".join(
-        [value.decode("latin-1") for name, value in given if name.lower() == b"accept"]
-    )
+    given = [value for name, value in request.scope["headers"] if name == b"accept"]
+    accept = b",".join(given).decode("latin-1")
     if not accept:
         return
     handler = request.route_handler

@@ -31,7 +31,7 @@ LEVEL = 1
 
 _KINDS = ("text/", "application/json", "application/javascript", "application/xml", "image/svg+xml")
 _MARK = "-gzip"
-_CONDITIONS = (b"if-none-match", b"if-match", b"if-range")
+_CONDITIONS = frozenset({b"if-none-match", b"if-match", b"if-range"})
 _MARKED = re.compile(_MARK.encode() + rb'"')
 
 
@@ -58,7 +58,7 @@ def accepts_gzip(headers: Headers) -> bool:
 def without_marks(headers: Headers) -> Headers:
     """The headers, with the entity tags of compressed forms as those of the content."""
     return [
-        (name, _MARKED.sub(b'"', value)) if name.lower() in _CONDITIONS else (name, value)
+        (name, _MARKED.sub(b'"', value)) if name in _CONDITIONS else (name, value)
         for name, value in headers
     ]
 
@@ -120,9 +120,9 @@ def _compressible(headers: Headers) -> bool:
 def _of_compressed(headers: Headers, size: int) -> Headers:
     changed: Headers = [(b"content-encoding", b"gzip")]
     for name, value in headers:
-        if name.lower() == b"content-length":
+        if name == b"content-length":
             changed.append((name, str(size).encode()))
-        elif name.lower() == b"etag" and value.startswith(b'"'):
+        elif name == b"etag" and value.startswith(b'"'):
             changed.append((name, value[:-1] + _MARK.encode() + b'"'))
         else:
             changed.append((name, value))

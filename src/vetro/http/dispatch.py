@@ -58,7 +58,7 @@ class Dispatch:
         scope["path"], scope["path_params"] = path, parameters
         scope["route_handler"], scope["path_template"] = handler, template
         request: Request[Any, Any, Any] = Request(cast("Scope", scope), receive, send)
-        await check_accept(request)
+        check_accept(request)
         response: Response[Any] = await handler.fn(request)
         if not _is_plain(response):
             answer = await handler.to_response(app=self._app, data=response, request=request)

@@ -159,7 +159,7 @@ async def _before(request: AnyRequest) -> Response[None] | None:
                 methods |= route.methods
         allow = methods if "GET" in methods else methods - {"HEAD"}
         return Response(None, status_code=204, headers={"Allow": ", ".join(sorted(allow))})
-    await check_accept(request)
+    check_accept(request)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Headers in ASGI's form, and the message about too many."""
+"""Headers in ASGI's form, with names in lower case, and the message about too many."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Headers = list[tuple[bytes, bytes]]
 def header(headers: Headers, name: bytes) -> str:
     """The first header of this name, or ''."""
     for key, value in headers:
-        if key.lower() == name:
+        if key == name:
             return value.decode("latin-1")
     return ""
 
