@@ -66,6 +66,7 @@ class TokenStore:
         self.database = database
         self.lifetime = lifetime
         self._cache: OrderedDict[str, tuple[float, TokenData]] = OrderedDict()
+        """By the digest: until when it may be used, by the monotonic clock."""
         self._generation = 0
 
     async def issue(
@@ -106,8 +107,8 @@ class TokenStore:
         key = digest(token)
         clock = self.database.clock
         cached = self._cache.get(key)
-        if cached is not None and clock.monotonic() - cached[0] < CACHE_SECONDS:
-            return cached[1] if cached[1].expires_at > clock.now() else None
+        if cached is not None and clock.monotonic() < cached[0]:
+            return cached[1]
         generation = self._generation
         async with self.database.read() as tx:
             data = await self._load(tx, key)
@@ -116,7 +117,8 @@ class TokenStore:
             return None
         if generation != self._generation:
             return data  # a revocation came while this was read: do not cache it
-        self._cache[key] = (clock.monotonic(), data)
+        left = (data.expires_at - clock.now()).total_seconds()
+        self._cache[key] = (clock.monotonic() + min(left, CACHE_SECONDS), data)
         self._cache.move_to_end(key)
         if len(self._cache) > CACHE_ENTRIES:
             self._cache.popitem(last=False)

@@ -9,7 +9,9 @@ agent; small installations) unless ``shared_key`` is off.
 from __future__ import annotations
 
 import hmac
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
+
+import msgspec
 
 from vetro.compute.wire import node_key, server_of_key
 from vetro.http import Authenticator, Principal
@@ -42,7 +44,7 @@ class NodeAware:
         principal = await self.inner.authenticate(token)
         if principal is not None and "node" in principal.roles:
             # Only a node's key makes a node; a role of that name at the identity service is a user's.
-            return replace(principal, roles=principal.roles - {"node"})
+            return msgspec.structs.replace(principal, roles=principal.roles - {"node"})
         return principal
 
     def node_of(self, token: str) -> str | None:
