@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -25,6 +25,8 @@ from vetro.documents import (
 from .hostile import TEXTS
 
 LIMITS = DocumentLimits(depth=4, aliases=3, nodes=30)
+WIDE = DocumentLimits(depth=20, aliases=3, nodes=1000)
+"""With these, PyYAML composes what has no alias."""
 _Loader = safe_loader()
 #: Parts of which every structure of YAML can come about.
 PARTS = (
@@ -35,9 +37,9 @@ PARTS = (
 TEXT = st.lists(st.sampled_from(PARTS), max_size=14).map("".join)
 
 
-def measured(text: str) -> Sequence[yaml.Node]:
+def measured(text: str, limits: DocumentLimits = LIMITS) -> Sequence[yaml.Node]:
     """The nodes by two passes: the text is measured, then composed by PyYAML."""
-    measure_yaml(text, LIMITS)
+    measure_yaml(text, limits)
     loader: Any = yaml
     return [node for node in loader.compose_all(text, _Loader) if node is not None]
 
@@ -59,29 +61,44 @@ def shown(node: Any, seen: dict[int, int]) -> Any:
     return node.__class__.__name__, node.tag, content, places, style
 
 
-@given(TEXT)
-@example("&a [&a 1, 2]")
-@example("[&a 1, &a 2, {]")
-@example("&x [&x 1, *x]")
-@example("- &x [1, 2]\n- [*x, *x]\n--- *x")
+def map_ids(nodes: Sequence[Any]) -> Iterator[int]:
+    """The maps of documents, in the order in which they begin."""
+    for node in nodes:
+        if isinstance(node, yaml.MappingNode):
+            yield id(node)
+            yield from map_ids([one for pair in node.value for one in pair])
+        elif isinstance(node, yaml.SequenceNode):
+            yield from map_ids(node.value)
+
+
+@pytest.mark.parametrize("limits", [LIMITS, WIDE], ids=["narrow", "wide"])
+@given(text=TEXT)
+@example(text="&a [&a 1, 2]")
+@example(text="[&a 1, &a 2, {]")
+@example(text="&x [&x 1, *x]")
+@example(text="- &x [1, 2]\n- [*x, *x]\n--- *x")
 @settings(max_examples=1500, deadline=None)
-def test_one_pass_makes_the_nodes_that_measuring_and_composing_make(text: str) -> None:
+def test_one_pass_makes_the_nodes_that_measuring_and_composing_make(
+    limits: DocumentLimits, text: str
+) -> None:
     try:
-        expected = measured(text)
+        expected = measured(text, limits)
     except DocumentError as error:
         with pytest.raises(DocumentError) as found:
-            compose_yaml(text, LIMITS)
+            compose_yaml(text, limits)
         assert found.type is type(error)
         assert str(found.value) == str(error)
         return
     except yaml.YAMLError as error:  # of composing: an anchor that is there twice
         with pytest.raises(DocumentError) as found:
-            compose_yaml(text, LIMITS)
+            compose_yaml(text, limits)
         mark: Any = error
         assert found.value.line == mark.problem_mark.line + 1
         assert found.value.column == mark.problem_mark.column + 1
         return
-    made = compose_yaml(text, LIMITS)
+    maps: list[yaml.MappingNode] = []
+    made = compose_yaml(text, limits, maps)
+    assert [id(one) for one in maps] == list(dict.fromkeys(map_ids(made)))
     assert [shown(one, {}) for one in made] == [shown(one, {}) for one in expected]
 
 
@@ -141,3 +158,22 @@ def test_limits_are_kept_before_anything_is_built() -> None:
     for text in ("[" * 400_000, "- " * 20_000 + "a", TEXTS["alias bomb"], "{a: " * 50_000):
         with pytest.raises(DocumentTooLarge):
             compose_yaml(text, DocumentLimits())
+
+
+@pytest.mark.parametrize(
+    ("deepest", "deeper"),
+    [
+        ("[" * 10 + "]" * 10, "[" * 11 + "]" * 11),
+        ("{a: " * 10 + "}" * 10, "{a: " * 11 + "}" * 11),
+        ("- " * 10 + "x", "- " * 11 + "x"),
+        ("? " * 10 + "x", "? " * 11 + "x"),
+        ("[a: " * 5 + "]" * 5, "[a: " * 5 + "[]" + "]" * 5),
+    ],
+)
+def test_a_text_is_nested_as_deep_as_the_limit_says_and_no_deeper(
+    deepest: str, deeper: str
+) -> None:
+    limits = DocumentLimits(depth=10, nodes=1000)
+    assert len(compose_yaml(deepest, limits)) == 1
+    with pytest.raises(DocumentTooLarge, match="nested deeper than 10"):
+        compose_yaml(deeper, limits)

@@ -17,6 +17,7 @@ from vetro.documents.texts import text_of
 from vetro.documents.yamlevents import (
     RESOLVERS,
     TAG,
+    WORDS_WITH_MEANING,
     YAML_ERRORS,
     AliasEvent,
     DocumentEndEvent,

@@ -27,6 +27,12 @@ YAML_ERRORS = (yaml.YAMLError, UnicodeEncodeError)
 """What reading events raises; `not_yaml` makes a DocumentError of it."""
 RESOLVERS = cast("dict[str, list[tuple[str, re.Pattern[str]]]]", Resolver.yaml_implicit_resolvers)
 """First character of a plain scalar to tags and the patterns of their texts."""
+WORDS_WITH_MEANING = frozenset(
+    form
+    for word in ("yes", "no", "true", "false", "on", "off", "null", "y", "n")
+    for form in (word, word.title(), word.upper())
+)
+"""The identifiers that may be other than text; those of one letter are text to PyYAML."""
 Parser: Any = cast("Any", yaml.cyaml).CParser
 """Makes events of a text: what a loader of PyYAML is besides is not made for each text."""
 _CONSTRUCTOR = SafeConstructor()
@@ -69,6 +75,7 @@ def not_yaml(error: Exception) -> DocumentError:
 __all__ = [
     "RESOLVERS",
     "TAG",
+    "WORDS_WITH_MEANING",
     "YAML_ERRORS",
     "AliasEvent",
     "DocumentEndEvent",

@@ -14,7 +14,7 @@ from vetro.documents.errors import DocumentError
 from vetro.documents.limits import USUAL, DocumentLimits
 from vetro.documents.texts import text_of
 from vetro.documents.yamlevents import TAG, Parser, not_yaml
-from vetro.documents.yamlnodes import MAP, SEQ, STR, at_event, beyond, nodes_of
+from vetro.documents.yamlnodes import MAP, SEQ, STR, TAGS, at_event, beyond, nodes_of
 
 Constructor = Callable[[Any, Any], Any]
 """Makes a value: from the loader and the node."""
@@ -29,10 +29,7 @@ def safe_loader(constructors: Mapping[str, Constructor] | None = None) -> Any:
     """
     base: object = yaml.CSafeLoader
     found: object = type("SafeValues", (base,), {})
-    found.yaml_implicit_resolvers = {
-        first: [pair for pair in resolvers if pair[0] != TAG + "timestamp"]
-        for first, resolvers in base.yaml_implicit_resolvers.items()
-    }
+    found.yaml_implicit_resolvers = TAGS
     for name in ("int", "float", "bool", "timestamp", "binary"):
         tag = TAG + name
         found.add_constructor(tag, _guarded(name, base.yaml_constructors[tag]))
@@ -78,7 +75,7 @@ def read_yaml_and_node(
     """The value of a text's only document, and its root node, which knows places."""
     limits = limits or USUAL
     text = text_of(content, limits)
-    nodes = nodes_of(text, loader, limits, [])
+    nodes = nodes_of(text, limits, [])
     if not nodes:
         return None, None
     try:
@@ -110,7 +107,7 @@ def compose_yaml(
     ``maps`` takes all maps in them, in the order in which they begin.
     """
     limits = limits or USUAL
-    return nodes_of(text_of(content, limits), _Loader, limits, [] if maps is None else maps)
+    return nodes_of(text_of(content, limits), limits, [] if maps is None else maps)
 
 
 def yaml_value(node: yaml.Node) -> Any:

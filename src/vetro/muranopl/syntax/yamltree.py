@@ -15,6 +15,7 @@ from typing import Any
 from vetro.documents import (
     RESOLVERS,
     TAG,
+    WORDS_WITH_MEANING,
     YAML_ERRORS,
     AliasEvent,
     DocumentEndEvent,
@@ -39,11 +40,6 @@ from vetro.muranopl.values.records import record
 
 _CERTAINLY_TEXT = re.compile(r"[\s\w\d.]*\Z")
 _PLAIN_WORD = re.compile(r"[A-Za-z_$][\w.$()]*\Z")
-_WORDS_WITH_MEANING = frozenset(
-    form
-    for word in ("yes", "no", "true", "false", "on", "off", "null", "y", "n")
-    for form in (word, word.title(), word.upper())
-)
 _QUOTED_START = re.compile(
     r"""(?:^|[:\-])\s+(?P<text>(?P<quote>['"])(?:(?!(?P=quote)).|(?P=quote){2})*(?P=quote))"""
     r"""(?P<rest>\s*(?:[-+*/.<>=!\[]|(?:and|or|in|is|mod)\s)[^#]*[^#\s])"""
@@ -419,7 +415,7 @@ class _Builder:
         return node
 
     def _plain(self, node: Scalar, text: str, mark: object) -> Scalar:
-        if text.isidentifier() and text not in _WORDS_WITH_MEANING:
+        if text.isidentifier() and text not in WORDS_WITH_MEANING:
             return node
         for tag, pattern in RESOLVERS.get(text[:1], ()):
             if pattern.match(text):
