@@ -118,7 +118,13 @@ async def _index_words(tx: Transaction, id_: str, body: str) -> None:
 async def unindex_package(tx: Transaction, id_: str) -> None:
     """Make a package not to be found any more."""
     row = (await tx.execute(_UNINDEXED, {"id": id_})).first()
-    if row is not None and tx.is_sqlite and not row.is_waiting:
+    if row is not None:
+        await forget_words(tx, id_, row)
+
+
+async def forget_words(tx: Transaction, id_: str, row: StoredRow) -> None:
+    """Remove what is beside a package's row of the index, ``row``, which leaves too."""
+    if tx.is_sqlite and not row.is_waiting:
         await tx.execute(_WITHOUT_TEXT, {"number": text_number(id_)})
 
 

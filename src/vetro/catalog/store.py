@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy import bindparam, delete, exists, or_, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs
 from vetro.catalog.adding import (
@@ -21,7 +21,7 @@ from vetro.catalog.adding import (
 )
 from vetro.catalog.archives import archive_name, fetch_archive
 from vetro.catalog.categories import CategoryStore, category_id
-from vetro.catalog.indexing import index_package, unindex_package
+from vetro.catalog.indexing import forget_words, index_package, unindex_package
 from vetro.catalog.inheritance import index_parents, making_packages
 from vetro.catalog.listing import EXTRAS, package_views, search_packages
 from vetro.catalog.resolving import (
@@ -31,12 +31,13 @@ from vetro.catalog.resolving import (
     best_archive,
 )
 from vetro.catalog.search import PackageQuery
-from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
+from vetro.catalog.tables import add_rows, classes, index, package_categories, packages, tags
 from vetro.catalog.uses import (
     PackageUser,
     PackageUses,
     StoredPackage,
     in_use,
+    stored_package,
     stored_packages,
     users_of,
     withdrawn,
@@ -62,6 +63,20 @@ log = structlog.get_logger("vetro.catalog")
 
 _PACKAGE = Prepared(
     select(packages).where(packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None))
+)
+_OTHER = packages.alias("other")
+#: What a deletion has to know: the package, the names of its classes, and what else leaves with it.
+_LEAVING = Prepared(
+    select(
+        packages,
+        index.c.names,
+        index.c.is_waiting,
+        exists()
+        .where(_OTHER.c.archive == packages.c.archive, _OTHER.c.id != packages.c.id)
+        .label("is_archive_shared"),
+    )
+    .join(index, index.c.package_id == packages.c.id)
+    .where(packages.c.id == bindparam("wanted"), packages.c.deleted.is_(None))
 )
 _DELETED_ONES = Prepared(select(packages).where(packages.c.deleted.is_not(None)))
 _DELETED = Prepared(
@@ -229,16 +244,18 @@ class Catalog:
             if is_alone or leaving is None:
                 leaving = await self._leaving(tx, principal, id_, uses, force=force)
             row, package, users = leaving
-            if condition:
+            if not is_alone:
                 row = await self._row(tx, id_)
+            if condition:
                 condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
             at_once = is_alone and not users
-            await unindex_package(tx, id_)
             if at_once:
+                await forget_words(tx, id_, row)
                 await tx.execute(REMOVED, {"wanted": id_})
-                await self._drop_archive(tx, row.archive)
+                if not row.is_archive_shared:
+                    await self.blobs.remove(archive_name(row.archive), tx=tx)
             else:
-                await self._row(tx, id_)
+                await unindex_package(tx, id_)
                 await tx.execute(_DELETED, {"wanted": id_, "now": self.database.clock.now()})
                 # A deleted package does not keep its tags and categories in use.
                 for statement in _WITHOUT.values():
@@ -260,10 +277,12 @@ class Catalog:
         self, tx: Transaction, principal: Principal, id_: str, uses: PackageUses, *, force: bool
     ) -> tuple[StoredRow, StoredPackage, list[PackageUser]]:
         """A package that is to be removed, and its users. Errors: 403, 404, 409."""
-        row = await self._row(tx, id_)
+        row = (await tx.execute(_LEAVING, {"wanted": id_})).first()
+        if row is None:
+            raise _unknown(id_)
         if row.owner_id != principal.project_id and not principal.is_admin:
             raise Forbidden(f"Package {id_} belongs to another project")
-        (package,) = await stored_packages(tx, [row])
+        package = stored_package(row, row.names["class_definitions"])
         users = (await users_of(self.database, [package], uses, tx)).get(id_, [])
         if users and not force:
             raise in_use(package, users, principal)

@@ -6,7 +6,7 @@ users.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -67,22 +67,24 @@ _CLASSES = Prepared(
 )
 
 
+def stored_package(row: StoredRow, class_names: Iterable[str]) -> StoredPackage:
+    """A row of packages with the names of its classes."""
+    return StoredPackage(
+        row.id,
+        row.fully_qualified_name,
+        row.version,
+        row.owner_id,
+        row.is_public,
+        frozenset(class_names),
+    )
+
+
 async def stored_packages(tx: Transaction, rows: Sequence[StoredRow]) -> list[StoredPackage]:
     """Rows of packages with the names of their classes."""
     names: dict[str, set[str]] = {row.id: set() for row in rows}
     for row in await tx.execute(_CLASSES, {"ids": list(names)}):
         names[row.package_id].add(row.name)
-    return [
-        StoredPackage(
-            row.id,
-            row.fully_qualified_name,
-            row.version,
-            row.owner_id,
-            row.is_public,
-            frozenset(names[row.id]),
-        )
-        for row in rows
-    ]
+    return [stored_package(row, names[row.id]) for row in rows]
 
 
 async def users_of(
