@@ -51,11 +51,12 @@ class Shelf:
         classes: Sequence[str] = (),
         description: str = "",
         extends: Mapping[str, str] | None = None,
+        type_: str = "Library",
     ) -> Path:
         """A package with these classes, or with one that has its name; ``extends``: their parents."""
         names = classes or [name]
         manifest = (
-            f"Format: '1.4'\nType: Library\nFullName: {name}\nVersion: {version}\n"
+            f"Format: '1.4'\nType: {type_}\nFullName: {name}\nVersion: {version}\n"
             f"Name: {name.rsplit('.', 1)[-1]}\nAuthor: ann\nDescription: {description!r}\n"
             "Tags: [web]\nClasses:\n" + "".join(f"  {one}: {one}.yaml\n" for one in names)
         )

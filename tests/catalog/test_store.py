@@ -371,21 +371,6 @@ async def test_what_a_class_inherits_is_found_across_packages(shelf: Shelf, user
         assert await shelf.catalog.ancestors(tx, user("q"), "p.Base") == ("q.Secret", "q.Root")
 
 
-async def test_packages_that_declare_classes(shelf: Shelf, user: Any) -> None:
-    """Those of the project and public ones, each with the classes that were asked for; not disabled ones."""
-    mine = await shelf.add("p", file=shelf.archive("p.Two", classes=["p.One", "p.Two", "p.Three"]))
-    theirs = await shelf.add("q", admin=True, file=shelf.archive("q.Four"), is_public=True)
-    await shelf.add("q", file=shelf.archive("q.Five"))
-    await shelf.add("p", file=shelf.archive("p.Six"), enabled=False)
-    wanted = ["p.One", "p.Two", "q.Four", "q.Five", "p.Six"]
-    found = await shelf.catalog.making(user("p"), wanted)
-    assert {one["id"]: set(one["classes"]) for one in found} == {
-        mine["id"]: {"p.One", "p.Two"},
-        theirs["id"]: {"q.Four"},
-    }
-    assert await shelf.catalog.making(user("p"), []) == []
-
-
 async def test_a_refusal_with_many_mistakes_is_bounded(shelf: Shelf) -> None:
     """Twenty are named beside the first; of the others their number."""
     names = [f"p.C{number:02}" for number in range(30)]
@@ -449,10 +434,12 @@ async def test_packages_from_before_their_texts_had_numbers_are_found_and_remove
         async with database.transaction() as tx:
             # For the code of now, until the packages are there.
             await tx.execute(text("ALTER TABLE catalog_index ADD is_waiting BOOLEAN DEFAULT 0"))
+            await tx.execute(text("ALTER TABLE catalog_packages ADD parents_known BOOLEAN"))
         rows = [await shelf.add("p", file=shelf.archive(f"org.acme.P{n}")) for n in range(3)]
         async with database.transaction() as tx:
             # As versions before this one did: no text waits, and the database chooses the numbers.
             await tx.execute(text("ALTER TABLE catalog_index DROP is_waiting"))
+            await tx.execute(text("ALTER TABLE catalog_packages DROP parents_known"))
             await tx.execute(text("DELETE FROM catalog_index_text"))
             await tx.execute(
                 text(

@@ -16,9 +16,12 @@ from vetro.storage import Database, MigrationSet, Transaction, migrate
 
 ROWS = {
     classes: {("p", "org.b"), ("p", "org.a")},
-    parents: {("p", "org.a", ""), ("p", "org.b", "org.a")},
+    parents: {("p", "org.b", "org.a")},
     tags: {("p", "web", 1), ("p", "a", 0)},
 }
+#: Rows that versions before had besides.
+FORMER = [("p", "org.a", ""), ("p", "org.b", ""), ("p", "org.a", "io.murano.Object")]
+OTHER = {"id": "q", "fully_qualified_name": "q"}
 
 
 def until(number: int, directory: Path) -> MigrationSet:
@@ -35,10 +38,9 @@ async def rows(tx: Transaction) -> dict[Any, set[tuple[Any, ...]]]:
     return {table: {tuple(row) for row in await tx.execute(select(table))} for table in ROWS}
 
 
-async def test_tables_without_rowid_have_the_rows_of_those_before(
-    database_url: str, tmp_path: Path
-) -> None:
-    """Classes, parents and tags stay, their indexes too, and they leave with their package."""
+async def test_tables_have_the_rows_of_those_before(database_url: str, tmp_path: Path) -> None:
+    """Classes, parents and tags stay, their indexes too, and they leave with their package, which says
+    whether its parents are known; nothing stands for "none" any more."""
     database = await Database.open(database_url)
     try:
         await migrate(database, [until(7, tmp_path / "before")])
@@ -54,11 +56,15 @@ async def test_tables_without_rowid_have_the_rows_of_those_before(
         }
         async with database.transaction() as tx:
             await tx.execute(insert(packages).values(**made, **flags))
+            await tx.execute(insert(packages).values(**made | OTHER, **flags))
             for table, several in ROWS.items():
                 await tx.execute(insert(table).values(sorted(several)))
+            await tx.execute(insert(parents).values(FORMER))
         await migrate(database, [MIGRATIONS])
         async with database.read() as tx:
             assert await rows(tx) == ROWS
+            known = await tx.execute(select(packages.c.id, packages.c.parents_known))
+            assert {tuple(row) for row in known} == {("p", True), ("q", False)}
             if database.is_sqlite:
                 names = ", ".join(f"'{table.name}'" for table in ROWS)
                 query = f"SELECT name, sql FROM sqlite_master WHERE tbl_name IN ({names})"

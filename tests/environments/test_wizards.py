@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 from tests.environments.conftest import next_call
 
 from vetro.catalog import Catalog
-from vetro.catalog.tables import parents
+from vetro.catalog.tables import packages, parents
 from vetro.environments import CallAnswer, Environments, environments_face
 from vetro.http import NotFound, assemble
 from vetro.http.client import HttpClient
@@ -378,6 +378,7 @@ async def test_a_package_whose_class_inherits_is_offered(api: Api, package_zip: 
     assert [one["name"] for one in offered] == ["Base", "Own"]
     async with api.database.transaction() as tx:
         await tx.execute(delete(parents))
+        await tx.execute(update(packages).values(parents_known=False))
     path = f"/wizards/{made['id']}?refresh=true"
     again = (await api.call("GET", path)).json()
     assert field(again["form"]["pages"][0], "db")["packages"] == offered

@@ -187,6 +187,7 @@ async def insert_package(
         "is_public": metadata.is_public,
         "enabled": metadata.enabled,
         "archive": digest,
+        "parents_known": True,
         "created": now,
         "updated": now,
     }

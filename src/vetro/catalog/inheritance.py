@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, or_, select, update
 
 from vetro.blobs import BlobStore
 from vetro.catalog.archives import fetch_archive
@@ -26,10 +26,10 @@ GENERATIONS = 20
 LONGEST = 128
 #: Rows of one package: a class that extends hundreds of others is not offered for all of them.
 MOST_PARENTS = 5000
+#: What every class inherits; it is not stored.
+ROOT = "io.murano.Object"
 #: Packages that a form offers for one class, those that declare it first.
 MOST_OFFERED = 50
-#: Stands for the parent of a class without parents, so that each class that was read has a row.
-NONE = ""
 
 
 def parents_in(package: Package) -> list[tuple[str, str]]:
@@ -37,8 +37,8 @@ def parents_in(package: Package) -> list[tuple[str, str]]:
     found = [
         (name, parent)
         for name in package.classes
-        for parent in dict.fromkeys([NONE, *package.parents_of(name)])
-        if len(parent) <= LONGEST
+        for parent in dict.fromkeys(package.parents_of(name))
+        if parent != ROOT and len(parent) <= LONGEST
     ]
     return found[:MOST_PARENTS]
 
@@ -60,10 +60,10 @@ def _usable(principal: Principal) -> ColumnElement[bool]:
 
 async def _index_older(database: Database, blobs: BlobStore, principal: Principal) -> None:
     """Index the packages that were added before there was an index."""
-    known = select(parents.c.package_id)
     declares = select(classes.c.package_id)
+    unread = packages.c.parents_known.is_(False)
     query = select(packages.c.id, packages.c.archive).where(
-        _usable(principal), packages.c.id.in_(declares), packages.c.id.not_in(known)
+        _usable(principal), packages.c.id.in_(declares), unread
     )
     async with database.read() as tx:
         older = [(row.id, row.archive) for row in await tx.execute(query)]
@@ -71,8 +71,10 @@ async def _index_older(database: Database, blobs: BlobStore, principal: Principa
         pairs = await asyncio.to_thread(_read, await fetch_archive(blobs, archive))
         async with database.transaction() as tx:
             await tx.exclude(f"catalog/parents/{id_}")
-            there = select(packages.c.id).where(packages.c.id == id_, packages.c.id.not_in(known))
-            if (await tx.execute(there)).first() is not None:
+            mark = update(packages).where(packages.c.id == id_, unread).values(parents_known=True)
+            if (await tx.execute(mark)).rowcount:
+                # A service of an earlier version may have stored some.
+                await tx.execute(delete(parents).where(parents.c.package_id == id_))
                 await index_parents(tx, id_, pairs)
 
 
@@ -110,9 +112,12 @@ async def making_packages(
     found: dict[str, dict[str, Any]] = {}
     async with database.read() as tx:
         for name in names:
-            heirs = await _heirs(tx, principal, name)
             declares = packages.c.id.in_(_with_class([name]))
-            inherits = and_(packages.c.id.in_(_with_class(heirs)), packages.c.type == "Application")
+            if name == ROOT:
+                heirs = select(classes.c.package_id)
+            else:
+                heirs = _with_class(await _heirs(tx, principal, name))
+            inherits = and_(packages.c.id.in_(heirs), packages.c.type == "Application")
             query = (
                 select(packages)
                 .where(_usable(principal), or_(declares, inherits))

@@ -47,6 +47,8 @@ packages = Table(
     Column("deleted", UtcDateTime),
     # A detached signature of the archive, as its author gave it.
     Column("signature", Text),
+    # Whether it is stored what its classes extend.
+    Column("parents_known", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("fully_qualified_name", "owner_id", "version"),
     Index("catalog_packages_owner", "owner_id"),
 )
@@ -66,7 +68,7 @@ classes = Table(
     sqlite_with_rowid=False,
 )
 
-# What the classes extend; '' stands for nothing, so that a package that was read has rows.
+# What the classes extend.
 parents = Table(
     "catalog_parents",
     metadata,

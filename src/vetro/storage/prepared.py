@@ -96,7 +96,7 @@ class PreparedResult(IteratorResult[Any]):
 @lru_cache(maxsize=1000)
 def _naming(keys: tuple[str, ...]) -> Callable[[Any], Any]:
     """Makes rows of values, with what is used of SQLAlchemy's: the names of columns, and ``_mapping``."""
-    named = namedtuple("Named", keys)  # noqa: PYI024
+    named = namedtuple("Named", keys)  # pyright: ignore[reportUntypedNamedTuple]
     kind: Any = type("Row", (named,), {"__slots__": (), "_mapping": property(named._asdict)})
     return partial(tuple.__new__, kind)
 
