@@ -157,7 +157,7 @@ def _members(source: Path | bytes) -> Members:
 
 def _has(members: Members, name: str) -> bool:
     try:
-        return members.has(safe_name(name))
+        return members.has(name)
     except PackageError:
         return False
 

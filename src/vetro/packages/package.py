@@ -119,15 +119,16 @@ class Package:
         return read_template(self.members.read(TEMPLATE), resources)
 
     def _image(self, name: str, key: str, what: str) -> bytes | None:
-        place = self.manifest.place(key)
         given = self.plugin.described.get(what.replace(" ", "_")) if self.plugin else None
         if given is not None:
-            return _checked_image(given, "it", what, place)
+            return _checked_image(given, "it", what, self.manifest.place(key))
         if not self._has("", name, key):
             if key in self.manifest.places:
-                raise PackageLoadError(f"Unable to load {what}: there is no file {name}", **place)
+                raise PackageLoadError(
+                    f"Unable to load {what}: there is no file {name}", **self.manifest.place(key)
+                )
             return None
-        return _checked_image(self.members.read(name), name, what, place)
+        return _checked_image(self.members.read(name), name, what, self.manifest.place(key))
 
     @property
     def isolation(self) -> str:

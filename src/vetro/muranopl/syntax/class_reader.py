@@ -32,6 +32,7 @@ METHOD_USAGES = ("Runtime", "Static", "Extension", "Action")
 ARGUMENT_USAGES = ("Standard", "VarArgs", "KwArgs")
 SCOPES = ("Session", "Public")
 META_TARGETS = ("Package", "Type", "Method", "Property", "Argument", "All")
+_ANYTHING = frozenset(META_TARGETS)
 OBJECT = "io.murano.Object"
 
 _CLASS_KEYS = (
@@ -411,7 +412,7 @@ class _Reader:
 
     def _applies(self, node: Node | None) -> frozenset[str]:
         if node is None:
-            return frozenset(META_TARGETS)
+            return _ANYTHING
         items = node.items if isinstance(node, Sequence) else [node]
         targets = [name_text(item) or "" for item in items]
         for target, item in zip(targets, items, strict=True):
@@ -422,7 +423,7 @@ class _Reader:
                     item.position,
                     did_you_mean(target, META_TARGETS),
                 )
-        return frozenset(META_TARGETS if "All" in targets else targets)
+        return _ANYTHING if "All" in targets else frozenset(targets)
 
     def _flag(self, document: Mapping, key: str) -> bool:
         node = document.get(key)
