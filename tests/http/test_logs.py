@@ -123,7 +123,7 @@ def test_what_libraries_log_is_json_as_well() -> None:
             "quote": "it's",
             "tab": "a\tb",
             "lines": "a\nb",
-            "map": {"a": [1, "b"]},
+            "tuple": (1, "b"),
         },
         {"event": "", "level": "critical", "spaces": "a b ", "last": ""},
         {"event": "of a library", "logger": "some.library", "number": 1},
@@ -135,6 +135,21 @@ def test_a_line_without_colours_is_the_one_that_structlog_writes(said: dict[str,
     event = {"timestamp": "2026-01-02T03:04:05.000006Z", "level": "info", **said}
     expected = structlog.dev.ConsoleRenderer(colors=False)(None, "info", dict(event))
     assert as_line(None, "info", dict(event)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"b": [1, None, "ü 'x'"], "a": True}, '{"b":[1,null,"ü \'x\'"],"a":true}'),
+        ([], "[]"),
+        ({"agent": "a\x9b31m", "\x1b": "\n"}, r"{'agent': 'a\x9b31m', '\x1b': '\n'}"),
+        ([object], "[<class 'object'>]"),
+    ],
+)
+def test_lists_and_maps_are_json_in_a_line(value: object, shown: str) -> None:
+    """Unless there is no JSON for them, or a terminal could obey a character of it."""
+    event = {"timestamp": "t", "level": "info", "event": "e", "value": value}
+    assert as_line(None, "info", event).endswith(f" value={shown}")
 
 
 def test_times_are_those_of_the_clock_with_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:

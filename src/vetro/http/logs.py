@@ -20,6 +20,7 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import TextIO, cast
 
+import msgspec
 import structlog
 
 from vetro import log_context, tracing
@@ -114,7 +115,8 @@ _WITH_EXCEPTIONS = structlog.dev.ConsoleRenderer(
 
 
 def as_line(logger: object, method: str, event: structlog.typing.EventDict) -> str:
-    """The last structlog processor of the form console without colours: structlog's own line.
+    """The last structlog processor of the form console without colours: structlog's own line, but with
+    lists and maps as JSON, which other programs read.
 
     structlog takes three times as long for it, and every change has at least one line.
     """
@@ -123,9 +125,22 @@ def as_line(logger: object, method: str, event: structlog.typing.EventDict) -> s
     parts = [f"{event['timestamp']} [{event['level']:<9}] {event['event']!s:<30}"]
     for name in _own_ones(tuple(event)):
         value = event[name]
+        if isinstance(value, dict | list):
+            parts.append(f"{name}={_line_of_json(cast('object', value))}")
+            continue
         plain = type(value) is str and (value.isalnum() or not _QUOTED.search(value))
         parts.append(f"{name}={value if plain else repr(value)}")
     return " ".join(parts).rstrip(" ")
+
+
+def _line_of_json(value: object) -> str:
+    """A value as JSON. In a seventh of the time of ``repr``, which an audit event took 20 µs for."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+    # Control characters that JSON does not escape would reach a terminal.
+    return text if text.isprintable() else repr(value)
 
 
 def _logfmt_value(value: object) -> str:
@@ -182,7 +197,8 @@ class LogStream:
     def write_out(self) -> None:
         """Write what waits now, if that is possible."""
         self._loop = None
-        waiting, lines = self._waiting, list[str]()
+        waiting = self._waiting
+        lines: list[str] = []
         # Piece by piece: another thread may write meanwhile.
         with contextlib.suppress(IndexError):
             while True:

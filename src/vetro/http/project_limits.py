@@ -65,7 +65,9 @@ class ProjectLimits:
     async def take(self, project: str) -> Turn:
         """The project's next turn, when it comes. Errors: 429."""
         self._spend(project)
-        share = self._shares.setdefault(project, _Share())
+        share = self._shares.get(project)
+        if share is None:
+            share = self._shares[project] = _Share()
         if not self.at_once or share.handled < self.at_once:
             share.handled += 1
             return Turn(self, project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from vetro.documents import (
@@ -41,14 +41,14 @@ class Finding:
     column: int | None = None
 
 
-@dataclass
 class Findings:
     """Collects the findings of one file."""
 
-    file: str
-    found: list[Finding] = field(default_factory=list[Finding])
-    refusals: list[Finding] = field(default_factory=list[Finding])
-    """Those with which a package cannot be opened."""
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.found: list[Finding] = []
+        self.refusals: list[Finding] = []
+        """Those with which a package cannot be opened."""
 
     def add(
         self,
