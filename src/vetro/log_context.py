@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from types import MappingProxyType
 
-_said: ContextVar[Mapping[str, str]] = ContextVar("said", default=MappingProxyType({}))
+_NOTHING: Mapping[str, str] = {}
+_said: ContextVar[Mapping[str, str]] = ContextVar("said", default=_NOTHING)
 
 Before = Token[Mapping[str, str]]
 

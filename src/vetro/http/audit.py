@@ -7,6 +7,7 @@ gets into it. It goes to the log (logger ``vetro.audit``) and to the sinks that 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,6 +36,7 @@ class Audit:
     def __init__(self, kind: str, sinks: tuple[Sink, ...] = ()) -> None:
         self.kind = kind
         self.sinks = sinks
+        self._log: Any = log.bind()
         self._observer = {"typeURI": f"service/{kind}", "id": "vetro", "name": kind}
 
     def called(
@@ -58,16 +60,14 @@ class Audit:
         """
         if method in READING:
             return
-        words = [part for part in template.split("/") if part and not part.startswith("{")]
-        named = words[-1] if words else ""
+        action, resource = _meaning(method, template)
         ids = [str(value) for name, value in parameters.items() if name.endswith("_id")]
-        resource = "/".join(words[1:] if words[:1] == ["v1"] else words)
         event = {
             "typeURI": EVENT,
             "id": random_uuid(),
             "eventType": "activity",
             "eventTime": f"{utc_text()[:23]}+00:00",
-            "action": (method == "POST" and _NAMED.get(named)) or _ACTIONS.get(method, "unknown"),
+            "action": action,
             "outcome": "success" if status < 400 else "failure",
             "reason": {"reasonType": "HTTP", "reasonCode": str(status)},
             "initiator": {
@@ -85,6 +85,15 @@ class Audit:
             "requestPath": path,
             "tags": [f"correlation_id?value={request_id}"],
         }
-        log.info("audit", cadf=Public(event))
+        self._log.info("audit", cadf=Public(event))
         for sink in self.sinks:
             sink("audit.http.request", event)
+
+
+@functools.lru_cache(1024)
+def _meaning(method: str, template: str) -> tuple[str, str]:
+    """What a call does, and the kind of what it does it to."""
+    words = [part for part in template.split("/") if part and not part.startswith("{")]
+    named = words[-1] if words else ""
+    action = (method == "POST" and _NAMED.get(named)) or _ACTIONS.get(method, "unknown")
+    return action, "/".join(words[1:] if words[:1] == ["v1"] else words)

@@ -15,6 +15,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, cast
 
@@ -32,7 +33,7 @@ from vetro.http.declaration import Endpoint
 from vetro.http.dispatch import Dispatch
 from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
-from vetro.http.metrics import IN_PROGRESS, observe_request
+from vetro.http.metrics import in_progress, observe_request
 from vetro.http.principal import Authenticator
 from vetro.http.project_limits import ProjectLimits, Turn
 from vetro.http.remembered import OPTION, Kept, Recording, Remembered
@@ -82,15 +83,17 @@ class Envelope:
         self.document: Callable[[], dict[str, Any]] = dict
         #: Its endpoints, by ``METHOD /path``.
         self.calls: Mapping[str, Endpoint[Any]] = {}
-        self._in_progress = IN_PROGRESS.labels(self.name)
+        self._in_progress = in_progress(self.name)
+        self._log: Any = log.bind()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = cast("dict[str, object]", scope)
-        headers: Headers = list(given["headers"])
+        anything: Any = scope
+        given: dict[str, Any] = anything
+        headers: Headers = given["headers"]
         plain, asked = send, headers
         recording: Recording | None = None
         if self.remembered is not None and given["method"] == "GET":
@@ -113,18 +116,8 @@ class Envelope:
             "method": "GET" if method == "HEAD" else method,
         }
         exchange = _Exchange(receive, send, self._own, context.request_id, method == "HEAD")
-        # What is there of the caller's is asked for only where spans are sent.
-        traced = headers if tracing.is_on() else []
-        with (
-            tracing.span(
-                method,
-                "server",
-                parent=header(traced, b"traceparent"),
-                # Heartbeats and polls of nodes and guests begin no traces.
-                only_inside=header(traced, b"authorization").startswith("Bearer "),
-            ) as span,
-        ):
-            self._in_progress.inc()
+        with _span(method, headers) as span:
+            self._in_progress.number += 1
             before = log_context.say(request_id=context.request_id)
             try:
                 await self._authenticate(method, path, headers, context, given)
@@ -139,7 +132,7 @@ class Envelope:
                 await self._failed(error, exchange, path, headers, context)
             finally:
                 exchange.end_turn()
-                self._in_progress.dec()
+                self._in_progress.number -= 1
                 template = str(inner.get("path_template") or "(none)")
                 seconds = time.perf_counter() - exchange.started
                 observe_request(self.name, method, template, exchange.status, seconds)
@@ -162,7 +155,7 @@ class Envelope:
                     caller = context.principal
                     project = caller.project_id if caller is not None else ""
                     self.counts.count(project, exchange.status, seconds)
-                log.debug(
+                self._log.debug(
                     "request",
                     face=self.name,
                     method=method,
@@ -297,6 +290,18 @@ class Envelope:
             )
 
 
+def _span(method: str, headers: Headers) -> AbstractContextManager[tracing.Span]:
+    if not tracing.is_on():
+        return tracing.NO_SPAN
+    return tracing.span(
+        method,
+        "server",
+        parent=header(headers, b"traceparent"),
+        # Heartbeats and polls of nodes and guests begin no traces.
+        only_inside=header(headers, b"authorization").startswith("Bearer "),
+    )
+
+
 @dataclass(frozen=True)
 class _OwnHeaders:
     """The headers that a face adds to every answer. ``response_time``: b'' for no such header."""
@@ -366,7 +371,8 @@ class _Exchange:
             extra = self._extra_headers()
             own = self._own.names
             kept = [pair for pair in message.get("headers", []) if pair[0] not in own]
-            message = cast("Message", {**message, "headers": [*kept, *extra]})
+            changed: Any = {**message, "headers": [*kept, *extra]}
+            message = changed
         elif self._head and message["type"] == "http.response.body":
             # Only headers are sent (HEAD); stop a handler that would stream without end.
             self._ended = True

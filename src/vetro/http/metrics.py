@@ -148,6 +148,20 @@ READING_SECONDS = 4.0
 """How long a scrape waits for a reading: Prometheus itself gives up after ten."""
 
 
+class InProgress:
+    """How many requests of a face are in progress: a number that a scrape reads, without a lock."""
+
+    def __init__(self, face: str) -> None:
+        self.number = 0
+        IN_PROGRESS.labels(face).set_function(lambda: self.number)
+
+
+@functools.cache
+def in_progress(face: str) -> InProgress:
+    """The one of a face in this process."""
+    return InProgress(face)
+
+
 class Readings:
     """Reads the stored gauges again for each scrape; simultaneous scrapes share one reading."""
 

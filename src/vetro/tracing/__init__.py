@@ -47,7 +47,8 @@ class _NoSpan:
         """Nothing."""
 
 
-_NO_SPAN: AbstractContextManager[Span] = nullcontext(_NoSpan())
+NO_SPAN: AbstractContextManager[Span] = nullcontext(_NoSpan())
+"""What stands for a span where none are sent."""
 _section = TracingSection()
 _part = ""
 
@@ -84,10 +85,10 @@ def span(
     ``only_inside``: nothing unless there is a parent. ``attributes``: as for `Span.note`.
     """
     if not _section.endpoint:
-        return _NO_SPAN
+        return NO_SPAN
     from vetro.tracing.spans import begin
 
-    return begin(_section, _part, name, kind, parent, only_inside, attributes) or _NO_SPAN
+    return begin(_section, _part, name, kind, parent, only_inside, attributes) or NO_SPAN
 
 
 def past(
@@ -98,7 +99,7 @@ def past(
     For work that another program has timed and reported. Within the ``with`` block it is the current span.
     """
     if not _section.endpoint:
-        return _NO_SPAN
+        return NO_SPAN
     from vetro.tracing.spans import add_past
 
     return add_past(_section, _part, name, ago, seconds, failed, attributes)
