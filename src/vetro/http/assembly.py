@@ -104,7 +104,8 @@ class Assembly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Dispatch one request."""
-        given = cast("dict[str, Any]", scope)
+        anything: Any = scope
+        given: dict[str, Any] = anything
         if self.trust_proxy:
             given = behind_proxy(given)
         if given["type"] == "websocket":
@@ -156,19 +157,20 @@ class Assembly:
             await refuse(send, NoSuchPath(f"{path} does not exist"))
             return
         face, inner = found
-        await face.app(cast("Scope", {**given, "path": inner}), receive, send)
+        anything = {**given, "path": inner} if face.prefix else given
+        await face.app(anything, receive, send)
 
     def _dated(self, send: Send) -> Send:
         """``send``, with a ``Date`` header on the answer; one of a process that stops closes its connection,
         so that the client's next request goes to another and meets no connection that just closes."""
 
-        async def answer(message: Message) -> None:
+        def answer(message: Any) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 headers = [*message.get("headers", []), (b"date", _date(int(time.time())))]
                 if self.stopping:
                     headers.append(_CLOSE)
-                message = cast("Message", {**message, "headers": headers})
-            await send(message)
+                message = {**message, "headers": headers}
+            return send(message)
 
         return answer
 

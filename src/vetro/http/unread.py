@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from vetro.digits import is_number
 from vetro.http.headers import Headers, header
@@ -63,24 +64,27 @@ class Unread:
             self._left = False
         return message
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Pass on a message of the answer; the last one only after the body has been drained."""
-        anything: Any = message
-        given: dict[str, Any] = anything
         self._answering = True
-        if self._left and given["type"] == "http.response.start" and not self._will_end:
+        return self._send_before_rest(message) if self._left else self._send(message)
+
+    async def _send_before_rest(self, message: Any) -> None:
+        given: dict[str, Any] = message
+        if given["type"] == "http.response.start" and not self._will_end:
             kept = [pair for pair in given.get("headers", []) if pair[0].lower() != b"connection"]
             given = {**given, "headers": [*kept, (b"connection", b"close")]}
-        elif self._left and given["type"] == "http.response.body" and not given.get("more_body"):
+        elif given["type"] == "http.response.body" and not given.get("more_body"):
             if self._invited:
-                await self._send(cast("Message", {**given, "more_body": True}))
+                first: Any = {**given, "more_body": True}
+                await self._send(first)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(DRAIN_SECONDS):
                         await self._drain()
                 given = {**given, "body": b""}
             given["more_body"] = False
-        anything = given
-        await self._send(anything)
+        message = given
+        await self._send(message)
 
     @property
     def _will_end(self) -> bool:
