@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -344,18 +344,18 @@ class _Form:
                 raise too_large("request body", limit_bytes)
             if not chunk:
                 continue  # to the parser an empty piece is the end of the body, wherever it comes
-            for event in parser.parse(chunk):
-                await self._take(event)
-        for event in parser.parse(b""):
-            await self._take(event)
+            await self._take(parser.parse(chunk))
+        await self._take(parser.parse(b""))
 
-    async def _take(self, event: Any) -> None:
-        if isinstance(event, MultipartSegment):
-            self._begin(event)
-        elif event:
-            await self._write(event)
-        else:
-            await self._end()
+    async def _take(self, events: Iterable[object]) -> None:
+        event: Any
+        for event in events:
+            if isinstance(event, MultipartSegment):
+                self._begin(event)
+            elif event:
+                await self._write(event)
+            else:
+                await self._end()
 
     def _begin(self, segment: MultipartSegment) -> None:
         if len(self.parts) >= self.max_parts:

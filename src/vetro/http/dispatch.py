@@ -8,6 +8,7 @@ that is no plain endpoint: streams, errors of routing, ``OPTIONS``, handlers of 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -57,21 +58,22 @@ class Dispatch:
         scope.setdefault("state", {})
         scope["path"], scope["path_params"] = path, parameters
         scope["route_handler"], scope["path_template"] = handler, template
-        request: Request[Any, Any, Any] = Request(cast("Scope", scope), receive, send)
+        given: Any = scope
+        request: Request[Any, Any, Any] = Request(given, receive, send)
         check_accept(request)
         response: Response[Any] = await handler.fn(request)
         if not _is_plain(response):
             answer = await handler.to_response(app=self._app, data=response, request=request)
-            await answer(cast("Scope", scope), receive, send)
+            await answer(given, receive, send)
             return
-        start = {
+        start: Any = {
             "type": "http.response.start",
             "status": response.status_code,
             "headers": _headers(response),
         }
-        await send(cast("Any", start))
-        body = {"type": "http.response.body", "body": response.content, "more_body": False}
-        await send(cast("Any", body))
+        await send(start)
+        body: Any = {"type": "http.response.body", "body": response.content, "more_body": False}
+        await send(body)
 
     def _endpoint(self, scope: dict[str, Any]) -> tuple[Any, str, dict[str, Any], str] | None:
         """The handler of an endpoint, with the path, its parameters and its template."""
@@ -119,16 +121,18 @@ def _is_plain(response: Response[object]) -> bool:
 
 def _headers(response: Response[bytes]) -> Headers:
     """The headers of a plain answer."""
-    kind = str(response.media_type or "application/json")
-    if kind.startswith("text/"):
-        kind = f"{kind}; charset={response.encoding}"
-    pairs = [
-        (name.lower().encode("latin-1"), str(value).encode("latin-1"))
+    pairs = {
+        name.lower().encode("latin-1"): str(value).encode("latin-1")
         for name, value in response.headers.items()
-    ]
-    names = {name for name, _ in pairs}
-    if b"content-type" not in names:
-        pairs.append((b"content-type", kind.encode("latin-1")))
-    if b"content-length" not in names:
-        pairs.append((b"content-length", str(len(response.content)).encode()))
-    return pairs
+    }
+    pairs.setdefault(b"content-type", _kind(str(response.media_type or ""), response.encoding))
+    pairs.setdefault(b"content-length", str(len(response.content)).encode())
+    return list(pairs.items())
+
+
+@functools.lru_cache(256)
+def _kind(media_type: str, encoding: str) -> bytes:
+    kind = media_type or "application/json"
+    if kind.startswith("text/"):
+        kind = f"{kind}; charset={encoding}"
+    return kind.encode("latin-1")

@@ -34,7 +34,7 @@ from vetro.http.description import schema as schema_of
 from vetro.http.dispatch import OPTION as ENDPOINT
 from vetro.http.dispatch import PlainResponse
 from vetro.http.handler import EndpointHandler
-from vetro.http.headers import Headers, header
+from vetro.http.headers import header
 from vetro.http.parameters import STRING, Param
 from vetro.http.principal import Principal
 from vetro.http.remembered import OPTION as REMEMBERED
@@ -76,6 +76,9 @@ class Call(Generic[S]):
 
     def query(self, name: str, default: str = "") -> str:
         """A parameter of the query."""
+        # The framework's map of them takes longer to make than most calls have use for.
+        if not self.request.scope["query_string"]:
+            return default
         return str(self.request.query_params.get(name, default))
 
     def flag(self, name: str) -> bool:
@@ -154,7 +157,8 @@ def as_asked(
 
 def _header(request: AnyRequest, name: str) -> str:
     # A call asks for two or three: the framework's map of all of them takes longer to make.
-    return header(cast("Headers", request.scope["headers"]), name.lower().encode())
+    headers: Any = request.scope["headers"]
+    return header(headers, name.lower().encode())
 
 
 def _wants_text(request: AnyRequest) -> bool:

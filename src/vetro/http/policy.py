@@ -130,9 +130,7 @@ def _check(word: str) -> Check:
     if kind == "rule":
         return lambda policy, caller, target, depth: policy.follow(match, caller, target, depth + 1)
     if kind == "role":
-        return lambda _p, caller, target, _d: (
-            _filled(match, target).lower() in {role.lower() for role in caller.roles}
-        )
+        return lambda _p, caller, target, _d: _has_role(caller, _filled(match, target))
     literal = kind[1:-1] if kind.startswith("'") else None
 
     def compare(policy: Policy, caller: Principal, target: Target, depth: int) -> bool:
@@ -140,6 +138,10 @@ def _check(word: str) -> Check:
         return mine is not None and mine == _filled(match, target)
 
     return compare
+
+
+def _has_role(caller: Principal, role: str) -> bool:
+    return role in caller.roles or role.lower() in {one.lower() for one in caller.roles}
 
 
 def _filled(text: str, target: Target) -> str:

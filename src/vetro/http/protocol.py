@@ -158,7 +158,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Check what the parser leaves to the application, and start to serve the request."""
-        hosts = sum(1 for name, _ in self.headers if name == b"host")
+        hosts = len([name for name, _ in self.headers if name == b"host"])
         parser = self.parser
         assert parser is not None
         if hosts > 1 or (not hosts and parser.get_http_version() == "1.1"):
