@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from litestar.types import Send
@@ -29,7 +30,10 @@ THREADED_BYTES = 2**16
 LEVEL = 1
 """A list of 1,000 environments (233 kB): level 1 leaves 13 % of it in 1.8 ms, level 6 leaves 12 % in 2.9."""
 
-_KINDS = ("text/", "application/json", "application/javascript", "application/xml", "image/svg+xml")
+_KINDS = (
+    *(b"text/", b"application/json", b"application/javascript", b"application/xml"),
+    b"image/svg+xml",
+)
 _MARK = "-gzip"
 _CONDITIONS = frozenset({b"if-none-match", b"if-match", b"if-range"})
 _MARKED = re.compile(_MARK.encode() + rb'"')
@@ -73,12 +77,13 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
         given: dict[str, Any] = message
         if given["type"] == "http.response.start":
             own: Headers = list(given.get("headers", []))
-            if _compressible(own):
+            said = dict(own)
+            if _compressible(said):
                 given = {**given, "headers": [*own, (b"vary", b"Accept-Encoding")]}
                 if (
                     method != "HEAD"
                     and given["status"] not in (204, 206, 304)
-                    and not _is_small(own)
+                    and not _is_small(said)
                     and _takes_gzip(headers)
                 ):
                     start = given  # until its body shows how large it is
@@ -96,9 +101,9 @@ def compressed(send: Send, headers: Headers, method: str) -> Send:
     return answer
 
 
-def _is_small(headers: Headers) -> bool:
+def _is_small(said: Mapping[bytes, bytes]) -> bool:
     """Whether an answer with these headers says that it is too small to be compressed."""
-    length = header(headers, b"content-length")
+    length = said.get(b"content-length", b"").decode("latin-1")
     return is_number(length) and int(length) < LEAST_BYTES
 
 
@@ -107,13 +112,13 @@ def _takes_gzip(headers: Headers) -> bool:
     return header(headers, b"sec-fetch-site") != "cross-site" and accepts_gzip(headers)
 
 
-def _compressible(headers: Headers) -> bool:
-    kind = header(headers, b"content-type").lower()
+def _compressible(said: Mapping[bytes, bytes]) -> bool:
+    kind = said.get(b"content-type", b"").lower()
     return (
         kind.startswith(_KINDS)
-        and not kind.startswith("text/event-stream")
-        and not header(headers, b"content-encoding")
-        and "no-transform" not in header(headers, b"cache-control")
+        and not kind.startswith(b"text/event-stream")
+        and not said.get(b"content-encoding")
+        and b"no-transform" not in said.get(b"cache-control", b"")
     )
 
 

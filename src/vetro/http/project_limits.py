@@ -14,7 +14,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from vetro.http.budget import RequestBudget
 from vetro.http.faults import TooManyRequests
@@ -31,12 +30,12 @@ REFUSED = counter(
 )
 
 
-@dataclass
 class _Share:
     """What one project has: requests that are handled, and those that wait."""
 
-    handled: int = 0
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque[asyncio.Future[None]])
+    def __init__(self) -> None:
+        self.handled = 0
+        self.waiting: deque[asyncio.Future[None]] = deque()
 
 
 class ProjectLimits:
