@@ -147,6 +147,21 @@ async def test_rows_are_read_by_name_and_results_as_always(sealed: Database) -> 
         assert (await tx.execute(gone, {"wanted": "full"})).scalar_one_or_none() is None
 
 
+@pytest.mark.parametrize("name", ["from", "_own", "a b", "count"])
+async def test_any_name_of_a_column_is_one_of_its_row(sealed: Database, name: str) -> None:
+    """Also those that cannot be written as an attribute."""
+    query = Prepared(select(things.c.id.label(name), things.c.number))
+    async with sealed.transaction() as tx:
+        await tx.execute(Prepared(insert(things)), FULL)
+        for row in (
+            (await tx.execute(query)).one(),
+            *(await tx.execute(query)).all(),
+            *(await tx.execute(query)),
+        ):
+            assert row._mapping[name] == "full"
+            assert (row[0], row.number) == ("full", FULL["number"])
+
+
 async def test_the_first_row_ends_a_result_as_it_ends_those_of_sqlalchemy(
     sealed: Database,
 ) -> None:

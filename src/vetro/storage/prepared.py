@@ -19,6 +19,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from keyword import iskeyword
 from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
@@ -99,6 +100,11 @@ def _naming(keys: tuple[str, ...]) -> Callable[[Any], Any]:
     named = namedtuple("Named", keys)  # pyright: ignore[reportUntypedNamedTuple]
     kind: Any = type("Row", (named,), {"__slots__": (), "_mapping": property(named._asdict)})
     return partial(tuple.__new__, kind)
+
+
+def _is_name(key: str) -> bool:
+    """Whether a row's column can be an attribute of `_naming`'s rows."""
+    return key.isidentifier() and not key.startswith("_") and not iskeyword(key)
 
 
 class _Place(NamedTuple):
@@ -316,7 +322,7 @@ class Prepared:
         if not isinstance(statement, TextClause):
             columns = list(statement.exported_columns)
         keys = [str(column.key) for column in columns]
-        if len(set(keys)) != len(keys) or any(key.startswith("_") for key in keys):
+        if len(set(keys)) != len(keys) or not all(map(_is_name, keys)):
             return None
         readers = [
             (place, column.type.dialect_impl(dialect).result_processor(dialect, None))
