@@ -118,7 +118,10 @@ def added(service: Service, made: str, name: str) -> Any:
 
 def choose(page: Page, field: str, option: str) -> None:
     """Choose in a drop-down."""
-    page.get_by_role("combobox", name=field, exact=True).click()
+    box = page.get_by_role("combobox", name=field, exact=True)
+    # A list is hidden when its field is scrolled away, as it is to show an option far below it.
+    box.evaluate("box => box.scrollIntoView({block: 'center'})")
+    box.click()
     page.get_by_role("option", name=option).click()
 
 
