@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from litestar import Response
+from litestar import Litestar, Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.http.any_request import AnyRequest
 from vetro.http.endpoint import Endpoint, routes
-from vetro.http.handler import EndpointHandler
+from vetro.http.handler import EndpointApplication, EndpointHandler
 
 
 async def _around(endpoint: Any, request: AnyRequest) -> Response[object]:
@@ -53,3 +53,37 @@ def test_what_is_added_to_a_handlers_parameters_reaches_no_other() -> None:
     one.parsed_fn_signature.parameters["id"] = one.parsed_fn_signature.return_type
     assert list(other.parsed_fn_signature.parameters) == ["request"]
     assert list(other.signature_model._fields) == ["request"]
+
+
+def test_endpoints_registered_at_once_are_routed_as_the_framework_routes_them() -> None:
+    """Each method of each path leads to its handler, and the document has the same operations."""
+    endpoints = [
+        Endpoint("list", "GET", "/things", lambda _call: None),
+        Endpoint("show", "GET", "/things/{id}", lambda _call: None),
+        Endpoint("create", "POST PUT", "/things", lambda _call: None),
+        Endpoint("remove", "DELETE", "/things/{id}", lambda _call: None),
+    ]
+    ours = EndpointApplication(openapi_config=None)
+    ours.register_endpoints(
+        one for one in routes(endpoints, _around) if isinstance(one, EndpointHandler)
+    )
+    plain = Litestar(list(routes(endpoints, _around)), openapi_config=None)
+
+    def routed(app: Litestar, method: Any, path: str) -> tuple[str | None, object, str]:
+        _, handler, _, parameters, template = app.asgi_router.handle_routing(path, method)
+        return handler.name, parameters, template
+
+    for one in endpoints:
+        for method in one.verbs.split():
+            path = one.path.replace("{id}", "7")
+            assert routed(ours, method, path) == routed(plain, method, path)
+            assert routed(ours, method, path)[0] == f"{one.name} {one.verbs} {one.path}"
+    assert [route.path for route in ours.routes] == [route.path for route in plain.routes]
+    assert {r.path: {*r.methods} for r in ours.routes} == {
+        "/things": {"GET", "POST", "PUT", "OPTIONS"},
+        "/things/{id:str}": {"GET", "DELETE", "OPTIONS"},
+    }
+    with pytest.raises(Exception, match="already registered"):
+        ours.register_endpoints(
+            one for one in routes([endpoints[0]] * 2, _around) if isinstance(one, EndpointHandler)
+        )

@@ -202,7 +202,7 @@ def _operation_id(endpoint: Endpoint[object]) -> Callable[[object, object, objec
 
 
 def _described(endpoint: Endpoint[object]) -> type[Operation]:
-    """The operation's class: our parameters and bodies instead of derived ones."""
+    """What makes the operation: our parameters and bodies instead of derived ones."""
 
     def describe(operation: Operation) -> None:
         text = Schema(type=cast("Any", "string"))
@@ -224,12 +224,13 @@ def _described(endpoint: Endpoint[object]) -> type[Operation]:
         operation.parameters = operation.parameters or None
         operation.request_body = _request_body(endpoint)
 
-    class Described(Operation):
-        def __init__(self, *args: Any, **given: Any) -> None:
-            super().__init__(*args, **given)
-            describe(self)
+    def made(*args: Any, **given: Any) -> Operation:
+        operation = Operation(*args, **given)
+        describe(operation)
+        return operation
 
-    return Described
+    # A class of its own for each endpoint took a fifth of the time of making a route.
+    return cast("type[Operation]", made)
 
 
 def _request_body(endpoint: Endpoint[object]) -> RequestBody | None:

@@ -23,6 +23,7 @@ from vetro.http.dispatch import endpoints_of
 from vetro.http.document import BEARER, FAULT, TOKEN, Document, Named, Security, finish
 from vetro.http.envelope import Envelope
 from vetro.http.faults import CATALOG_FAULTS, FaultStyle
+from vetro.http.handler import EndpointApplication, EndpointHandler
 from vetro.http.principal import Authenticator
 from vetro.http.project_limits import ProjectLimits
 from vetro.http.remembered import Remembered
@@ -111,8 +112,9 @@ def make_face(
             project_limits=project_limits is not None,
         )
     )
-    app = Litestar(
-        route_handlers=list(handlers),
+    ours = [one for one in handlers if isinstance(one, EndpointHandler)]
+    app = EndpointApplication(
+        route_handlers=[one for one in handlers if not isinstance(one, EndpointHandler)],
         dependencies=dict(dependencies or {}),
         # Faults leave Litestar as exceptions: the envelope writes their bodies for every path.
         exception_handlers={Exception: _reraise},
@@ -128,6 +130,7 @@ def make_face(
         logging_config=None,
         request_max_body_size=None,
     )
+    app.register_endpoints(ours)
     envelope = Envelope(
         app,
         name=name,
