@@ -21,7 +21,7 @@ from vetro.compute.wire import node_key
 from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.http import Principal, assemble, serve
 from vetro.http.client import HttpClient, Response
-from vetro.storage import Clock, Database, SystemClock, migrate
+from vetro.storage import Clock, Database, ManualClock, SystemClock, migrate
 
 MASTER = "the installation's secret"
 PROJECT = "9f7c1b3a4a0e4c0d8a3cf4f4b7c1f111"
@@ -120,6 +120,10 @@ class Tokens:
         if token == "user":
             return Principal("u", "u", PROJECT, roles=frozenset({"member"}))
         return None
+
+
+#: For a test that waits for the service to do something at its time.
+TIME_PASSES = pytest.mark.parametrize("clock", [SystemClock()], ids=["time passes"])
 
 
 @dataclass
@@ -275,8 +279,8 @@ async def world_on(
 
 @pytest.fixture
 def clock() -> Clock:
-    """The clock of `world` and `any_world`; a module whose servers must stay alive has its own."""
-    return SystemClock()
+    """Time that stands still: however slow a machine is, nodes stay alive (see `TIME_PASSES`)."""
+    return ManualClock()
 
 
 @pytest.fixture
@@ -291,9 +295,9 @@ async def world(tmp_path: Path, clock: Clock) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[World]:
+async def served(tmp_path: Path, clock: Clock) -> AsyncIterator[World]:
     """A service with one node on a port of this machine."""
-    database = await Database.open(f"sqlite:///{tmp_path}/served.db")
+    database = await Database.open(f"sqlite:///{tmp_path}/served.db", clock=clock)
     await migrate(database, [MIGRATIONS])
     async with world_on(database, tmp_path, listening=True) as one:
         await one.server()
@@ -316,11 +320,11 @@ MakeWorld = Callable[..., Awaitable[World]]
 
 
 @pytest.fixture
-async def make_world(database_url: str, tmp_path: Path) -> AsyncIterator[MakeWorld]:
+async def make_world(database_url: str, tmp_path: Path, clock: Clock) -> AsyncIterator[MakeWorld]:
     """Makes services on one database, each with a connection of its own."""
     async with AsyncExitStack() as stack:
 
-        async def make(nodes: Nodes | None = None, clock: Any = None, **settings: Any) -> World:
+        async def make(nodes: Nodes | None = None, clock: Clock = clock, **settings: Any) -> World:
             database = await Database.open(database_url, data_dir=tmp_path, clock=clock)
             stack.push_async_callback(database.close)
             await migrate(database, [MIGRATIONS])

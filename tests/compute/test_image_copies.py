@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, update
-from tests.compute.conftest import IMAGE, NODE, OTHER, MakeWorld, World
+from tests.compute.conftest import IMAGE, NODE, OTHER, TIME_PASSES, MakeWorld, World
 
 from vetro.compute import MIGRATIONS
 from vetro.compute.tables import images, instances
@@ -86,6 +86,7 @@ async def test_the_policy_says_which_images(
         assert (await world.ok("GET", f"/images/{IMAGE}/copies"))["policy"] == "none"
 
 
+@TIME_PASSES
 async def test_only_the_newest_image_of_a_name_is_fetched(make_world: MakeWorld) -> None:
     """A node that comes later does not fetch what newer ones have replaced."""
     world = await make_world(prefetch_images="all")

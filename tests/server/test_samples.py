@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,7 @@ resources:
             echo yes > /var/www/html/serving.txt
   monitor:
     type: OS::Neutron::HealthMonitor
-    properties: {type: HTTP, url_path: /serving.txt, delay: 1, timeout: 1, max_retries: 1}
+    properties: {type: HTTP, url_path: /serving.txt, delay: 1, timeout: 1, max_retries: 3}
   pool:
     type: OS::Neutron::Pool
     properties:
@@ -251,6 +252,8 @@ def walk_of_a_balancer_over_ipv6(vetro: Installation) -> None:
     vetro.run("env", "deploy", "six")
     url = application(vetro, "six", "Balancer6")["templateOutputs"]["url"]
     assert url.startswith(f"http://[{start}:")
+    # No agent reports when the script of a machine has ended: the deployment does not wait for the pages.
+    until(lambda: answers(url), "a server behind the balancer has its page")
     until(lambda: servers_behind(url, 6) == {"six-0", "six-1"}, "both serve")
     with traffic(url) as failures:
         scale(vetro, "six", "3")
@@ -301,6 +304,16 @@ def page(url: str) -> str:
     """What is at an address, over the network."""
     with urllib.request.urlopen(url, timeout=20) as answer:
         return str(answer.read().decode())
+
+
+def answers(url: str) -> bool:
+    """Whether there is a page at an address; a balancer without a server that is well returns 503."""
+    try:
+        page(url)
+    except urllib.error.HTTPError as error:
+        assert error.code == 503
+        return False
+    return True
 
 
 def servers_behind(url: str, requests: int) -> set[str]:

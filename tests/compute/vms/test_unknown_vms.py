@@ -19,10 +19,16 @@ from vetro.compute.work.agents import NodeTaskError
 from vetro.node.work.fences import Fences
 from vetro.node.work.history import History
 from vetro.node.work.queues import TaskContext, TaskKind, TaskRunner
-from vetro.storage import ManualClock
+from vetro.storage import Clock, ManualClock, SystemClock
 
 VM = "a4a4a4a4-0000-4000-8000-000000000001"
 PAYLOAD = {"uuid": VM, "image_uuid": IMAGE, "brand": "lx", "owner_uuid": PROJECT, "quota": 5}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Time that passes: a service that lives looks again and again for the tasks of one that died."""
+    return SystemClock()
 
 
 @pytest.fixture(autouse=True)

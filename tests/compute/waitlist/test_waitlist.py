@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.compute.conftest import NODE, OTHER, MakeWorld, World
+from tests.compute.conftest import NODE, OTHER, TIME_PASSES, MakeWorld, World
 from tests.waiting import eventually
 
 from vetro.compute import MIGRATIONS
@@ -149,6 +149,7 @@ async def test_waiting_for_a_ticket_that_expires(
     assert (await world.ok("GET", f"/tickets/{third['uuid']}"))["status"] == "active"
 
 
+@TIME_PASSES
 async def test_expiry_is_seen_without_any_other_activity(any_world: World) -> None:
     """The watch sleeps until the first expiry; a new ticket that is earlier wakes it."""
     world = any_world

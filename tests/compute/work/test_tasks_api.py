@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
-from tests.compute.conftest import IMAGE, NODE, OTHER, PAYLOAD, PROJECT, VM, MakeWorld, World
+from tests.compute.conftest import (
+    IMAGE,
+    NODE,
+    OTHER,
+    PAYLOAD,
+    PROJECT,
+    TIME_PASSES,
+    VM,
+    MakeWorld,
+    World,
+)
 from tests.interrupting import interruptions
 from tests.tracing.collector import collecting
 from tests.waiting import eventually
@@ -38,6 +48,7 @@ async def test_a_job_named_in_a_call_is_told_of_the_task(world: World) -> None:
     assert (await world.ended(made["id"]))["status"] == "failure"
 
 
+@TIME_PASSES
 async def test_a_list_of_jobs_shows_each_as_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
