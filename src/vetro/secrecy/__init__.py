@@ -30,9 +30,14 @@ _COMPOUNDS = frozenset({"apikey", "privatekey", "secretkey", "accesskey", "rootp
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
-@lru_cache(4096)
 def is_secret(name: str) -> bool:
     """Whether what stands under ``name`` is secret."""
+    # Names come from models and requests too: long ones must not fill the memory.
+    return _is_secret(name) if len(name) <= 100 else _is_secret.__wrapped__(name)
+
+
+@lru_cache(4096)
+def _is_secret(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if " ".join(words) in _WHOLE:
         return True

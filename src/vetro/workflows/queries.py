@@ -77,9 +77,14 @@ class CompiledQuery:
         return matches
 
 
-@lru_cache(maxsize=4096)
 def compile_query(text: str, optional: bool = False) -> CompiledQuery:
-    """An expression from its text. Raises: WorkflowSyntaxError."""
+    """An expression from its text; those of short ones are kept. Raises: WorkflowSyntaxError."""
+    compiled = _short_query if len(text) <= 1000 else _short_query.__wrapped__
+    return compiled(text, optional)
+
+
+@lru_cache(maxsize=4096)
+def _short_query(text: str, optional: bool) -> CompiledQuery:
     return CompiledQuery(parse_query(text, optional))
 
 

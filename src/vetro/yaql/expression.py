@@ -119,6 +119,8 @@ def _characters(values: Iterable[Value], classes: set[type]) -> int:
 
 
 _FILE = "<yaql>"
+MOST_KEPT = 4_000
+"""The most characters of an expression that is kept compiled."""
 
 
 class Expression:
@@ -240,12 +242,13 @@ def compile_expression(
     library: Library | None = None,
     grammar: Grammar = STANDARD,
 ) -> Expression:
-    """The expression of a text; equal texts give the same object.
+    """The expression of a text; equal texts of at most `MOST_KEPT` characters give the same object.
 
     `flavour`: `current` or `legacy` (yaql.md section 8); ignored when a `library` is given, which
     has its own. `grammar`: the operator table. Raises `YaqlParsingException`.
     """
-    return _compile(text, library if library is not None else standard_library(flavour), grammar)
+    compiled = _compile if len(text) <= MOST_KEPT else _compile.__wrapped__
+    return compiled(text, library if library is not None else standard_library(flavour), grammar)
 
 
 def evaluate(text: str, data: object = None, **variables: object) -> Value:

@@ -233,7 +233,8 @@ def _positional(args: Sequence[object], index: int) -> object:
 
 
 @lru_cache(maxsize=512)
-def _check_specification(specification: str) -> None:
+def check_specification(specification: str) -> None:
+    """Raise `FormatException` for what is no format specification, or asks for a too long text."""
     matched = _SPECIFICATION.match(specification)
     if matched is None:
         raise FormatException(f"`{specification}` is not a format specification")
@@ -246,7 +247,8 @@ def _formatted(rt: Evaluation, value: Value, specification: str) -> str:
     kind = kind_of[type(value)]
     if kind == DATETIME:
         return value.strftime(specification)
-    _check_specification(specification)
+    check = check_specification
+    (check if len(specification) < _LONGEST_KEPT else check.__wrapped__)(specification)
     if kind & (INTEGER | FLOAT | BOOLEAN | STRING):
         try:
             return format(value, specification)

@@ -21,6 +21,8 @@ MIB = 2**20
 GIB = 2**30
 POOL_SHARE = 0.94
 NOWHEN = math.nan
+LONGEST_TIME = 64
+"""Characters: a longer text is no time, and is not kept."""
 _NUMBERS: tuple[type, ...] = (int, float)
 #: What is kept from a VM that a ticket announces (allocation.md §8).
 HVM_BRANDS = ("kvm", "bhyve")
@@ -43,22 +45,30 @@ def mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
-@lru_cache(maxsize=4096)
-def stamp_time(stamp: Any) -> float:
+def stamp_time(stamp: str | None) -> float:
     """A platform stamp ``YYYYMMDDTHHMMSSZ`` as milliseconds UTC; NaN for anything else."""
+    return _stamp_time(stamp) if stamp is not None and len(stamp) <= LONGEST_TIME else NOWHEN
+
+
+@lru_cache(maxsize=4096)
+def _stamp_time(stamp: str) -> float:
     try:
         parsed = datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    except (TypeError, ValueError):
+    except ValueError:
         return NOWHEN
     return parsed.timestamp() * 1000
 
 
-@lru_cache(maxsize=4096)
-def iso_time(text: Any) -> float:
+def iso_time(text: str | None) -> float:
     """An ISO time as milliseconds UTC; NaN for anything else, empty text included."""
+    return _iso_time(text) if text is not None and len(text) <= LONGEST_TIME else NOWHEN
+
+
+@lru_cache(maxsize=4096)
+def _iso_time(text: str) -> float:
     try:
         parsed = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+    except ValueError:
         return NOWHEN
     if parsed.tzinfo is None:
         parsed = parsed.replace(tzinfo=UTC)

@@ -87,9 +87,13 @@ def read_header(model: Mapping[Value, Value], run: ModelRun, scope: MuranoType |
 _MAPS = frozenset((dict, Map))
 
 
-@functools.lru_cache(1024)
-def _type_parts(text: str) -> tuple[str | None, str | None, str | None]:
+def type_parts(text: str) -> tuple[str | None, str | None, str | None]:
     """Name, version and package in `NAME/VERSION@PACKAGE`."""
+    return _short_parts(text) if len(text) <= 500 else _short_parts.__wrapped__(text)
+
+
+@functools.lru_cache(1024)
+def _short_parts(text: str) -> tuple[str | None, str | None, str | None]:
     rest, _, package = text.partition("@")
     name, _, version = rest.partition("/")
     return name or None, version or None, package or None
@@ -99,7 +103,7 @@ def _header(head: Mapping[str, Value], written: Value, properties: Mapping[str, 
     type_: MuranoType | None = None
     name = version = package = None
     if isinstance(written, str):
-        name, version, package = _type_parts(written)
+        name, version, package = type_parts(written)
     elif isinstance(written, MuranoType):
         type_ = written
     elif written is not None:

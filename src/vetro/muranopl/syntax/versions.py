@@ -158,7 +158,13 @@ def _after(version: Version, parts: int) -> Version:
     return Version(version.major, version.minor + 1, 0)
 
 
-@lru_cache(maxsize=1024)
 def version_spec(text: str | int | float | None) -> VersionSpec:
-    """The spec of a text, cached. Raises ValueError."""
+    """The spec of a text; short ones are kept. Raises ValueError."""
+    if isinstance(text, str) and len(text) > 100:
+        return VersionSpec(text)
+    return _short_spec(text)
+
+
+@lru_cache(maxsize=1024)
+def _short_spec(text: str | int | float | None) -> VersionSpec:
     return VersionSpec(text)

@@ -444,6 +444,10 @@ def _management(state: State) -> JsonObject:
     return {MANAGEMENT: state.pages[MANAGEMENT]} if MANAGEMENT in state.pages else {}
 
 
+MOST_KEPT = 200_000
+"""The most characters of a UI definition that is kept: 128 large ones would fill the memory."""
+
+
 @lru_cache(maxsize=128)
 def _definition(_digest: str, text: str) -> Definition:
     return read_definition(read_source(text))
@@ -452,12 +456,16 @@ def _definition(_digest: str, text: str) -> Definition:
 def load_form(
     text: str, *, package_name: str, title: str, version: str = "", may_stay: bool = False
 ) -> Form:
-    """Read a UI definition; the same text is read once. Errors: ``FormError`` with line and column."""
+    """Read a UI definition; the same text of at most `MOST_KEPT` characters is read once.
+
+    Errors: ``FormError`` with line and column.
+    """
     try:
         digest = hashlib.sha256(text.encode()).hexdigest()
     except UnicodeEncodeError as error:
         raise FormError("A UI definition is text: it has half of a surrogate pair", 1, 1) from error
-    definition = _definition(digest, text)
+    read = _definition if len(text) <= MOST_KEPT else _definition.__wrapped__
+    definition = read(digest, text)
     return Form(
         definition, package_name=package_name, title=title, version=version, may_stay=may_stay
     )
