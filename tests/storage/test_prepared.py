@@ -3,6 +3,7 @@
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -272,3 +273,22 @@ async def test_large_values_of_several_sets_are_written_beside_the_loop(sealed: 
         await tx.execute(Prepared(insert(things)), rows)
     stored = await both(sealed, ALL, {})
     assert [dict(zip(FULL, row, strict=True)) for row in stored] == rows
+
+
+async def test_databases_of_one_process_seal_with_their_own_keys(tmp_path: Path) -> None:
+    """A statement that one database prepared uses the keys of the other there, or none."""
+    add, read = Prepared(insert(things)), Prepared(select(things.c.secret, things.c.word))
+    row = {"id": "x", "flag": True, "copies": 1, "secret": {"p": 1}, "word": "w"}
+    for name in ("one", "two", "clear"):
+        keyring = Keyring(tmp_path / f"{name}.keys") if name != "clear" else None
+        if keyring is not None:
+            keyring.create()
+        url = f"sqlite:///{tmp_path}/{name}.db"
+        database = await Database.open(url, keyring=keyring)
+        async with database.transaction() as tx:
+            await tx.connection.run_sync(metadata.create_all)
+            await tx.execute(add, row)
+            assert (await tx.execute(read)).one() == ({"p": 1}, "w")
+            (stored,) = (await tx.execute(text("select word from prepared_things"))).one()
+        assert stored == "w" if keyring is None else keyring.open(stored) == b"w"
+        await database.close()

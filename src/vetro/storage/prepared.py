@@ -266,8 +266,8 @@ class Prepared:
         lists = self._lists
         if lists is None:
             lists = self._lists = _lists_in(self.statement, dialect)
-        # A process may open many databases: for all of them the driver is set up in the same way.
-        key: tuple[object, ...] = (type(dialect), *parameters)
+        # Each database has a dialect of its own, which has the keys of its sealed columns.
+        key: tuple[object, ...] = (dialect, *parameters)
         if lists:
             # A list that the statement has itself is always the same.
             key += tuple([len(parameters[name]) for name in lists if name in parameters])
