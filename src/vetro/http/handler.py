@@ -79,7 +79,10 @@ class EndpointApplication(Litestar):
     """An application that registers the handlers of endpoints all at once."""
 
     def register_endpoints(self, handlers: Iterable[EndpointHandler]) -> None:
-        """Register handlers that no application has yet, in the order of their paths' first ones."""
+        """Register handlers that no application has yet, in the order of their paths' first ones.
+
+        All handlers of a path are among them: the document has one route of each path.
+        """
         options = EndpointHandler(
             "/", http_method="OPTIONS", status_code=200, include_in_schema=False
         )(_like_all)
