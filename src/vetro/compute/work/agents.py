@@ -15,7 +15,7 @@ from vetro.http.client import HttpClient, TransportError
 
 #: A task may run for 3600 s; the agent answers before this.
 AGENT_SECONDS = 3700.0
-#: An agent that is being restarted is given this long before a task is called failed.
+#: Between two attempts to reach an agent.
 RETRY_SECONDS = 0.5
 
 
@@ -30,6 +30,10 @@ class NodeTaskError(Exception):
     def rest_code(self) -> str:
         """The kind of failure that the node reports; '' if none."""
         return str(mapping(self.details).get("restCode") or "")
+
+
+class AgentLost(NodeTaskError):
+    """The agent cannot be reached, or ended before the task did: it may be restarting."""
 
 
 class NoAgent(NodeTaskError):
@@ -71,7 +75,7 @@ class AgentClient:
         return headers
 
     async def run(self, agent: Agent, call: TaskCall) -> Record:
-        """Run a task to its end and return its result. Errors: ``NodeTaskError``."""
+        """Run a task to its end and return its result. Errors: ``NodeTaskError``, ``AgentLost``."""
         body: Record = {"task": call.task, "params": call.params}
         if call.fence:
             body["fence"] = call.fence
@@ -93,7 +97,7 @@ class AgentClient:
                 last = error
                 continue
             return _result(answer.status, answer.content, answer.text, answer.json)
-        raise NodeTaskError(
+        raise AgentLost(
             f"the agent of server {agent.server_uuid} closed the connection during {call.task}: {last}"
         ) from last
 

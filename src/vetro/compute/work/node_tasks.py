@@ -24,7 +24,9 @@ from vetro.compute.values.records import Record, api_time, mapping
 from vetro.compute.wire import Task
 from vetro.compute.work.agents import (
     AGENT_SECONDS,
+    RETRY_SECONDS,
     AgentClient,
+    AgentLost,
     NodeTaskError,
     TaskCall,
 )
@@ -38,6 +40,9 @@ __all__ = ["About", "Agent", "NodeTaskError", "NodeTasks", "TaskEnd"]
 #: ``instance`` of tasks that wait for an agent in pull mode, and of those it has taken.
 PULL, PULLED = "(pull)", "(pulled)"
 _PATIENCE_SECONDS = 3600.0
+#: An agent that is lost while its heartbeats are fresh gets this long to start again. Its process
+#: needs 3 to 10 s for that; after 11 s without a heartbeat the server does not count as running.
+RESTART_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class NodeTasks:
             call = TaskCall(
                 row.task, row.params, key=id_, request_id=row.req_id or "", fence=row.fence
             )
-            result, good = await self.agents.run(agent, call), True
+            result, good = await self._send(agent, call), True
         except NodeTaskError as error:
             good, result = False, {"error": str(error), "details": error.details}
         except Fault as error:
@@ -244,6 +249,27 @@ class NodeTasks:
             log.exception("node_task_broke", task=row.task)
             good, result = False, {"error": f"the compute service failed: {error!r}"}
         await self.end(row, good, result)
+
+    async def _send(self, agent: Agent, call: TaskCall) -> Record:
+        """Run a kept task. An agent that restarts gets it again, at the address it has then.
+
+        The key stays the same, so an agent that knows the task returns what became of it.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + RESTART_SECONDS
+        while True:
+            try:
+                return await self.agents.run(agent, call)
+            except AgentLost:
+                await asyncio.sleep(RETRY_SECONDS)
+                async with self.database.read() as tx:
+                    query = select(servers).where(servers.c.uuid == agent.server_uuid)
+                    row = (await tx.execute(query)).first()
+                if row is None or row.status != "running" or loop.time() > end:
+                    raise
+                if not await self._is_active(call.key):
+                    raise
+                agent = self.servers.agent_of(row)
 
     async def _leave_for_pull(self, id_: str, server_uuid: str) -> None:
         async with self.database.transaction() as tx:

@@ -172,7 +172,7 @@ def cast_to(
     target = as_object(value, "cast()")
     wanted = run.as_type(type_, scope)
     versions = (
-        version_spec(versionSpec)
+        version_spec(str(versionSpec))
         if versionSpec is not None
         else scope.package.requirement_for(wanted.package)
     )
