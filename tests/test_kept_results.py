@@ -37,7 +37,7 @@ def formatted(template: str) -> object:
 #: What is kept by a text from outside: the cache, and a call with a long text.
 OUTSIDE: dict[str, Callable[[], object]] = {
     "compute.allocation.expression.compile_expression": lambda: compile_expression(LONG),
-    "compute.allocation.patterns.compile_pattern": lambda: allocation_pattern(LONG),
+    "compute.allocation.patterns.compile_pattern": lambda: allocation_pattern(LONG[:20_000]),
     "compute.allocation.record._iso_time": lambda: iso_time(LONG),
     "compute.allocation.record._stamp_time": lambda: stamp_time(LONG),
     "muranopl.model.loading._short_parts": lambda: loading.type_parts(LONG),

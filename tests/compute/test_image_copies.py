@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,22 @@ async def test_only_the_newest_image_of_a_name_is_fetched(make_world: MakeWorld)
     await world.server()
     await until(world, SECOND, node_1="present")
     assert prefetches(world) == [(NODE, SECOND)]
+
+
+async def test_a_wait_that_a_closing_service_ends_says_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is 503 with a body, as documented, whatever was waited for."""
+    await world.image()
+
+    async def closing(_request: object, waiting: Coroutine[Any, Any, Any]) -> None:
+        waiting.close()
+
+    monkeypatch.setattr(world.service, "until_closing", closing)
+    for path in (f"/images/{IMAGE}/copies", f"/tickets/{SECOND}/wait"):
+        status, code, message = await world.refused("GET", path)
+        assert (status, code) == (503, "ServiceUnavailable")
+        assert message == "The service is closing: ask again"
 
 
 async def test_users_see_how_many_and_operators_where(make_world: MakeWorld) -> None:

@@ -29,7 +29,7 @@ from vetro.packages import open_package
 
 Model = dict[str, Any]
 #: Findings about names that nothing has: of a package that works they are wrong.
-NAMES = ("W206", "W208", "W209")
+NAMES = ("W206", "W208", "W209", "W211")
 LINUX = "io.murano.resources.LinuxMuranoInstance"
 APP = """
 Namespaces:

@@ -174,7 +174,7 @@ def test_no_two_cases_of_a_table_have_one_name():
         assert sorted(names) == sorted(set(names)), file.name
 
 
-NAMES = {"E311", "E312", "E313", "W206", "W207", "W208", "W209"}
+NAMES = {"E311", "E312", "E313", "W206", "W207", "W208", "W209", "W211"}
 
 
 @pytest.mark.parametrize("case", [param for param in all_cases() if "error" not in param.values[0]])

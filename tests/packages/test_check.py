@@ -453,6 +453,12 @@ def test_packages_that_work_have_no_findings(package: Path) -> None:
     assert [str(item) for item in listed if item.code not in bare] == []
 
 
+def test_a_class_that_is_too_deep_is_named_once() -> None:
+    """Its file stands before the message, not in it as well."""
+    (only,) = check(archive({"Classes/App.yaml": "Name: App\nx: " + "[" * 200}))
+    assert (only.file, only.line, only.message) == ("Classes/App.yaml", 2, "nested deeper than 100")
+
+
 def test_a_misspelt_handler_is_named() -> None:
     """Nothing would call it; one that the class calls itself, and an unlike name, are nobody's mistake."""
     text = HEAD + (

@@ -110,6 +110,7 @@ Name: Part
 Properties:
   next: {Contract: $.class(Part)}
 Methods:
+  .init: {Arguments: [{made: {Contract: $.int()}}]}
   size: {Arguments: [{unit: {Contract: $.string().notNull()}}]}
 ---
 Name: Derived
@@ -134,8 +135,15 @@ Methods:
         ("new(Part).next.size()", "W209", "needs unit"),
         ("new(:Part).size(a, b)", "E313", "takes 1 argument, not 2"),
         ("new(Part).later()", "W206", "p.Part has no method later"),
+        ("{Return: !yaql 'new(Part, nxt => null)'}", "W211", "p.Part has no property nxt, so"),
+        ("{Return: !yaql 'new(:Part, $this, nxt => null)'}", "W211", "did you mean next?"),
+        ("{Return: !yaql 'new(Part, {nxt => null}, $this)'}", "W211", "did you mean next?"),
         # what is as it should be, or what nobody can tell
         ("$.part.size(m)", None, ""),
+        ("{Return: !yaql 'new(Part, next => null, made => 1)'}", None, ""),
+        ("{Return: !yaql 'new(Derived, $this, {}, next => null)'}", None, ""),
+        ("{Return: !yaql 'new(Part, {next => null, _x => 1}, owner => $this)'}", None, ""),
+        ("{Return: !yaql 'new($.either, nxt => null)'}", None, ""),
         ("$.part.later()", None, ""),
         ("$given.later()", None, ""),
         ("$.part.getAttr(x)", None, ""),

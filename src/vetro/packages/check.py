@@ -51,7 +51,7 @@ class NotAPackage(PackageError):
     """There is nothing to check: the file, archive or manifest is missing."""
 
 
-_OF_HOSTS = frozenset(("E301", "E311", "E312", "E313", "W206", "W208", "W209", "W210"))
+_OF_HOSTS = frozenset(("E301", "E311", "E312", "E313", "W206", "W208", "W209", "W210", "W211"))
 """Findings about names that a host may supply: native classes, their members and functions."""
 
 

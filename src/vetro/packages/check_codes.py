@@ -98,6 +98,7 @@ CODES: dict[str, str] = {
     "W208": "a property of `$` that nothing declares or assigns",
     "W209": "arguments that no method of this name accepts in the class that a contract names",
     "W210": "a method that nothing calls, named nearly like a handler of a class that is extended",
+    "W211": "a name given to `new` that the class has no property or constructor argument for",
 }
 """Code to meaning."""
 

@@ -95,7 +95,9 @@ def check_bounds(package: Package) -> None:
 
 
 #: What is known only with the packages that a package requires.
-OF_OTHERS = frozenset(("E301", "E307", "E311", "E312", "E313", "W206", "W208", "W209", "W210"))
+OF_OTHERS = frozenset(
+    ("E301", "E307", "E311", "E312", "E313", "W206", "W208", "W209", "W210", "W211")
+)
 MAX_FINDINGS = 200
 AROUND = 2
 LINE_CHARACTERS = 200

@@ -220,7 +220,7 @@ class _Builder:
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if size > limits.bytes:
             raise YamlLimitExceeded(
-                f"{self.source.file} has {size} bytes; the limit is {limits.bytes}",
+                f"the file has {size} bytes; the limit is {limits.bytes}",
                 position=Position(self.source.file, 1, 1),
             )
         try:
@@ -456,7 +456,7 @@ class _Builder:
 
     def _limit(self, message: str, mark: Any) -> YamlLimitExceeded:
         return YamlLimitExceeded(
-            f"{self.source.file}: {message}",
+            message,
             position=Position(self.source.file, mark.line + 1, mark.column + 1),
         )
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vetro.muranopl.host.runtime import Runtime
 
 
-_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209"))
+_NAMES = frozenset(("E311", "E312", "E313", "W206", "W208", "W209", "W211"))
 """Findings about single names in a statement."""
 
 

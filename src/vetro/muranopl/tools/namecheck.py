@@ -9,19 +9,19 @@ findings about a value whose contract names its class (`known_classes`).
 from __future__ import annotations
 
 import builtins
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from vetro.muranopl.classes.types import Argument, Method, MuranoType
+from vetro.muranopl.classes.types import Method, MuranoType
 from vetro.muranopl.contracts.plan import CONTRACT_FUNCTIONS
 from vetro.muranopl.runtime import extensions, inline_caches
 from vetro.muranopl.syntax import statements as st
 from vetro.muranopl.syntax.blocks import flatten
 from vetro.muranopl.syntax.findings import Finding, did_you_mean
-from vetro.muranopl.syntax.yamltree import Node, Scalar
+from vetro.muranopl.syntax.yamltree import Scalar
+from vetro.muranopl.tools.accepted_arguments import constructed_with, refusal_of
 from vetro.muranopl.tools.known_classes import class_of_property, named_class
 from vetro.muranopl.values.errors import MuranoError, Position
 from vetro.muranopl.values.records import made, record
@@ -205,6 +205,7 @@ class _Walker:
         """Check a node and all nodes below it."""
         if isinstance(node, ast.Call):
             self._function(node)
+            self._new(node)
             self._arguments(node, False, own)
         elif isinstance(node, ast.MethodCall):
             self._method(node, own)
@@ -263,6 +264,31 @@ class _Walker:
             hint = f"write $.{name}(…) to call a method of the object"
         hint = hint or self.library.suggest(name, False)
         self._add("E311", f"there is no function {name}{_hint(hint)}", node)
+
+    def _new(self, node: ast.Call) -> None:
+        """Names in `new(X, a => 1)` and `new(X, {a => 1})` that X makes nothing of."""
+        if node.name != "new" or not node.arguments or self.mocks or self.type.package.legacy:
+            return
+        type_ = named_class(self.type, node.arguments[0])
+        if type_ is None:
+            return
+        known = {key for key, static in _properties(type_) if not static}
+        known |= constructed_with(type_)
+        second = node.arguments[1] if len(node.arguments) > 1 else None
+        given = node.arguments[1:]
+        if isinstance(second, ast.MapLiteral):
+            given = second.items
+        elif not isinstance(second, ast.Pair):
+            known |= {"owner", "objectName", "extra"}  # it may be a map, and these its options
+        for item in given:
+            if not isinstance(item, ast.Pair) or not isinstance(item.key, ast.Keyword):
+                continue
+            name = item.key.name
+            # What begins with an underscore is kept with the object (`extra`).
+            if name not in known and not name.startswith("_"):
+                near = _near(name, known)
+                what = f"{type_.name} has no property {name}, so new() ignores it{near}"
+                self._add("W211", what, item)
 
     # -- methods -------------------------------------------------------------------------------
 
@@ -369,7 +395,7 @@ class _Walker:
     def _check_arguments(
         self, found: list[Method], node: ast.MethodCall, code: str = "E313"
     ) -> None:
-        refusals = [_refusal(item, node) for item in found]
+        refusals = [refusal_of(item, node) for item in found]
         first = refusals[0]
         if first is not None and None not in refusals:
             owner = found[0].declaring_type.name
@@ -423,77 +449,3 @@ def _properties(type_: MuranoType) -> list[tuple[str, bool]]:
         for holder in type_.ancestors
         for name, item in holder.properties.items()
     ]
-
-
-# -- arguments -----------------------------------------------------------------------------------
-
-
-def _refusal(method: Method, node: ast.MethodCall) -> str | None:
-    """Why a method cannot take the arguments of a call; None when it can or may be able to."""
-    named: list[str] = []
-    given: list[bool] = []
-    for item in node.arguments:
-        if isinstance(item, ast.Pair):
-            if not isinstance(item.key, ast.Keyword):
-                return None
-            named.append(item.key.name)
-        else:
-            given.append(not isinstance(item, ast.Omitted))
-    if method.usage == "Extension" or method.error is not None:
-        return None
-    if method.native is not None:
-        native = method.native
-        names = list(native.parameters)
-        bound = None if native.positional < 0 else native.positional
-        takes_names, required = native.takes_keywords, _required_of_native(method)
-    else:
-        arguments = method.arguments or []
-        names = [item.name for item in arguments if item.usage == "Standard"]
-        bound = None if any(item.usage == "VarArgs" for item in arguments) else len(names)
-        takes_names = any(item.usage == "KwArgs" for item in arguments)
-        required = [item.name for item in arguments if _is_required(item)]
-    if bound is not None and len(given) > bound:
-        return f"takes {_counted(bound)}, not {len(given)}"
-    for name in named:
-        if name not in names and not takes_names:
-            return f"has no argument {name}{_near(name, names)}"
-        if name in names[: len(given)]:
-            return f"gets the argument {name} twice"
-    there = {*named, *(name for name, one in zip(names, given, strict=False) if one)}
-    missing = [name for name in required if name not in there]
-    if missing:
-        return f"needs {', '.join(missing)}"
-    return None
-
-
-def _counted(number: int) -> str:
-    if number == 0:
-        return "no arguments"
-    return "1 argument" if number == 1 else f"at most {number} arguments"
-
-
-def _required_of_native(method: Method) -> list[str]:
-    assert method.native is not None
-    signature = inspect.signature(method.native.function).parameters
-    return [
-        name
-        for name, python_name in method.native.parameters.items()
-        if signature[python_name].default is inspect.Parameter.empty
-    ]
-
-
-def _is_required(argument: Argument) -> bool:
-    """Whether the contract refuses null, the value of an omitted argument."""
-    if argument.usage != "Standard" or argument.default is not None:
-        return False
-    contract: Node = argument.contract
-    if not isinstance(contract, Scalar) or not contract.is_expression:
-        return False
-    node: ast.Node = contract.expression
-    refuses = False
-    while isinstance(node, ast.MethodCall) and node.name in CONTRACT_FUNCTIONS:
-        if node.name in ("class", "template") and len(node.arguments) > 1:
-            return False  # an object of the default class is made
-        refuses = refuses or node.name == "notNull"
-        node = node.target
-    return refuses and isinstance(node, ast.Variable)

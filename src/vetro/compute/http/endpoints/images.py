@@ -7,12 +7,11 @@ import structlog
 from vetro.compute.http.answers import FILE, IMAGE
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.http.endpoints.events import LONGEST_POLL_SECONDS
-from vetro.compute.values.faults import conflict, not_allowed, not_found
+from vetro.compute.values.faults import conflict, not_allowed, not_found, unavailable
 from vetro.compute.values.records import Json, Record, mapping
 from vetro.compute.vms.image_copies import CHANNEL, summary
 from vetro.compute.wire import ImageCopies
 from vetro.http import download, listed, receive_upload, shape_of
-from vetro.http.endpoint import Answer
 from vetro.http.parameters import (
     ANYTHING,
     BOOLEAN,
@@ -100,7 +99,9 @@ async def list_copies(call: Call) -> Json:
     known = str(call.get("version") or "")
     waiting = call.service.copies.wait(row.uuid, known, seconds)
     found = await call.service.until_closing(call.request, waiting)
-    return Answer(503) if found is None else found
+    if found is None:
+        raise unavailable("The service is closing: ask again")
+    return found
 
 
 async def download_image(call: Call) -> Json:
