@@ -256,18 +256,19 @@ class NodeTasks:
         The key stays the same, so an agent that knows the task returns what became of it.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + RESTART_SECONDS
+        end: float | None = None  # from the first loss: the task may have run for an hour before
         while True:
             try:
                 return await self.agents.run(agent, call)
             except AgentLost:
+                if end is not None and loop.time() >= end:
+                    raise
+                end = end or loop.time() + RESTART_SECONDS
                 await asyncio.sleep(RETRY_SECONDS)
                 async with self.database.read() as tx:
                     query = select(servers).where(servers.c.uuid == agent.server_uuid)
                     row = (await tx.execute(query)).first()
-                if row is None or row.status != "running" or loop.time() > end:
-                    raise
-                if not await self._is_active(call.key):
+                if row is None or row.status != "running" or not await self._is_active(call.key):
                     raise
                 agent = self.servers.agent_of(row)
 
