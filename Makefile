@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: deb openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
+.PHONY: deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,16 +33,30 @@ deb: setup ## a Debian package of this tree, in dist/ (with the distribution's o
 demo: setup ## set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)
 	@$(BIN)/python tools/demo.py
 
-# TESTS=machine runs the tests that use programs of the machine, TESTS=rest the others.
-TESTS ?= all
-test: setup ## set everything up and run every test (TESTS=machine or TESTS=rest: a part)
+# What tests need beside what `make setup` installs, and the servers that they share.
+SERVERS := tools/with-postgres.sh tools/with-rabbitmq.sh tools/with-s3.sh
+test-setup: setup ## what tests need beside what `make setup` installs
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
 	@tools/stock-clients.sh $(PYTHON) .venv-stock
-	@tools/with-postgres.sh tools/with-rabbitmq.sh tools/with-s3.sh $(BIN)/python tools/run_tests.py $(TESTS)
 
-fresh: ## the demo and the tests that use programs or an OpenStack, in a newly bootstrapped Debian
-	@tools/fresh.sh 'make demo' 'make test TESTS=machine' 'make openstack'
+test: test-setup ## set everything up and run the tests that decide whether this tree is right here
+	@$(SERVERS) $(BIN)/python tools/run_tests.py quick $(if $(WRITE),--keep-budget)
+
+# SUITE="languages server": these suites of tests/suites.toml only. What passed is kept in tests/passed.json.
+test-all: test-setup ## every test at full effort, by suites (SUITE=name: these only)
+	@$(SERVERS) $(BIN)/python tools/run_tests.py all $(SUITE)
+
+suites: $(VENV)/.installed ## the suites of `make test-all`, and which are proven
+	@$(BIN)/python tools/run_tests.py list
+
+# WITHIN: seconds on a quiet host of the usual speed. CI runs it beside `make fresh`.
+WITHIN ?= 1200
+unproven: test-setup ## the unproven suites that end WITHIN so many seconds; the others by name
+	@$(SERVERS) $(BIN)/python tools/run_tests.py unproven $(WITHIN)
+
+fresh: ## the README's two commands in a newly bootstrapped Debian
+	@tools/fresh.sh 'make demo' 'make test'
 
 # Installs the packages of Keystone, Heat, Neutron, Nova, Glance and Cinder: `tools/fresh.sh 'make openstack'`
 # does it in a new Debian. VETRO_OPENSTACK_KIT: the directory of its install.sh, else ../shared/openstack.

@@ -20,9 +20,10 @@ import pytest
 import structlog
 from hypothesis import settings
 from tests.migrating import repeat_migrations
-from tests.times import tell_times
 
 from vetro.http.logs import completed
+
+pytest_plugins = ("tests.tiers", "tests.times")
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 
@@ -92,11 +93,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         sys.stdout.flush()
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say which files a long run spent its time on."""
-    tell_times(terminalreporter)
-
-
 class ProgramLog:
     """Records which programs of the machine each test starts, for `tools/machine_programs.py`.
 
@@ -106,7 +102,7 @@ class ProgramLog:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._file = (directory / f"{os.getpid()}.jsonl").open("a", encoding="utf-8")
+        self._file = (directory / f"programs.{os.getpid()}.jsonl").open("a", encoding="utf-8")
         self._own = (sys.prefix, str(Path(__file__).parent.parent), "/tmp/")
         self._seen: set[tuple[str, str]] = set()
         self.test: pytest.Item | None = None
@@ -129,8 +125,8 @@ class ProgramLog:
             self._file.flush()
 
 
-_programs = os.environ.get("VETRO_TEST_PROGRAMS")
-_program_log = ProgramLog(Path(_programs)) if _programs else None
+_records = os.environ.get("VETRO_TEST_RECORDS")
+_program_log = ProgramLog(Path(_records)) if _records else None
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,23 +1,92 @@
-"""Where the time of a run of tests goes: seconds by test file, said at its end."""
+"""What tests cost: processor seconds of each test, its processes included, for the budget of the run.
 
-from collections import Counter
+Wall time says what else the machine did; processor time says what the test did. Hosts differ too, so each
+process of a run times a fixed loop now and then, by which the run is divided (tools/budgets.py).
+`VETRO_TEST_RECORDS` names the directory where records go.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-SHOWN = 25
+import pytest
+
+#: Seconds between two measurements of the fixed loop, which takes about 50 ms.
+LOOP_EVERY = 20.0
+_HERTZ = os.sysconf("SC_CLK_TCK")
 
 
-def tell_times(terminal: Any) -> None:
-    """Print the files whose tests took most, with their number of tests, and the sum of all files."""
-    seconds: Counter[str] = Counter()
-    tests: Counter[str] = Counter()
-    for reports in terminal.stats.values():
-        for report in reports:
-            if getattr(report, "duration", None) is not None and hasattr(report, "when"):
-                file = report.nodeid.partition("::")[0]
-                seconds[file] += report.duration
-                tests[file] += report.when == "call"
-    if sum(tests.values()) < 200:
-        return  # nobody waits for these
-    terminal.section(f"{sum(seconds.values()):.0f} s of tests, by file")
-    for file, spent in seconds.most_common(SHOWN):
-        terminal.write_line(f"{spent:7.1f} s {tests[file]:5} {file}")
+def loop() -> float:
+    """Processor seconds of the fixed loop here and now."""
+    began = time.process_time()
+    total = 0
+    for number in range(700_000):
+        total += number % 7
+    assert total == 2_100_000
+    return time.process_time() - began
+
+
+def processor_seconds() -> float:
+    """What this process, those it waited for and those that still run below it have used."""
+    own = os.times()
+    spent = own.user + own.system + own.children_user + own.children_system
+    below = _children(os.getpid())
+    while below:
+        process = below.pop()
+        try:
+            # After the name in parentheses, which may hold anything: the 12th to the 15th are times.
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            spent += sum(int(field) for field in fields[11:15]) / _HERTZ
+            below += _children(int(process))
+        except OSError:
+            continue  # it has ended
+    return spent
+
+
+def _children(process: int) -> list[str]:
+    """The processes that any thread of a process started."""
+    found: list[str] = []
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        try:
+            found += (thread / "children").read_text().split()
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+class Records:
+    """Writes what each test cost to a file of this process."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = (directory / f"seconds.{os.getpid()}.jsonl").open("a", encoding="utf-8")
+        self._loop_at = 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        """Measure one test with its fixtures."""
+        if time.monotonic() - self._loop_at > LOOP_EVERY:
+            self._write(loop=loop())
+            self._loop_at = time.monotonic()
+        began, wall = processor_seconds(), time.monotonic()
+        result = yield
+        spent = processor_seconds() - began
+        self._write(test=item.nodeid, seconds=spent, wall=time.monotonic() - wall)
+        return result
+
+    def pytest_unconfigure(self) -> None:
+        """Let nothing be lost in a buffer."""
+        self._file.close()
+
+    def _write(self, **record: object) -> None:
+        self._file.write(json.dumps(record) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record where a run asks for it."""
+    if records := os.environ.get("VETRO_TEST_RECORDS"):
+        config.pluginmanager.register(Records(Path(records)), "processor seconds")

@@ -109,6 +109,6 @@ def recorded(directory: Path) -> list[dict[str, str | list[str]]]:
     """What all test processes recorded below a directory."""
     return [
         json.loads(line)
-        for path in sorted(directory.glob("*.jsonl"))
+        for path in sorted(directory.glob("programs.*.jsonl"))
         for line in path.read_text(encoding="utf-8").splitlines()
     ]

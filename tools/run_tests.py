@@ -1,65 +1,54 @@
-"""Runs every test: first side by side, then those that change networks and containers here.
+"""Runs the tests of a tier: `make test` and `make test-all` call it (decision 0788).
 
-`make test` starts it. In CI (`CI=true`) a skipped test is a failure: a machine that cannot run a
-test must not look as if the test had passed. `run_tests.py machine` runs the tests that use programs
-of the machine, `run_tests.py rest` the others: CI runs the first in a new Debian (`make fresh`). At the
-end the programs that were started are compared with the packages that set-up installs.
-`run_tests.py openstack` runs the tests against a real OpenStack (tools/with-openstack.sh starts it).
+    run_tests.py quick [--keep-budget]     what decides whether this tree is right on this machine
+    run_tests.py all [SUITE...]            everything, by suites; what passed is kept in tests/passed.json
+    run_tests.py unproven SECONDS          of the unproven suites those that end in time, the rest by name
+    run_tests.py list                      the suites, and which are proven
+    run_tests.py openstack                 the tests against a real OpenStack, of tools/with-openstack.sh
 
-Up to three tests that fail are run a second time, alone, when the others have ended; one that passes then is
-reported as UNSTABLE and does not fail the run: decision 0477.
+A test that fails is not tried again. In CI (`CI=true`) a skipped test is a failure: a machine that cannot run
+a test must not look as if the test had passed. At the end of a run stand a table of what each directory
+took, and the programs of the machine that no package of set-up brings.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import budgets
 import machine_programs
+import suites
 
 ROOT = Path(__file__).resolve().parent.parent
-PARALLEL = {
-    "all": "not root and not openstack",
-    "machine": "not root and not openstack and (programs or e2e)",
-    "rest": "not root and not openstack and not programs and not e2e",
-}
-ALONE = "root"
-#: More failures than these are no accident: nothing is run again.
-SECOND_TRIES = 3
+sys.path.insert(0, str(ROOT))
+
+from tests.times import loop  # noqa: E402 - what tests time themselves with
+
+WORKERS = ("-n", "2", "--dist", "worksteal")
+#: What a suite takes beside another run on two cores, against what it takes on quiet ones.
+CROWDED = 2.0
 
 
-def run(marker: str, *arguments: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marker``, and what failed once more; show and return what it printed."""
-    with tempfile.TemporaryDirectory(prefix="vetro-failures.") as directory:
-        remember = ["-o", f"cache_dir={directory}"]
-        code, text = pytest(marker, *remember, *arguments)
-        names = last_failed(Path(directory))
-        if code != 1 or not 0 < len(names) <= SECOND_TRIES:
-            return code, text
-        print("A second time, alone:", *names, sep="\n  ", flush=True)
-        again, more = pytest(marker, *remember, "-n", "0", *names)
-        if again == 0:
-            print("UNSTABLE, passed the second time; find the cause:", *names, sep="\n  ")
-        return again, text + more
+def pytest(marks: str, *arguments: str, tier: str, records: Path) -> tuple[int, str]:
+    """Run pytest on the tests with ``marks``; show and return what it printed."""
+    command = [sys.executable, "-m", "pytest", "-m", marks, "-rs", *arguments]
+    environ = {**os.environ, "VETRO_TEST_TIER": tier, "VETRO_TEST_RECORDS": str(records)}
+    # What pytest compiles of test modules is kept: each process would do it again, 7 s of processor time.
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    return shown(command, environ)
 
 
-def last_failed(cache: Path) -> list[str]:
-    """The tests that failed in the run that had this cache directory."""
-    found = cache / "v/cache/lastfailed"
-    return sorted(json.loads(found.read_text(encoding="utf-8"))) if found.exists() else []
-
-
-def pytest(marker: str, *arguments: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marker``; show and return what it printed."""
-    command = [sys.executable, "-m", "pytest", "-m", marker, "-rs", "--durations=8", *arguments]
-    process = subprocess.Popen(  # the output is shown while it comes
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+def shown(command: list[str], environ: dict[str, str]) -> tuple[int, str]:
+    """Run a command; show what it prints while it comes, and return it."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     assert process.stdout is not None
     lines: list[str] = []
@@ -69,25 +58,35 @@ def pytest(marker: str, *arguments: str) -> tuple[int, str]:
     return process.wait(), "".join(lines)
 
 
-def main() -> int:
-    part = sys.argv[1] if len(sys.argv) > 1 else "all"
-    with tempfile.TemporaryDirectory(prefix="vetro-programs.") as directory:
-        os.environ["VETRO_TEST_PROGRAMS"] = directory
-        if part == "openstack":
-            return int(failed([run("openstack", "-n", "0", "tests/openstack", "tests/identity")]))
-        outcomes = [run(PARALLEL[part], "-n", "2", "--dist", "worksteal")]
-        if part == "rest":
-            print("The tests that use programs of the machine are left to `make fresh`.")
-        elif os.geteuid() == 0:
-            outcomes.append(run(ALONE, "-n", "0"))
+def quick(keep_budget: bool) -> int:
+    """The tier of `make test`."""
+    with tempfile.TemporaryDirectory(prefix="vetro-records.") as directory:
+        records = Path(directory)
+        outcomes = [pytest("not root and not openstack", *WORKERS, tier="quick", records=records)]
+        if os.geteuid() == 0:
+            outcomes.append(
+                pytest("root and not openstack", "-n", "0", tier="quick", records=records)
+            )
         else:
             print("Not root: the tests that need containers and networks are left out.")
-        records = machine_programs.recorded(Path(directory))
+        return int(not judged("quick", outcomes, records, keep_budget))
+
+
+def judged(run: str, outcomes: list[tuple[int, str]], records: Path, keep_budget: bool) -> bool:
+    """Print what a run took and whether it holds: tests, skips, programs of the machine, budget."""
+    took = budgets.spent(records)
+    print(*budgets.table(run, took, budgets.left_over(records)), sep="\n", flush=True)
     red = failed(outcomes)
-    if shutil.which("dpkg-query") and (problems := machine_programs.problems(records)):
+    found = machine_programs.recorded(records)
+    if shutil.which("dpkg-query") and (problems := machine_programs.problems(found)):
         print("Programs of the machine:", *problems, sep="\n  ")
         red = True
-    return int(red)
+    if keep_budget and not red:
+        budgets.write(run, took)
+    elif os.geteuid() == 0 and (grown := budgets.grown(run, took)):
+        print(*grown, sep="\n")
+        red = True
+    return not red
 
 
 def failed(outcomes: list[tuple[int, str]]) -> bool:
@@ -99,5 +98,100 @@ def failed(outcomes: list[tuple[int, str]]) -> bool:
     return any(code != 0 for code, _ in outcomes)
 
 
+def run_suite(suite: suites.Suite, known: suites.Standing) -> bool:
+    """Run one suite at full effort and keep it when it passes; whether it did."""
+    print(f"\n== {suite.name}: {suite.subject}", flush=True)
+    before, began = suites.digest(suite), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="vetro-records.") as directory:
+        records = Path(directory)
+        if suite.command:
+            outcome = shown([*suite.command], {**os.environ})
+            passed = outcome[0] == 0
+        else:
+            workers = ("-n", "0") if suite.root else WORKERS
+            outcome = pytest(
+                suite.marks, *workers, *suite.selection(), tier="full", records=records
+            )
+            passed = judged(suite.name, [outcome], records, keep_budget=False)
+    seconds = time.monotonic() - began
+    skipped = re.search(r"(\d+) skipped", outcome[1])
+    summary = re.findall(r"^=*\s*(\d+ passed.*?) in [\d.]+s", outcome[1], re.M)
+    result = summary[-1] if summary else "passed"
+    if passed and skipped:
+        print(f"{suite.name}: passed, and is not proven: {skipped[0]}")
+    elif passed:
+        known.keep(suite, before, seconds, result)
+    print(f"{suite.name}: {'passed' if passed else 'FAILED'} in {seconds:.0f} s", flush=True)
+    return passed
+
+
+def run_all(names: list[str]) -> int:
+    """Run these suites, or all; 1 when one failed."""
+    known = suites.standing()
+    unknown = [name for name in names if name not in known.suites]
+    if unknown:
+        print(f"There is no suite {unknown[0]}; suites: {', '.join(known.suites)}")
+        return 2
+    broken = [name for name in names or known.suites if not run_suite(known.suites[name], known)]
+    if broken:
+        print("Failed:", ", ".join(broken))
+    left = known.unproven()
+    print("Unproven:", ", ".join(suite.name for suite in left) or "none")
+    return int(bool(broken))
+
+
+def run_unproven(seconds: float) -> int:
+    """Run unproven suites for at most about so long, longest unproven first; 1 when one failed.
+
+    ``seconds`` are those of a quiet host of the usual speed; a slower one gets as much more, at most twice.
+    """
+    known = suites.standing()
+    slow = min(max(loop() / budgets.LOOP_SECONDS, 1.0), 2.0)
+    began, broken, waiting = time.monotonic(), list[str](), list[str]()
+    for suite in known.unproven():
+        rest = slow * seconds - (time.monotonic() - began)
+        if slow * CROWDED * known.seconds(suite) > rest:
+            waiting.append(suite.name)
+        elif not run_suite(suite, known):
+            broken.append(suite.name)
+    print("Unproven, and left to `make test-all`:", ", ".join(waiting) or "none")
+    if broken:
+        print("Failed:", ", ".join(broken))
+    return int(bool(broken))
+
+
+def list_suites() -> int:
+    """Print each suite, and whether it is proven."""
+    known = suites.standing()
+    unproven = {suite.name for suite in known.unproven()}
+    for name, suite in known.suites.items():
+        last = known.passed.get(name)
+        state = "unproven" if name in unproven else "proven"
+        when = f"{last.day}, {last.seconds:.0f} s, {last.result}" if last else "never passed"
+        print(f"{name:16} {state:9} {when:40} {suite.subject}")
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["quick", *options]:
+            return quick("--keep-budget" in options)
+        case ["all", *names]:
+            return run_all(names)
+        case ["unproven", seconds]:
+            return run_unproven(float(seconds))
+        case ["list"]:
+            return list_suites()
+        case ["openstack"]:
+            with tempfile.TemporaryDirectory(prefix="vetro-records.") as records:
+                where = ("-n", "0", "tests/openstack", "tests/identity")
+                return int(
+                    failed([pytest("openstack", *where, tier="full", records=Path(records))])
+                )
+        case _:
+            print(__doc__)
+            return 2
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

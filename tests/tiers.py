@@ -1,0 +1,58 @@
+"""Which tests a run takes: `make test` the tier `quick`, `make test-all` the tier `full`, which is all.
+
+`VETRO_TEST_TIER` names the tier; without it every test runs. The tier `quick` leaves out
+
+- tests with the marker `thorough`: long walks, kill points, what another test shows more cheaply;
+- of a table with the marker `sampled(every=N)` all cases but about one in N, always the same ones: a case is
+  chosen by its name, so that one more case does not change which others run.
+
+What was left out is counted by directory and said at the end of the run (decision 0788).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+TIER = os.environ.get("VETRO_TEST_TIER", "full")
+TIERS = ("quick", "full")
+
+
+def pytest_configure() -> None:
+    """Refuse a tier that does not exist: a run of it would show nothing."""
+    if TIER not in TIERS:
+        raise pytest.UsageError(f"VETRO_TEST_TIER={TIER}: the tiers are {' and '.join(TIERS)}")
+
+
+def left_out(item: pytest.Item) -> bool:
+    """Whether the tier `quick` leaves this test to `make test-all`."""
+    if item.get_closest_marker("thorough") is not None:
+        return True
+    sampled = item.get_closest_marker("sampled")
+    return sampled is not None and zlib.crc32(item.name.encode()) % sampled.kwargs["every"] != 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take the tests of the tier, and note how many of each directory were left."""
+    if TIER == "full":
+        return
+    left = [item for item in items if left_out(item)]
+    taken = set(items) - set(left)
+    items[:] = [item for item in items if item in taken]
+    config.hook.pytest_deselected(items=left)
+    if records := os.environ.get("VETRO_TEST_RECORDS"):
+        counts = Counter(directory_of(item.nodeid) for item in left)
+        # Every process of a run collects the same.
+        name = f"left.{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.json"
+        Path(records, name).write_text(json.dumps(counts), encoding="utf-8")
+
+
+def directory_of(test: str) -> str:
+    """The directory below `tests` that a test is of; `tests` itself for a file beside them."""
+    parts = test.partition("::")[0].split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 else parts[0]
