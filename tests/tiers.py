@@ -4,7 +4,8 @@
 
 - tests with the marker `thorough`: long walks, kill points, what another test shows more cheaply;
 - of a table with the marker `sampled(every=N)` all cases but about one in N, always the same ones: a case is
-  chosen by its name, so that one more case does not change which others run.
+  chosen by its name, so that one more case does not change which others run;
+- of a test with the marker `sampled(only=[...])` all cases but these.
 
 What was left out is counted by directory and said at the end of the run (decision 0788).
 """
@@ -34,7 +35,11 @@ def left_out(item: pytest.Item) -> bool:
     if item.get_closest_marker("thorough") is not None:
         return True
     sampled = item.get_closest_marker("sampled")
-    return sampled is not None and zlib.crc32(item.name.encode()) % sampled.kwargs["every"] != 0
+    if sampled is None:
+        return False
+    if only := sampled.kwargs.get("only"):
+        return not item.name.endswith(tuple(f"[{case}]" for case in only))
+    return zlib.crc32(item.name.encode()) % sampled.kwargs["every"] != 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -34,6 +34,9 @@ else
   echo "The files of the checkout are taken from git, which does not know this directory." >&2
   exit 1
 fi
+# What asks git for the files of the tree finds a repository, without its history.
+git -C "$root/vetro" init --quiet
+git -C "$root/vetro" add --all
 # The history stays here: what a rolling upgrade begins with is copied.
 if "$top/tools/version-before.sh" "$root/srv/vetro-before"; then
   settings+=(VETRO_TEST_VERSION_BEFORE=/srv/vetro-before)

@@ -108,6 +108,7 @@ def test_actions_say_what_came_of_them(visit: Visit, acts: str) -> None:
     expect(failed).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_while_an_action_runs_no_other_can_be_begun_and_it_can_be_cancelled(
     visit: Visit, acts: str
 ) -> None:
@@ -132,6 +133,7 @@ def test_while_an_action_runs_no_other_can_be_begun_and_it_can_be_cancelled(
     expect(running).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_the_keyboard_goes_back_to_what_opened_a_dialog(visit: Visit, acts: str) -> None:
     """Also through a menu that is gone; when that is gone too, to the page."""
     person = visit()

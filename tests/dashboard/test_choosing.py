@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from .conftest import Service, Visit
 from .test_packages import archive
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 
 
 @pytest.mark.parametrize("visit", [True], indirect=True)

@@ -109,6 +109,7 @@ def test_texts_of_tenants_are_text(visit: Visit, hostile: str) -> None:
     assert page.evaluate("window.hurt") is None
 
 
+@pytest.mark.thorough
 def test_an_environment_is_made_for_an_application_when_its_form_is_complete(
     visit: Visit, image: str
 ) -> None:
@@ -154,6 +155,7 @@ def test_an_environment_is_made_for_an_application_when_its_form_is_complete(
     expect(page.get_by_role("button", name="Actions of")).to_be_focused()
 
 
+@pytest.mark.thorough
 def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
     visit: Visit, image: str
 ) -> None:
@@ -207,6 +209,7 @@ def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
     assert len(names()) == len(before) + 1
 
 
+@pytest.mark.thorough
 def test_one_application_after_another_goes_into_the_chosen_environment(
     visit: Visit, hostile: str
 ) -> None:
@@ -233,6 +236,7 @@ def test_one_application_after_another_goes_into_the_chosen_environment(
     expect(page.get_by_role("radio", name="one after another")).to_be_checked()
 
 
+@pytest.mark.thorough
 def test_environments_open_where_somebody_looked_last(visit: Visit, hostile: str) -> None:
     """Its components, its latest log or its topology; and a deployment has the components as they were."""
     person = visit()
@@ -267,6 +271,7 @@ def test_environments_open_where_somebody_looked_last(visit: Visit, hostile: str
     expect(row).to_contain_text("Deployment finished")
 
 
+@pytest.mark.thorough
 def test_the_palette_shows_the_applications_of_a_category(visit: Visit) -> None:
     """Those of the category alone; a search finds in all of them, and an empty one says so."""
     person = visit()

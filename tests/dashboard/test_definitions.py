@@ -8,6 +8,7 @@ from .conftest import Visit
 pytestmark = pytest.mark.programs
 
 
+@pytest.mark.sampled(only=["light-True"])
 @pytest.mark.parametrize("visit", [True], indirect=True)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_definition_is_edited_and_its_findings_are_shown(visit: Visit, theme: str) -> None:

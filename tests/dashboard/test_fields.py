@@ -125,6 +125,7 @@ def choose(page: Page, field: str, option: str) -> None:
     page.get_by_role("option", name=option).click()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_a_list_of_components_takes_existing_and_new_ones_in_an_order(
@@ -187,6 +188,7 @@ def test_a_list_of_components_takes_existing_and_new_ones_in_an_order(
     expect(group.get_by_role("listitem")).to_have_text(["1. gamma", "2. beta"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("field", ["Flavor", "Network", "Group"])
 @pytest.mark.parametrize("height", [900, 480])
 def test_a_list_of_choices_stays_open_while_an_answer_moves_the_page(
@@ -217,6 +219,7 @@ def test_a_list_of_choices_stays_open_while_an_answer_moves_the_page(
     expect(choice).to_have_value(text)
 
 
+@pytest.mark.sampled(only=["light-1280-True"])
 @pytest.mark.parametrize("visit", [True], indirect=True)
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_every_type_of_field_is_filled_in(

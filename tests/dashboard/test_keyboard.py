@@ -122,6 +122,7 @@ def test_an_application_is_deployed_and_removed_without_a_mouse(visit: Visit, ho
     expect(page.get_by_label("User")).to_be_focused()
 
 
+@pytest.mark.thorough
 def test_the_keyboard_goes_to_the_page_when_what_opened_a_dialog_is_gone(
     visit: Visit,
 ) -> None:
@@ -141,6 +142,7 @@ def test_the_keyboard_goes_to_the_page_when_what_opened_a_dialog_is_gone(
     held(page)
 
 
+@pytest.mark.thorough
 def test_the_keyboard_follows_rows_that_are_added_and_removed(visit: Visit) -> None:
     """A new row of metadata can be typed into at once; after a removal the keyboard is at Add."""
     person = visit()

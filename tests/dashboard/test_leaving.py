@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from .conftest import Service, Visit
 from .test_misfortune import environment
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 
 
 def question(page: Page) -> None:

@@ -64,6 +64,7 @@ def test_a_console_shows_what_a_machine_prints(visit: Visit, instance: str) -> N
     expect(page.locator("[data-console]")).to_contain_text("login: <b>nobody</b>")
 
 
+@pytest.mark.thorough
 def test_where_a_machine_would_go_is_explained(visit: Visit, instance: str) -> None:
     """The filters are drawn in order; the one that removes the last server says why."""
     person = visit()
@@ -84,6 +85,7 @@ def test_where_a_machine_would_go_is_explained(visit: Visit, instance: str) -> N
         person.service.api("POST", address, {"reserved": False})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_image_is_marked_for_forms(visit: Visit, instance: str, image: str) -> None:
     """Its title and type are shown; no two images have one title; a mark that cannot be read says so."""

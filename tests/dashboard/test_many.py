@@ -9,7 +9,7 @@ from playwright.sync_api import Request, Route, expect
 from .conftest import Service, Visit
 from .test_misfortune import environment
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 
 REPORTS = 10_000
 STREAM = {"content-type": "text/event-stream"}

@@ -48,6 +48,7 @@ def test_a_lost_connection_is_said_and_made_again(visit: Visit) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("through a tunnel")
 
 
+@pytest.mark.thorough
 def test_two_people_edit_one_environment(visit: Visit, hostile: str) -> None:
     """Each is told of the other's changes as they come; what a deployment came before is taken over."""
     person = visit()

@@ -117,6 +117,7 @@ def test_a_package_is_dropped_checked_added_changed_and_deleted(visit: Visit) ->
     person.service.api("DELETE", f"/v1/catalog/packages/{found[0]['id']}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_environment_joins_a_network_and_has_metadata(visit: Visit, service: Service) -> None:
     """A network that is there can be chosen; metadata is written into the model of the session."""
@@ -152,6 +153,7 @@ def test_an_environment_joins_a_network_and_has_metadata(visit: Visit, service: 
     service.run("network", "delete", "--yes", "old")
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_larger_than_the_limit_is_not_sent(visit: Visit) -> None:
     """The dialog says how large it is and may be; a file beside it goes on. So does a bundle's archive."""
     person = visit()

@@ -11,7 +11,7 @@ from playwright.sync_api import Error
 
 from .conftest import HOSTILE, ROOT, Service, Visit
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 CUT = """

@@ -120,6 +120,7 @@ def with_settings(page: Page, **given: str) -> None:
     page.route("**/dashboard/api/session", answer)
 
 
+@pytest.mark.thorough
 def test_new_environments_join_the_network_that_operators_have_fixed(
     visit: Visit, service: Service, instance: str
 ) -> None:
@@ -146,6 +147,7 @@ def test_new_environments_join_the_network_that_operators_have_fixed(
     assert model["defaultNetworks"]["environment"]["internalNetworkName"] == lan["uuid"]
 
 
+@pytest.mark.thorough
 def test_images_of_one_project_are_listed_beside_ones_own(
     visit: Visit, service: Service, image: str
 ) -> None:

@@ -14,6 +14,8 @@ from .likeness import Difference, difference
 from .pictures import DIRECTORY, LETTERS, PICTURES, SIZE, furnished, take
 from .test_pages import routes
 
+pytestmark = pytest.mark.thorough
+
 LIMIT = 120_000
 TRIES = 3
 """Of a picture: on a busy machine something may not be there yet."""

@@ -50,6 +50,7 @@ def sign_in_again(page: Page, user: str, password: str) -> None:
     again.get_by_role("button", name="Sign in").click()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_what_is_typed_stays_when_the_session_is_over(visit: Visit, image: str) -> None:
     """In a dialog and in a form: signing in again goes on with them, a wrong password changes nothing."""
@@ -86,6 +87,7 @@ def test_what_is_typed_stays_when_the_session_is_over(visit: Visit, image: str) 
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
 
 
+@pytest.mark.thorough
 def test_somebody_else_sees_nothing_of_the_page_whose_session_is_over(
     visit: Visit, service: Service
 ) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from .conftest import Service, Visit
 from .test_misfortune import environment
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 
 FAULT = json.dumps({"error": {"title": "Broken", "message": "The disk is full", "code": 500}})
 

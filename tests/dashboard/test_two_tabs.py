@@ -11,7 +11,7 @@ from .test_composing import to_the_last_page
 from .test_misfortune import environment
 from .test_staying import Held
 
-pytestmark = pytest.mark.programs
+pytestmark = [pytest.mark.thorough, pytest.mark.programs]
 HELLO = "org.vetro.samples.HelloScript"
 
 

@@ -59,6 +59,7 @@ Methods:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
 def test_a_backup_of_a_running_service_is_restored_elsewhere(
@@ -94,6 +95,7 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     assert second.open_to_others() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:

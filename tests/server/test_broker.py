@@ -60,6 +60,7 @@ async def test_a_script_runs_in_a_guest_behind_a_broker(
     assert [await exists(queue) for queue in queues] == [False, False]
 
 
+@pytest.mark.thorough
 def test_a_broker_that_is_killed_costs_no_deployment(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:

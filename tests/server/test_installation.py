@@ -46,6 +46,7 @@ def deploy(vetro: Installation, empty: Path, name: str) -> None:
     vetro.run("env", "deploy", name)
 
 
+@pytest.mark.thorough
 def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_secrets_of_models_are_sealed_and_keys_rotate_under_a_running_service(
     assert not in_database(vetro, SECRET)
 
 
+@pytest.mark.thorough
 def test_the_login_file_has_the_password_and_follows_the_service(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_the_login_file_has_the_password_and_follows_the_service(
         moved.end()
 
 
+@pytest.mark.thorough
 @pytest.mark.postgres
 def test_two_services_on_one_database_are_one_installation(
     postgres_database: str, install: Callable[..., Installation], tmp_path: Path
@@ -208,6 +211,7 @@ def contents(file: Path) -> dict[str, list[Any]]:
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.postgres
 def test_a_service_goes_on_with_a_copy_of_its_database(
     postgres_database: str, install: Callable[..., Installation], tmp_path: Path

@@ -38,6 +38,7 @@ def test_a_node_agent_loads_no_database_and_no_service() -> None:
     assert [name for name in FOREIGN if name in loaded] == []
 
 
+@pytest.mark.sampled(only=["up"])
 @pytest.mark.parametrize("command", sorted(PROCESSES))
 def test_a_process_loads_nothing_that_draws_in_colours(command: str) -> None:
     """The log library takes `rich` where it finds it; processes that run for long do without."""

@@ -47,6 +47,7 @@ def test_a_page_is_served_by_a_plain_process(
     assert own == []
 
 
+@pytest.mark.thorough
 def test_a_page_without_port_80_is_at_a_free_one(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -97,6 +98,7 @@ def listening(port: int) -> bool:
         return False
 
 
+@pytest.mark.thorough
 def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -137,6 +139,7 @@ def running(command: str) -> bool:
     return command in done.stdout.splitlines()
 
 
+@pytest.mark.thorough
 def test_a_package_that_needs_isolation_changes_nothing_here(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:

@@ -126,6 +126,7 @@ def parts(
         assert not [file for what in BLOB_SUFFIXES for file in (shared / what).iterdir()]
 
 
+@pytest.mark.thorough
 @pytest.mark.e2e
 @pytest.mark.postgres
 @pytest.mark.timeout(300)

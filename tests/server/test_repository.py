@@ -12,7 +12,7 @@ from tests.ports import free_port
 
 from .conftest import VETRO, Installation
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.thorough, pytest.mark.e2e]
 MANIFEST = "full_service_name: my.app\nservice_display_name: Mine\nworkflows: [a/Mine.xml]\n"
 
 

@@ -12,7 +12,12 @@ from tests.server.replicated import Replicated
 from tests.server.site import FIRST, SECOND, Load, Site, running_site
 from tests.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.postgres, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.e2e,
+    pytest.mark.postgres,
+    pytest.mark.timeout(1200),
+]
 
 
 @pytest.fixture

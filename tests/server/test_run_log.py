@@ -104,6 +104,7 @@ def begin(watch: Watch, name: str, class_name: str, **properties: str) -> None:
     watch.vetro.run("env", "deploy", name, "--no-wait")
 
 
+@pytest.mark.thorough
 def test_deployments_are_logged_and_counted_by_how_they_ended(watch: Watch) -> None:
     """One that succeeds, one that fails, one that is cancelled, an action and a destruction.
 
@@ -194,6 +195,7 @@ def test_start_stop_packages_and_failed_logins_are_said(watch: Watch) -> None:
     assert SECRET not in vetro.log()
 
 
+@pytest.mark.thorough
 def test_everything_declared_is_scraped_and_no_label_grows_with_use(watch: Watch) -> None:
     """The page has what docs/metrics.md lists; environments and packages add no line."""
     listed = {

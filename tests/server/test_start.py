@@ -145,6 +145,7 @@ def test_a_wrong_setting_is_said_before_that_vetro_listens(
     assert not (tmp_path / "admin-openrc").exists()
 
 
+@pytest.mark.thorough
 def test_metrics_have_a_port_of_their_own_when_one_is_given(install: Any) -> None:
     """That port serves the page, and none of the service's faces."""
     with socket.socket() as one:

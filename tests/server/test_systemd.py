@@ -66,6 +66,7 @@ def test_a_supervisor_is_told(supervisor: socket.socket, monkeypatch: pytest.Mon
     notify_supervisor(READY)
 
 
+@pytest.mark.sampled(only=["abstract-up --driver simulated --port 0"])
 @pytest.mark.e2e
 @pytest.mark.parametrize(
     "command",

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.tracing.collector import collecting
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.server.conftest import Installation
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.thorough, pytest.mark.e2e]
 FACES = {"catalog": "", "identity": "/identity", "compute": "/compute", "agents": "/agents"}
 #: JSON under names of its own, text, and pictures: what the generator does not know by itself.
 CONFIG = """

@@ -15,7 +15,12 @@ from vetro.storage.migrate import VERSION_TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 POSTGRES = os.environ.get("VETRO_TEST_POSTGRES_URL", "")
-pytestmark = [pytest.mark.e2e, pytest.mark.postgres, pytest.mark.timeout(1200)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.e2e,
+    pytest.mark.postgres,
+    pytest.mark.timeout(1200),
+]
 
 
 @pytest.fixture(scope="module")

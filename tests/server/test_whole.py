@@ -1,10 +1,14 @@
 """The whole of Vetro as a user has it: ``vetro up``, the command, real containers, real failures."""
 
 import os
+import re
 import signal
+import urllib.request
 
 import pytest
-from tests.server.conftest import Installation
+from playwright.sync_api import expect
+from tests.browser import somebody
+from tests.server.conftest import IMAGE, Installation
 from tests.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -27,6 +31,58 @@ def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:
     assert vetro.open_to_others() == []
     vetro.run("env", "destroy", "--yes", "web")
     assert vetro.json("env", "list") == []
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
+
+
+def test_a_page_is_deployed_and_removed_by_the_api(vetro: Installation) -> None:
+    """Apache is composed, deployed, asked for its page and removed by HTTP alone."""
+    status, made = vetro.http("POST", "/v1/environments", {"name": "by-api"})
+    assert status == 200
+    path = f"/v1/environments/{made['id']}"
+    _, session = vetro.http("POST", f"{path}/configure")
+    header = {"X-Configuration-Session": session["id"]}
+    machine = {
+        "?": {"type": "io.murano.resources.LinuxMuranoInstance", "id": "by-api-machine"},
+        "name": "by-api", "flavor": "m1.tiny", "image": IMAGE, "assignFloatingIp": True,
+    }  # fmt: skip
+    application = {
+        "?": {"type": "org.vetro.samples.ApacheHttpServer", "id": "by-api-site"},
+        "name": "site", "page": "By HTTP", "instance": machine,
+    }  # fmt: skip
+    status, _ = vetro.http("POST", f"{path}/services", application, **header)
+    assert status == 200
+    status, _ = vetro.http("POST", f"{path}/sessions/{session['id']}/deploy")
+    assert status == 200
+    until(lambda: vetro.http("GET", path)[1]["status"] != "deploying", "the deployment has ended")
+    assert vetro.status("by-api") == "ready", vetro.reports("by-api")
+    assert vetro.page("by-api") == "By HTTP\n"
+    assert vetro.http("DELETE", path)[0] == 200
+    until(lambda: vetro.http("GET", path)[0] == 404, "the environment is deleted")
+    until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
+
+
+def test_a_page_is_deployed_in_a_browser(vetro: Installation) -> None:
+    """Apache is composed and deployed by the pages of the dashboard, which say where its page is."""
+    with somebody(vetro) as person:
+        page = person.page
+        page.get_by_role("button", name="New environment").first.click()
+        page.get_by_role("dialog").get_by_label("Name").fill("by-hand")
+        page.get_by_role("button", name="Create").click()
+        page.get_by_role("button", name="Add application").last.click()
+        page.get_by_label("Search by name").fill("apache")
+        page.get_by_role("button", name="Add Apache HTTP Server").click()
+        page.get_by_label("Page").fill("By hand")
+        for number in (2, 3):
+            page.get_by_role("button", name="Next").click()
+            expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
+        page.get_by_role("button", name="Add to the environment").click()
+        page.get_by_role("button", name="Deploy", exact=True).click()
+        link = page.get_by_role("link", name=re.compile(r"^http:\W+172\.29\."))
+        expect(link.first).to_be_visible(timeout=240_000)
+        with urllib.request.urlopen(link.first.get_attribute("href") or "", timeout=240) as answer:
+            assert answer.read() == b"By hand\n"
+    assert vetro.status("by-hand") == "ready"
+    vetro.run("env", "destroy", "--yes", "by-hand")
     until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
 
 

@@ -44,6 +44,7 @@ async def killed(rig: Any, name: str, node_names: tuple[str, str], payload: Any,
     return process.returncode, said.decode().splitlines(), errors.decode()
 
 
+@pytest.mark.sampled(only=["simulated"])
 @pytest.mark.needs(killed=True)
 @pytest.mark.timeout(1800)
 async def test_an_agent_killed_at_any_step_of_a_create_leaves_no_half_vm(
