@@ -129,6 +129,7 @@ class Reader:
             assert self.server.wait(240) == 0, self.log()
 
 
+@pytest.mark.thorough
 def test_the_tutorial_works_as_it_stands(tmp_path: Path) -> None:
     """A newcomer who follows the page gets what it promises, to the last command."""
     for directory in (tmp_path, tmp_path.parent):
@@ -233,6 +234,7 @@ def home() -> Iterator[Path]:
         yield Path(directory)
 
 
+@pytest.mark.thorough
 def test_the_tutorial_works_without_root(home: Path) -> None:
     """A user without rights gets the same by the path for them: at a port that they may have."""
     reader = Reader(home, without_rights())

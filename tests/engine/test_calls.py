@@ -218,6 +218,7 @@ async def test_failures_are_sorted(desk: Desk) -> None:
     assert "nowhere" in lost.message
 
 
+@pytest.mark.thorough
 async def test_a_static_action_reads_what_a_form_encrypted(desk: Desk) -> None:
     """It has the text behind the reference; its errors do not; another project's is not there."""
     await desk.rooms.form_secrets.keep("p", None, {"own": "open sesame"})
@@ -230,6 +231,7 @@ async def test_a_static_action_reads_what_a_form_encrypted(desk: Desk) -> None:
     assert "the project has no secret 'theirs'" in fault.message
 
 
+@pytest.mark.thorough
 async def test_results_have_a_limit(desk: Desk) -> None:
     """A result that is too large is refused with the name of the setting."""
     assert await desk.act("many", size=100) == list(range(100))
@@ -254,6 +256,7 @@ async def test_schemas_are_made_where_classes_are(desk: Desk) -> None:
         await desk.schemas("test.Nothing")
 
 
+@pytest.mark.sampled(only=["wild"])
 @pytest.mark.parametrize("method", ["asleep", "wild"])
 async def test_a_call_has_its_time(desk: Desk, method: str) -> None:
     """A program that sleeps or loops without end is stopped, and its worker ends."""
@@ -276,6 +279,7 @@ async def test_a_killed_worker_fails_its_call_only(desk: Desk) -> None:
     assert await desk.act("greet", name="John") == "Hello, John"
 
 
+@pytest.mark.thorough
 async def test_a_pool_that_stops_answers_what_runs(desk: Desk) -> None:
     """A running call is answered at once when its engine stops."""
     asking = asyncio.create_task(desk.act("asleep"))

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 
 def test_a_worker_starts_with_everything_loaded() -> None:
     """The zygote imports what each task uses and compiles the native classes, so workers need not."""
@@ -21,6 +23,7 @@ def test_a_worker_starts_with_everything_loaded() -> None:
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.thorough
 def test_workers_of_workflows_start_with_theirs_loaded_too() -> None:
     """After the first such task nothing of the room of workflows is imported for each task."""
     program = (

@@ -167,6 +167,7 @@ async def test_both_sides_over_tls(
         await distrusting.declare(names[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(240)
 async def test_a_broker_that_is_killed_loses_nothing(
     mailboxes: Mailboxes, names: list[str], tmp_path: Path

@@ -40,6 +40,7 @@ def bare_image(path: Path) -> None:
         archive.addfile(link)
 
 
+@pytest.mark.thorough
 def test_an_agent_that_never_comes_is_named(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_an_agent_that_never_comes_is_named(
     assert vetro.leftovers() == []
 
 
+@pytest.mark.thorough
 def test_a_node_without_room_is_explained(vetro: Installation) -> None:
     """The report has the allocation's reasons; with room again it deploys."""
     server = vetro.json("server", "list")[0]["uuid"]
@@ -87,6 +89,7 @@ def node_agent(vetro: Installation) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.thorough
 def test_a_node_killed_in_the_middle_of_a_create_loses_nothing(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -153,6 +156,7 @@ def package(path: Path, *, weight: int = 0, **files: bytes) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_full_disk_refuses_an_upload_and_keeps_the_rest(
     install: Callable[..., Installation], small_disk: Path, tmp_path: Path
 ) -> None:
@@ -184,6 +188,7 @@ def test_a_full_disk_refuses_an_upload_and_keeps_the_rest(
     ]
 
 
+@pytest.mark.thorough
 def test_a_data_directory_of_a_newer_version_is_refused(
     install: Callable[..., Installation],
 ) -> None:

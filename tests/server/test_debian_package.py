@@ -15,6 +15,8 @@ from tests.waiting import until
 
 from vetro.server.settings import load_settings
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = """
 set -e

@@ -12,7 +12,7 @@ from tests.docs.framework_page import write
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(900)]
 ASK = "import urllib.request as r; print(r.urlopen('http://localhost/').read().decode())"
 
 

@@ -23,6 +23,7 @@ from tests.waiting import until
 ROOT = Path(__file__).resolve().parents[2]
 BROKER = os.environ.get("VETRO_TEST_RABBITMQ_URL")
 pytestmark = [
+    pytest.mark.thorough,
     pytest.mark.root,
     pytest.mark.e2e,
     pytest.mark.postgres,

@@ -46,7 +46,7 @@ def test_a_page_is_deployed_and_removed_by_the_api(vetro: Installation) -> None:
         "name": "by-api", "flavor": "m1.tiny", "image": IMAGE, "assignFloatingIp": True,
     }  # fmt: skip
     application = {
-        "?": {"type": "org.vetro.samples.ApacheHttpServer", "id": "by-api-site"},
+        "?": {"type": "org.vetro.samples.ApacheHttpServer/1.0.0", "id": "by-api-site"},
         "name": "site", "page": "By HTTP", "instance": machine,
     }  # fmt: skip
     status, _ = vetro.http("POST", f"{path}/services", application, **header)
@@ -77,9 +77,11 @@ def test_a_page_is_deployed_in_a_browser(vetro: Installation) -> None:
             expect(page.get_by_text(f"Step {number} of 3")).to_be_visible()
         page.get_by_role("button", name="Add to the environment").click()
         page.get_by_role("button", name="Deploy", exact=True).click()
-        link = page.get_by_role("link", name=re.compile(r"^http:\W+172\.29\."))
-        expect(link.first).to_be_visible(timeout=240_000)
-        with urllib.request.urlopen(link.first.get_attribute("href") or "", timeout=240) as answer:
+        said = page.get_by_text("The page is at")
+        expect(said).to_be_visible(timeout=240_000)
+        address = re.search(r"http://172\.29\.[\d.:]+/", said.inner_text())
+        assert address is not None, said.inner_text()
+        with urllib.request.urlopen(address[0], timeout=240) as answer:
             assert answer.read() == b"By hand\n"
     assert vetro.status("by-hand") == "ready"
     vetro.run("env", "destroy", "--yes", "by-hand")

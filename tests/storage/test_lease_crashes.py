@@ -5,9 +5,12 @@ import random
 import sys
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from vetro.storage import Database, LeaseQueue, migrate
+
+pytestmark = pytest.mark.thorough
 
 CLAIMER = Path(__file__).parent / "claimer.py"
 KEYS = [f"k{number:02}" for number in range(40)]

@@ -35,6 +35,7 @@ async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
     assert not any(level == "error" for level, _, _ in await yard.reports(other))
 
 
+@pytest.mark.thorough
 async def test_a_dead_zygote_is_replaced_while_nothing_runs(yard: Yard) -> None:
     """The next two tasks run as usual."""
     yard.start()
@@ -60,6 +61,7 @@ async def test_a_zygote_that_dies_takes_its_workers_and_their_tasks_end_at_once(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 async def test_a_zygote_that_cannot_be_started_fails_tasks(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +76,7 @@ async def test_a_zygote_that_cannot_be_started_fails_tasks(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 async def test_a_drained_pool_ends_what_it_runs(yard: Yard) -> None:
     """It takes nothing more, and returns when its deployments have ended; others take what waits."""
     running = yard.start()
@@ -87,6 +90,7 @@ async def test_a_drained_pool_ends_what_it_runs(yard: Yard) -> None:
         assert await yard.rooms.tasks.queue.keys(tx) == {waiting}
 
 
+@pytest.mark.thorough
 async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
     """The user sees the reason; waiting tasks are left for the next engine."""
     running = yard.start()
@@ -104,6 +108,7 @@ async def test_a_stopped_pool_fails_what_it_runs(yard: Yard) -> None:
     assert await yard.ended(waiting) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard: Yard) -> None:
     """After a crash only the running tasks are failed; waiting ones run, however old."""
     older = await yard.submit("Greeter")
@@ -117,6 +122,7 @@ async def test_an_interrupted_task_is_failed_although_others_wait_before_it(yard
         assert await yard.ended(task) == {"result": None, "isException": False}
 
 
+@pytest.mark.sampled(only=["True"])
 @pytest.mark.parametrize("had_begun", [True, False])
 async def test_a_task_of_a_dead_engine_elsewhere_is_taken_over(yard: Yard, had_begun: bool) -> None:
     """It runs if it had no effect yet, else it fails."""
@@ -144,6 +150,7 @@ async def test_a_task_of_a_dead_engine_elsewhere_is_taken_over(yard: Yard, had_b
     await eventually(yard.journal_is_empty, "the journal is removed after the end is stored")
 
 
+@pytest.mark.thorough
 async def test_journals_of_ended_tasks_are_swept_at_the_start(yard: Yard) -> None:
     """Rows that a dead engine left are removed; rows of waiting tasks are kept."""
     waiting = await yard.submit("Greeter")

@@ -20,6 +20,7 @@ from vetro.http import Principal
 from vetro.storage import DatabaseFull, LeaseQueue
 
 
+@pytest.mark.thorough
 async def test_a_full_disk_fails_deployments_with_that_reason(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ async def test_a_full_disk_fails_deployments_with_that_reason(
     assert refused == ["claim", "fail_task"]
 
 
+@pytest.mark.thorough
 async def test_no_more_tasks_run_than_there_are_workers(yard: Yard) -> None:
     """The third task begins when one of two has ended."""
     yard.start()
@@ -109,6 +111,7 @@ async def test_a_model_that_is_too_large_is_refused(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("yard_settings", [{"worker_memory": 256}], indirect=True)
 async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineSettings) -> None:
     """A program above the limit fails with the reason; service and other tasks are unaffected."""
@@ -118,6 +121,7 @@ async def test_a_worker_has_memory_of_its_own(yard: Yard, yard_settings: EngineS
     assert await yard.ended(await yard.submit("Hoarder")) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 async def test_long_reports_are_cut_in_the_middle(yard: Yard) -> None:
     """The report keeps beginning and end, and the number of missing characters."""
     yard.start()
@@ -156,6 +160,7 @@ async def test_a_running_deployment_is_cancelled(yard: Yard) -> None:
     await eventually(yard.journal_is_empty)  # it is removed after the end is told
 
 
+@pytest.mark.thorough
 async def test_a_worker_that_does_not_end_is_killed(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:

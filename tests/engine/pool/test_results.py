@@ -83,6 +83,7 @@ async def test_a_task_runs_in_a_worker_and_leaves_no_journal(yard: Yard) -> None
     await eventually(yard.journal_is_empty, "the journal is removed after the end is stored")
 
 
+@pytest.mark.thorough
 async def test_a_program_reads_what_a_form_encrypted(yard: Yard) -> None:
     """It has the text behind the reference; reports do not; another project's is not there."""
     secrets = yard.rooms.form_secrets
@@ -97,6 +98,7 @@ async def test_a_program_reads_what_a_form_encrypted(yard: Yard) -> None:
     assert "the project has no secret 'theirs'" in refused
 
 
+@pytest.mark.thorough
 async def test_a_failing_program_leaves_no_journal(yard: Yard) -> None:
     """The report carries the message and the program's stack trace."""
     yard.start()
@@ -123,6 +125,7 @@ async def test_a_failure_inside_the_engine_is_reported_with_the_request(
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
 
 
+@pytest.mark.thorough
 async def test_a_report_keeps_what_its_entity_is(yard: Yard) -> None:
     """Workflows say whether a line is about the environment, a service or a unit (§8)."""
     task_id = await yard.submit("Sleeper")
@@ -139,6 +142,7 @@ async def test_a_report_keeps_what_its_entity_is(yard: Yard) -> None:
     ]
 
 
+@pytest.mark.thorough
 async def test_what_is_waited_on_is_stored(yard: Yard) -> None:
     """The newest text is stored, including the last one; a withdrawn text is removed."""
     task_id = await yard.submit("Sleeper")
@@ -187,6 +191,7 @@ async def waiting_on(yard: Yard, task_id: str) -> str | None:
     return next(row["waiting_on"] for row in rows if row["id"] == task_id)
 
 
+@pytest.mark.thorough
 async def test_a_user_is_known_by_name(yard: Yard) -> None:
     """Programs see the deploying user's name; without an account, the id."""
     yard.start()

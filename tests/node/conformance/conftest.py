@@ -203,6 +203,11 @@ class Entry:
     boots: bool = True
     root: bool = False
     killed: bool = False
+    thorough: bool = False
+
+    def marks(self) -> list[pytest.MarkDecorator]:
+        """What its cases need, and whether `make test` leaves them to `make test-all`."""
+        return [pytest.mark.root] * self.root + [pytest.mark.thorough] * self.thorough
 
 
 LXC_FEATURES = frozenset(
@@ -230,7 +235,7 @@ RIGS = {
         root=True,
         killed=True,
     ),
-    "lxc-btrfs": Entry(lxc_btrfs_rig, LXC_FEATURES, root=True),
+    "lxc-btrfs": Entry(lxc_btrfs_rig, LXC_FEATURES, root=True, thorough=True),
     "qemu": Entry(
         qemu_rig,
         frozenset(
@@ -248,6 +253,7 @@ RIGS = {
             }
         ),
         root=True,
+        thorough=True,
     ),
 }
 
@@ -263,7 +269,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(
         "rig",
         [
-            pytest.param(name, marks=[pytest.mark.root] if entry.root else [])
+            pytest.param(name, marks=entry.marks())
             for name, entry in RIGS.items()
             if needed <= entry.features
             and (entry.boots or not boots)

@@ -22,7 +22,7 @@ from vetro.node.drivers.qemu.libvirt import Libvirt
 from vetro.node.errors import DriverError
 from vetro.node.processes import family, processes_by_pid
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.thorough, pytest.mark.root]
 
 
 Opening = Callable[[], Any]

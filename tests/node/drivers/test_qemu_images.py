@@ -13,7 +13,7 @@ import pytest
 from tests.node.drivers.guests import page
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.thorough, pytest.mark.root]
 
 # cld; ds = 0; si = text; dx = COM1; until the byte is zero: lodsb, out %al,(%dx); then hlt for ever
 _SAYS = bytes.fromhex("fc31c08ed8be167cbaf803ac84c07403eeebf8f4ebfd")

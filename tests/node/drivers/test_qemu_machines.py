@@ -146,6 +146,7 @@ async def commands_with_streams(machines: Any, uuid: str) -> None:
         assert error.value.rest_code == "NotImplemented"
 
 
+@pytest.mark.thorough
 async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None:
     """A snapshot is of one moment; going back restarts the VM and takes newer snapshots along."""
     nic = await machines.nic(5)
@@ -178,6 +179,7 @@ async def test_snapshots_of_a_running_vm_and_the_way_back(machines: Any) -> None
         assert await disks.snapshot_names(disks.file_of(directory, disk)) == []
 
 
+@pytest.mark.thorough
 async def test_vms_outlive_the_agent_and_its_daemon(
     machines: Any, vm_image: Path, vm_kit: SimpleNamespace, tmp_path: Path
 ) -> None:
@@ -216,6 +218,7 @@ async def test_vms_outlive_the_agent_and_its_daemon(
     assert (await machines.driver.start(uuid))["state"] == "running"
 
 
+@pytest.mark.thorough
 async def test_more_memory_processors_and_disk(machines: Any) -> None:
     """An update of a running VM starts it again with what it shall have; a disk never shrinks."""
     nic = await machines.nic(5)

@@ -15,7 +15,7 @@ from tests.node.drivers.guests import Terminal, logged_in, page
 
 from vetro.node.drivers.qemu import disks
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.thorough, pytest.mark.root]
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ def files(packed: bytes) -> dict[str, tuple[int, bytes]]:
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.root
 async def test_an_image_of_a_container(containers: Any, kit: SimpleNamespace) -> None:
     """Whole or only what differs; the preparation leaves no trace in the VM."""

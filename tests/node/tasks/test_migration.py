@@ -106,6 +106,7 @@ async def test_a_container_moves_with_its_files_and_owners(nodes: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["to btrfs", "from btrfs"])
 async def test_snapshots_move_between_pools(nodes: Any, way: str) -> None:
     """What each kept is what each gives back there: changed, removed and new files, owners, links."""
