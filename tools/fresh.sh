@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
-# The checkout's files are at /vetro there. What a command needs beyond that, the project's own files install.
+# The checkout's files are where some people have theirs: below a home that only its owner may enter, in a path with
+# a space and a letter beyond ASCII. What a command needs beyond that, the project's own files install.
 set -euo pipefail
 if [ "$(id -u)" != 0 ]; then
   echo "A new Debian root is made and entered by root; run this as root." >&2
   exit 1
 fi
+place="/root/my projects/vétro"
 top=$(cd "$(dirname "$0")/.." && pwd)
 command -v mmdebstrap >/dev/null || "$top/tools/system-packages.sh" demo
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -26,17 +28,17 @@ for name in PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE REQUESTS_CA
   [ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done
 if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
-  mkdir "$root/vetro"
+  mkdir -p "$root$place"
   git -C "$top" ls-files -z --cached --others --exclude-standard \
     | tar --create --directory="$top" --null --files-from=- --ignore-failed-read --file=- 2>/dev/null \
-    | tar --extract --directory="$root/vetro" --no-same-owner --file=-
+    | tar --extract --directory="$root$place" --no-same-owner --file=-
 else
   echo "The files of the checkout are taken from git, which does not know this directory." >&2
   exit 1
 fi
 # What asks git for the files of the tree finds a repository, without its history.
-git -C "$root/vetro" init --quiet
-git -C "$root/vetro" add --all
+git -C "$root$place" init --quiet
+git -C "$root$place" add --all
 # The history stays here: what a rolling upgrade begins with is copied.
 if "$top/tools/version-before.sh" "$root/srv/vetro-before"; then
   settings+=(VETRO_TEST_VERSION_BEFORE=/srv/vetro-before)
@@ -76,5 +78,5 @@ unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -
   exec env -i "$@"
 ' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
-  sh -euc 'cd /vetro; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$@" || status=$?
+  sh -euc 'cd "$1"; shift; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$place" "$@" || status=$?
 exit $status

@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 from tests.waiting import until
 
-STAND_IN = f"""#!{sys.executable}
+# A line `#!` takes no path with a space: the shell hands the file on, and Python reads those words as a text.
+STAND_IN = f"""#!/bin/sh
+'''exec' "{sys.executable}" "$0" "$@"
+' '''
 import json, os, pathlib, signal, sys
 assert sys.argv[1:5] == ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"], sys.argv
 assert pathlib.Path(sys.argv[5]).read_text().lstrip().startswith("param(")

@@ -199,6 +199,7 @@ async def test_discovery_needs_no_token(served: Served) -> None:
     assert answer.json()["version"]["id"].startswith("v3")
 
 
+@pytest.mark.thorough
 async def test_the_stock_command_line_client_works(served: Served, tmp_path: Path) -> None:
     """``openstack`` creates and lists domains, projects, users and grants; the new user logs in."""
     environ = {

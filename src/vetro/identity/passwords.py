@@ -38,8 +38,8 @@ async def verify_password(stored: str | None, password: str) -> bool:
 
 
 def new_secret() -> str:
-    """256 random bits as text."""
-    return secrets.token_urlsafe(32)
+    """256 random bits as text, in hex: a word that begins with ``-`` is an option to commands of clients."""
+    return secrets.token_hex(32)
 
 
 def digest(secret: str) -> str:

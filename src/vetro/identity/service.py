@@ -63,7 +63,7 @@ class Identity:
         async with self.database.read() as tx:
             if await _has_users(tx):
                 return None
-        password = self.settings.admin_password or secrets.token_urlsafe(15)
+        password = self.settings.admin_password or secrets.token_hex(12)
         hashed = await hash_password(password)
         async with self.database.transaction() as tx:
             # Services that start together on one database: one of them makes the account.
