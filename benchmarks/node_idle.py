@@ -1,5 +1,6 @@
 """A node agent at rest: memory and processor, registered at a service of its own.
 
+Memory against that of a process that has imported the libraries; processor in reference seconds (`limits.py`).
 With the driver for containers where root and LXC are there, else with plain processes.
 """
 
@@ -14,10 +15,9 @@ import time
 from pathlib import Path
 
 from deployment import VETRO, Vetro
-from limits import Published
+from limits import Topic, libraries_mib, repetitions
 
-PUBLISHED = Published()
-SECONDS = float(os.environ.get("VETRO_BENCH_IDLE_SECONDS", "40"))
+SECONDS = float(os.environ.get("VETRO_BENCH_IDLE_SECONDS", "20"))
 MEMORY_MIB, CORE_PERCENT = 60.0, 0.5
 TICK = os.sysconf("SC_CLK_TCK")
 
