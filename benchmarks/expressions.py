@@ -6,9 +6,7 @@ failure.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -79,20 +77,6 @@ def microseconds(work: Callable[[], Any], least_seconds: float = 0.02) -> float:
         count = max(count + 1, int(1.5 * count * least_seconds / max(taken, 1e-6)))
 
 
-def start_microseconds() -> float:
-    """Importing the languages with the standard library ready, in a process of its own."""
-    code = (
-        "import time; began = time.process_time()\n"
-        "import vetro.yaql, vetro.muranopl\n"
-        "vetro.yaql.standard_library(); print(time.process_time() - began)"
-    )
-    environment = {**os.environ, "PYTHONPATH": sys.path[0]}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return 1e6 * float(
-        subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
-    )
-
-
 def _prepared(text: str, library: Library) -> None:
     """Compile past the cache of equal texts, up to code that runs."""
     expression = Expression(text, parse(text), library)
@@ -118,7 +102,6 @@ def main() -> int:
         ("parse, compile and run it once", lambda: microseconds(lambda: _prepared("$.a + 1", library)), None),
         ("evaluate it prepared", lambda: microseconds(lambda: expression.evaluate(small)), 1.5),
         ("where().select() over 100 dictionaries", lambda: microseconds(lambda: query.evaluate(ROWS)), 60.0),
-        ("start of the languages", start_microseconds, 150_000.0),
     ]  # fmt: skip
     for name, measure, limit in figures:
         topic.take(name, [measure() * factor for factor in repetitions()], "µs", limit)
