@@ -1,8 +1,8 @@
 """The dashboard in the distribution's Chromium, at a real `vetro up` with 1,000 packages and environments.
 
 The service, the browser (without a window and without a graphics processor, so that every pixel is drawn in
-software) and what drives it share one core. Times are those of the reference machine (`limits.py`); each round
-has a new profile, so nothing is in a cache.
+software) and what drives it share one core. Times are those of the reference machine (`limits.py`); each
+round has a new profile, so nothing is in a cache.
 
 - A paint is what the browser notes as `first-contentful-paint`.
 - An interaction (a click or a key, sent as the mouse and the keyboard send them) lasts until the next paint:
