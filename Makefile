@@ -86,9 +86,10 @@ format: $(VENV)/.installed ## format the code, and mend what the linter can mend
 	@$(BIN)/ruff format src tests tools benchmarks
 	@$(BIN)/ruff check --fix src tests tools benchmarks
 
-bench: setup ## the published figures, as ratios measured in one run
+# TOPIC="forms language": these only; WRITE=1: keep the figures as the last ones.
+bench: setup ## the published figures, as ratios measured in one run, against the last ones
 	@tools/system-packages.sh test
-	@tools/with-postgres.sh $(BIN)/python benchmarks/run_all.py
+	@tools/with-postgres.sh $(BIN)/python benchmarks/run_all.py $(if $(WRITE),--write) $(TOPIC)
 
 soak: setup ## every test in a new Debian, then many more generated examples
 	@tools/fresh.sh 'make demo' 'make test'

@@ -2,7 +2,7 @@
 
 ``explained``: one request after another, each with its steps and reasons kept; ``placed``: the same,
 and every choice becomes a VM, so a record changes between two requests; ``rendered``: the steps
-turned into JSON as POST /allocate does it. Processor time, the best of several rounds.
+turned into JSON as POST /allocate does it. Seconds are processor time of the reference machine (`limits.py`).
 
 Then the real way: a compute service in a process of its own with 5,000 servers and 50,000 VMs in its
 database, asked by POST /allocate over HTTP; what counts is the service's processor time for each. ``chosen``:
@@ -14,7 +14,6 @@ steps and reasons.
 from __future__ import annotations
 
 import json
-import os
 import random
 import resource
 import sys
@@ -25,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from compute_server import cpu_seconds, served
-from limits import Published
+from limits import Topic, repetitions
 
-PUBLISHED = Published()
 GIB = 2**30
 SIZES = (100, 1000, 5000, 20_000)
 ASKED = 5000
@@ -124,29 +122,30 @@ def make_request(chance: random.Random, owners: list[str]) -> dict[str, Any]:
     }
 
 
-def best(rounds: int, count: int, work: Callable[[], None]) -> float:
-    """Calls a second of the fastest round."""
-    least = float("inf")
-    for _ in range(rounds):
+def rates(count: int, work: Callable[[], object]) -> list[float]:
+    """Calls a second, some times."""
+    found: list[float] = []
+    for factor in repetitions():
         started = time.process_time()
         for _ in range(count):
             work()
-        least = min(least, (time.process_time() - started) / count)
-    return 1 / least
+        found.append(count / (time.process_time() - started) / factor)
+    return found
 
 
-def measure(size: int, *, count: int = 150, rounds: int = 4) -> dict[str, float]:
+def measure(size: int, *, count: int = 150) -> dict[str, Any]:
     """All figures at one size."""
     from vetro.compute.allocation import Allocator, Fleet, candidates_of, check_request, seeded
 
     chance = random.Random(size)
     owners = [make_uuid(chance) for _ in range(200)]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     servers = [make_server(chance, owners) for _ in range(size)]
     records = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.process_time()
-    fleet = Fleet(servers)
-    built = time.process_time() - started
+    built: list[float] = []
+    for factor in repetitions():
+        started = time.process_time()
+        fleet = Fleet(servers)
+        built.append((time.process_time() - started) * factor)
     by_uuid = {server["uuid"]: server for server in servers}
     allocator = Allocator()
     source = seeded(1)
@@ -192,18 +191,15 @@ def measure(size: int, *, count: int = 150, rounds: int = 4) -> dict[str, float]
 
     allocate()
     place()
-    explained = best(rounds, count, lambda: allocate())
-    rendered = best(2, 3, lambda: b"".join(allocate().steps_as_bytes()))
-    placed = best(rounds, count, place)
+    explained = rates(count, allocate)
+    rendered = rates(3, lambda: b"".join(allocate().steps_as_bytes()))
+    placed = rates(count, place)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
-        "servers": size,
-        "vms": sum(len(server["vms"]) for server in servers),
         "explained": explained,
         "placed": placed,
         "rendered": rendered,
-        "build_seconds": built,
-        "records_mib": (records - before) / 1024,
+        "built": built,
         "index_mib": (after - records) / 1024,
     }
 
@@ -266,7 +262,7 @@ async def fill(file: Path, size: int) -> list[str]:
     return owners
 
 
-def serve_and_ask(size: int) -> dict[str, float]:
+def serve_and_ask(size: int) -> dict[str, list[float]]:
     """Requests a second of processor time, by way; memory of the service in MiB."""
     import asyncio
     import http.client
@@ -294,7 +290,8 @@ def serve_and_ask(size: int) -> dict[str, float]:
                 return [json.dumps({**make_request(chance, owners), **more}) for _ in range(count)]
 
             held = {"explain": False, "reserve": True}
-            found: dict[str, float] = {"answer_mb": ask(connections[0], bodies(1, {})) / 1e6}
+            ask(connections[0], bodies(1, {}))
+            found: dict[str, list[float]] = {}
             with ThreadPoolExecutor(CALLERS) as pool:
                 for name, count, callers, more in (
                     ("chosen", 200, 1, {"explain": False}),
@@ -302,61 +299,43 @@ def serve_and_ask(size: int) -> dict[str, float]:
                     ("together", 320, CALLERS, held),
                     ("whole", 20, 1, {}),
                 ):
-                    least = float("inf")
-                    for _ in range(3):
+                    found[name] = []
+                    for factor in repetitions():
                         shares = [bodies(count // callers, more) for _ in range(callers)]
                         began = cpu_seconds(pid)
                         list(pool.map(ask, connections[:callers], shares))
-                        least = min(least, (cpu_seconds(pid) - began) / count)
-                    found[name] = 1 / least
+                        found[name].append(count / (cpu_seconds(pid) - began) / factor)
             status = Path(f"/proc/{pid}/status").read_text()
-            found["mib"] = int(status.split("VmRSS:")[1].split()[0]) / 1024
+            found["mib"] = [int(status.split("VmRSS:")[1].split()[0]) / 1024]
             for connection in connections:
                 connection.close()
     return found
 
 
 def main() -> int:
-    """Print the tables, or ``--json SIZE`` one line. What misses its floor is said."""
+    """Measure and judge, or ``--json SIZE``: print the figures of a size."""
     if "--json" in sys.argv:
         print(json.dumps(measure(int(sys.argv[-1]))))
         return 0
     import subprocess
 
-    print(
-        f"{'servers':>8}{'VMs':>9}{'explained/s':>13}{'placed/s':>10}{'rendered/s':>12}"
-        f"{'build, s':>10}{'index, MiB':>12}"
-    )
-    found: dict[str, float] = {}
+    topic = Topic("allocation")
     for size in SIZES:
         # A process of its own for each size, so that memory is that size's.
-        done = subprocess.run(
-            [sys.executable, __file__, "--json", str(size)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        row: dict[str, float] = json.loads(done.stdout)
-        print(
-            f"{row['servers']:>8}{row['vms']:>9}{row['explained']:>13.0f}{row['placed']:>10.0f}"
-            f"{row['rendered']:>12.1f}{row['build_seconds']:>10.2f}{row['index_mib']:>12.0f}"
-        )
-        if size == ASKED:
-            found |= row
+        command = [sys.executable, __file__, "--json", str(size)]
+        row: dict[str, Any] = json.loads(subprocess.check_output(command, text=True))
+        for name in ("explained", "placed", "rendered"):
+            floor = FLOOR.get(name) if size == ASKED else None
+            topic.take(f"{name}, {size} servers", row[name], "/s", floor, at_least=True)
+        topic.take(f"index built, {size} servers", row["built"], "s")
+        topic.take(f"memory of the index, {size} servers", row["index_mib"], "MiB")
     served = serve_and_ask(ASKED)
-    print(
-        f"over HTTP, {ASKED} servers: chosen {served['chosen']:.0f}/s   reserved"
-        f" {served['reserved']:.0f}/s   {CALLERS} at once {served['together']:.0f}/s"
-        f"   whole ({served['answer_mb']:.1f} MB)"
-        f" {served['whole']:.1f}/s   service {served['mib']:.0f} MiB"
-        f"   load of the machine {os.getloadavg()[0]:.1f}"
-    )
-    found |= served
-    for name, floor in FLOOR.items():
-        mark = PUBLISHED.least(f"{name}, a second", found[name], floor)
-        if mark:
-            print(f"  {name}: {found[name]:.0f} a second is less than {floor:.0f}{mark}")
-    return PUBLISHED.exit_code()
+    memory = served.pop("mib")
+    for name, figures in served.items():
+        what = f"{name} over HTTP, {ASKED} servers"
+        topic.take(what, figures, "/s", FLOOR.get(name), at_least=True)
+    topic.take("memory of the service", memory, "MiB")
+    return topic.end()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 How many calls a machine serves in a second says little about another machine, nor about the same one an
 hour later: a busy host takes two thirds away. Both versions therefore run side by side and are measured in
 turn, and what counts is the ratio. The first version was measured on one machine together with the server
-that Vetro replaces (`FIRST`): ten times that server is so many times the first version, on any machine. The
+that Vetro replaces (`FIRST`): four times that server is so many times the first version, on any machine. The
 commit that it was is not known; b1bffc52 gave nearly the same figures on machines of that kind (decision
 0775).
 

@@ -1,7 +1,7 @@
 """From deploy to the page, against the same container started by hand; `vetro up` at rest.
 
-Needs root and LXC. Every figure is the median of several runs on this machine, in this run: what
-counts are the ratios. Prints where the time of a deployment goes.
+Needs root and LXC. Seconds are those of the reference machine (`limits.py`). Says where the
+time of a deployment goes.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from limits import Published
+from limits import REPETITIONS, Topic, libraries_mib, repetitions
 
 from vetro.node.storage.idmapped import IdMapping
 
-PUBLISHED = Published()
 ROOT = Path(__file__).resolve().parent.parent
 VETRO = str(Path(sys.executable).with_name("vetro"))
 IMAGE = "debian-12-apache"
 #: With both programs of TwoTier: what is measured is Vetro, not the distribution's mirror.
 TIERS_IMAGE = "debian-12-tiers"
 ROUNDS = int(os.environ.get("VETRO_BENCH_ROUNDS", "5"))
-IDLE_SECONDS = 20.0
+IDLE_SECONDS = 10.0
 BRIDGE = "vbench0"
 HAND_NETWORK = "10.199.7"
 
@@ -328,31 +327,25 @@ def processor_seconds(pids: list[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def line(what: str, value: str, limit: str = "") -> None:
-    """One row."""
-    print(f"  {what:<44}{value:>14}   {limit}", flush=True)
-
-
-def limited(what: str, figure: float, unit: str, limit: float) -> None:
-    """One row with a limit that is published."""
-    mark = PUBLISHED.most(f"{what.strip()}, {unit}", figure, limit)
-    line(what, f"{figure:.2f} {unit}", f"limit {limit:.4g} {unit}{mark}")
-
-
-def measure(vetro: Vetro, work: Path) -> bool:
-    """All figures; whether every deployment gave its page."""
-    ready = [vetro.start()]
-    for _ in range(2):
-        vetro.stop()
-        ready.append(vetro.start())
-    limited("vetro up, start to ready (median of 3)", statistics.median(ready), "s", 3)
+def measure(topic: Topic, vetro: Vetro, work: Path) -> None:
+    """Measure, judge."""
+    bare = libraries_mib()
+    ready: list[float] = []
+    for factor in repetitions():
+        ready.append(vetro.start() * factor)
+        if len(ready) < REPETITIONS:
+            vetro.stop()
+    topic.take("vetro up, start to ready", ready, "s", 3)
     time.sleep(5)  # what the start put off is done
     pids = family(vetro.process.pid)
-    used, began = processor_seconds(pids), time.monotonic()
-    time.sleep(IDLE_SECONDS)
-    share = (processor_seconds(pids) - used) / (time.monotonic() - began) * 100
-    limited(f"idle: PSS of all {len(pids)} processes", pss(pids), "MiB", 200)
-    limited("idle: processor", share, "%", 1)
+    used: list[float] = []
+    for factor in repetitions():
+        before, began = processor_seconds(pids), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        taken = processor_seconds(pids) - before
+        used.append(1000 * taken * factor / (time.monotonic() - began))
+    topic.take("idle: memory (PSS) of all processes", pss(pids) / bare, "x libs", 2)
+    topic.take("idle: processor in a second", used, "ms", 10, compared=False)
 
     cache = ROOT / "var/image-cache"
     vetro.run("image", "build", IMAGE, "--packages", "apache2", "--cache-dir", str(cache))
@@ -382,19 +375,21 @@ def measure(vetro: Vetro, work: Path) -> bool:
 
     image, config = Path(), ""
     apache(0)  # the image is unpacked by the first
-    rounds = [apache(number) for number in range(1, ROUNDS + 1)]
+    rounds: list[dict[str, float]] = []
+    hands: list[float] = []
+    ratios: list[float] = []
     with bridge():
-        hand = statistics.median(by_hand(image, config, number, work) for number in range(ROUNDS))
-    ours = statistics.median(seconds for seconds, _ in rounds)
-    limit = 3 * hand + 1.5
-    line("by hand: overlay, lxc-start, page", f"{hand:.3f} s")
-    limited("vetro: POST deploy to the page (3 x + 1.5 s)", ours, "s", limit)
-    told = 0.0
-    for what in rounds[0][1]:
-        value = statistics.median(found[what] for _, found in rounds)
-        told += value
-        line(f"  {what}", f"{value * 1000:.0f} ms")
-    line("  other (saving, reports, page request)", f"{(ours - told) * 1000:.0f} ms")
+        for number, factor in enumerate(repetitions(ROUNDS), 1):
+            ours, found = apache(number)
+            hands.append(by_hand(image, config, number, work) * factor)
+            ratios.append(ours * factor / (3 * hands[-1] + 1.5))
+            found["the whole: POST deploy to the page"] = ours
+            rounds.append({what: seconds * 1000 * factor for what, seconds in found.items()})
+    topic.take("by hand: overlay, lxc-start, page", hands, "s")
+    for what in rounds[0]:
+        topic.take(what, [found[what] for found in rounds], "ms")
+    topic.take("POST deploy to the page, of 3 x by hand + 1.5 s", ratios, "x", 1)
+    whole = statistics.median(found["the whole: POST deploy to the page"] for found in rounds)
 
     def flat(number: int) -> float:
         service: dict[str, Any] = {
@@ -413,37 +408,39 @@ def measure(vetro: Vetro, work: Path) -> bool:
         return seconds
 
     flat(0)
-    old = statistics.median(flat(number) for number in range(1, ROUNDS + 1))
-    limited("v0.3: the same by XML workflows (1.3 x)", old, "s", 1.3 * ours)
+    old = [
+        flat(number) * 1000 * factor / whole for number, factor in enumerate(repetitions(ROUNDS), 1)
+    ]
+    topic.take("v0.3: the same by XML workflows", old, "x", 1.3)
 
-    times: dict[int, float] = {}
-    for count in (1, 10):
+    def tiers(name: str, count: int) -> float:
         service = {
             "?": {"type": "org.vetro.samples.TwoTier", "classVersion": "1.0.0"},
-            "name": f"tier{count}",
+            "name": f"tier{name}",
             "page": "bench",
             "servers": [
-                instance(f"w{count}-{number}", TIERS_IMAGE, floating=False)
+                instance(f"w{name}-{number}", TIERS_IMAGE, floating=False)
                 for number in range(count)
             ],
-            "balancer": instance(f"b{count}", TIERS_IMAGE),
+            "balancer": instance(f"b{name}", TIERS_IMAGE),
         }
-        environment, began, _ = vetro.submit(f"tiers-{count}", service)
+        environment, began, _ = vetro.submit(f"tiers-{name}", service)
         until_page(vetro.page_of(environment), "bench")
-        times[count] = time.perf_counter() - began
+        seconds = time.perf_counter() - began
         vetro.destroy(environment)
-    line("TwoTier with 1 web server", f"{times[1]:.2f} s")
-    ratio = times[10] / times[1]
-    line("TwoTier with 10 web servers", f"{times[10]:.2f} s")
-    limited("  times one", ratio, "x", 4)
-    return True
+        return seconds
+
+    tiers("first", 1)  # the image is unpacked by the first
+    growth = [tiers(f"{n}-10", 10) / tiers(f"{n}-1", 1) for n in range(ROUNDS)]
+    topic.take("TwoTier with 10 web servers to 1", growth, "x", 4)
 
 
 def main() -> int:
-    """Print the table."""
+    """Measure, judge."""
     if os.geteuid() != 0 or shutil.which("lxc-start") is None:
         print("This needs root and LXC.")
         return 1
+    topic = Topic("deployment")
     with tempfile.TemporaryDirectory(prefix="vetro-bench-") as name:
         work = Path(name)
         work.chmod(0o711)
@@ -451,11 +448,11 @@ def main() -> int:
         directory.mkdir(mode=0o711)
         vetro = Vetro(directory)
         try:
-            measure(vetro, work)
+            measure(topic, vetro, work)
         finally:
             vetro.leave_nothing()
             vetro.stop()
-    return PUBLISHED.exit_code()
+    return topic.end()
 
 
 if __name__ == "__main__":

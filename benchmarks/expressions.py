@@ -1,14 +1,12 @@
 """`make bench`, topic expressions: YAQL beside the same work in plain Python.
 
-Processor time, the least of several rounds. A result that differs from the twin's is a failure; a
-figure beyond its limit is marked.
+Microseconds are those of the reference machine (`limits.py`). A result that differs from the twin's is a
+failure.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,13 +15,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from limits import Published
+from limits import REPETITIONS, Topic, repetitions
 
 from vetro.yaql import Library, compile, parse, standard_library
 from vetro.yaql.expression import Expression
 
-PUBLISHED = Published()
-ROUNDS = 9
 WORDS = ["alpha", "beta", "gamma", "delta"] * 25
 ROWS = [{"id": n, "team": n % 7, "name": f"item-{n}", "tags": [n % 3, n % 5]} for n in range(100)]
 DATA: dict[str, Any] = {"a": 1, "words": WORDS, "rows": ROWS, "mail": "John.Doe@Example.com"}
@@ -69,7 +65,7 @@ def _folded() -> int:
 
 
 def microseconds(work: Callable[[], Any], least_seconds: float = 0.02) -> float:
-    """Processor time of one call, the least of several rounds."""
+    """Processor time of one call, from as many as take a while."""
     count = 1
     while True:
         began = time.process_time()
@@ -77,39 +73,8 @@ def microseconds(work: Callable[[], Any], least_seconds: float = 0.02) -> float:
             work()
         taken = time.process_time() - began
         if taken > least_seconds:
-            break
-        count = max(count + 1, int(count * least_seconds / max(taken, 1e-6)))
-    best = taken
-    for _ in range(ROUNDS):
-        began = time.process_time()
-        for _ in range(count):
-            work()
-        best = min(best, time.process_time() - began)
-    return best / count * 1e6
-
-
-def start_milliseconds() -> float:
-    """Importing the languages with the standard library ready, in a process of its own."""
-    code = (
-        "import time; began = time.process_time()\n"
-        "import vetro.yaql, vetro.muranopl\n"
-        "vetro.yaql.standard_library(); print(time.process_time() - began)"
-    )
-    environment = {**os.environ, "PYTHONPATH": sys.path[0]}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    times = [
-        float(
-            subprocess.run(
-                [sys.executable, "-c", code],
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-        )
-        for _ in range(5)
-    ]
-    return min(times) * 1000
+            return taken / count * 1e6
+        count = max(count + 1, int(1.5 * count * least_seconds / max(taken, 1e-6)))
 
 
 def _prepared(text: str, library: Library) -> None:
@@ -122,37 +87,36 @@ _EVALUATION: Any = None
 
 
 def main() -> int:
-    """Print the tables; 1 when a result differs from its twin's."""
+    """Measure, judge."""
     global _EVALUATION
     from vetro.yaql import Evaluation
 
+    topic = Topic("expressions")
     library = standard_library()
     _EVALUATION = Evaluation(library)
     expression = compile("$.a + 1")
     small = {"a": 1}
     query = compile("$.where($.id >= 50).select($.name)")
-    figures = [
-        ("parse `$.a + 1`, µs", microseconds(lambda: parse("$.a + 1")), 15.0),
-        ("parse, compile and run it once, µs", microseconds(lambda: _prepared("$.a + 1", library)), None),
-        ("evaluate it prepared, µs", microseconds(lambda: expression.evaluate(small)), 1.5),
-        ("where().select() over 100 dictionaries, µs", microseconds(lambda: query.evaluate(ROWS)), 60.0),
-        ("start of the languages, ms", start_milliseconds(), 150.0),
+    figures: list[tuple[str, Callable[[], float], float | None]] = [
+        ("parse `$.a + 1`", lambda: microseconds(lambda: parse("$.a + 1")), 15.0),
+        ("parse, compile and run it once", lambda: microseconds(lambda: _prepared("$.a + 1", library)), None),
+        ("evaluate it prepared", lambda: microseconds(lambda: expression.evaluate(small)), 1.5),
+        ("where().select() over 100 dictionaries", lambda: microseconds(lambda: query.evaluate(ROWS)), 60.0),
     ]  # fmt: skip
-    for name, figure, limit in figures:
-        mark = "" if limit is None else PUBLISHED.most(name, figure, limit)
-        shown = "" if limit is None else f"{limit:>8.1f}"
-        print(f"{name:<48}{figure:>9.2f}{shown}{mark}")
-    print(f"\n{'expression':<66}{'ours, µs':>10}{'plain, µs':>11}{'ratio':>7}")
-    wrong = 0
+    for name, measure, limit in figures:
+        topic.take(name, [measure() * factor for factor in repetitions()], "µs", limit)
     for text, twin in CASES:
         prepared = compile(text)
         if prepared.evaluate(DATA) != twin():
-            print(f"{text}: another result than plain Python's")
-            wrong = 1
+            topic.wrong(f"{text}: another result than plain Python's")
             continue
-        ours, plain = microseconds(lambda p=prepared: p.evaluate(DATA)), microseconds(twin)
-        print(f"{text:<66}{ours:>10.2f}{plain:>11.2f}{ours / plain:>7.1f}")
-    return PUBLISHED.exit_code(wrong=bool(wrong))
+
+        def ours(prepared: Expression = prepared) -> Any:
+            return prepared.evaluate(DATA)
+
+        ratios = [microseconds(ours) / microseconds(twin) for _ in range(REPETITIONS)]
+        topic.take(text, ratios, "x plain")
+    return topic.end()
 
 
 if __name__ == "__main__":

@@ -17,10 +17,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from limits import Published
+from limits import REPETITIONS, Topic
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = (80, 320, 1280)
 RATIO, LINEAR = 8.0, 5.0
 """Limits: processor time to the twin's at 320 servers; time of 1,280 servers to that of 320."""
 CHANGES = (
@@ -146,11 +145,6 @@ async def by_hand(count: int) -> dict[str, Any]:
     return {"cpu_seconds": seconds, "result_digest": digest(seen)}
 
 
-def least(*arguments: str) -> dict[str, Any]:
-    """The quickest of three runs: a single one of less than a second says little."""
-    return min((measure(*arguments) for _ in range(3)), key=lambda one: one["cpu_seconds"])
-
-
 def measure(*arguments: str) -> dict[str, Any]:
     """The JSON of a program's last line."""
     done = subprocess.run(
@@ -161,55 +155,37 @@ def measure(*arguments: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the table; 1 when a digest differs or a limit is missed."""
-    published = Published()
-    print(f"{'servers':>8}{'cold, s':>10}{'plain, s':>10}{'ratio':>8}{'limit':>7}")
-    times: dict[int, float] = {}
-    wrong = False
-    for size in SIZES:
-        ours = least("benchmarks/framework_program.py", str(size))
-        plain = least("benchmarks/framework.py", str(size))
-        agree = ours["result_digest"] == plain["result_digest"]
-        wrong = wrong or not agree
-        times[size] = ours["cpu_seconds"]
-        ratio = ours["cpu_seconds"] / plain["cpu_seconds"]
-        bound = mark = ""
-        if size == 320:
-            bound, mark = f"{RATIO:.0f}", published.most("framework at 320 servers", ratio, RATIO)
-        print(
-            f"{size:>8}{ours['cpu_seconds']:>10.2f}{plain['cpu_seconds']:>10.2f}{ratio:>8.2f}{bound:>7}"
-            f"{mark}{'' if agree else '  DIGESTS DIFFER'}",
-            flush=True,
-        )
-    growth = times[1280] / times[320]
-    mark = published.most("1,280 servers to 320", growth, LINEAR)
-    print(f"1,280 servers to 320: {growth:.2f} times (limit {LINEAR:g}, linear is 4){mark}")
-    wrong = changes(published) or wrong
-    return published.exit_code(wrong=wrong)
+    """Measure, judge."""
+    topic = Topic("framework")
+    ratios: list[float] = []
+    growth: list[float] = []
+    for _ in range(REPETITIONS):
+        ours = measure("benchmarks/framework_program.py", "320")
+        plain = measure("benchmarks/framework.py", "320")
+        large = measure("benchmarks/framework_program.py", "1280")
+        if ours["result_digest"] != plain["result_digest"]:
+            topic.wrong("another result than the twin's")
+        ratios.append(ours["cpu_seconds"] / plain["cpu_seconds"])
+        growth.append(large["cpu_seconds"] / ours["cpu_seconds"])
+    topic.take("320 servers", ratios, "x plain", RATIO)
+    topic.take("1,280 servers to 320 (linear is 4)", growth, "x", LINEAR)
+    changes(topic)
+    return topic.end()
 
 
-def changes(published: Published) -> bool:
-    """Print what changes to deployed servers cost; true when more is touched than has changed."""
-    wrong = False
-    seconds: dict[tuple[str, int], float] = {}
-    print(
-        f"\n{'change':>12}{'servers':>9}{'cpu, s':>9}{'limit':>7}{'calls':>7}{'made':>6}{'guests':>8}"
-    )
+def changes(topic: Topic) -> None:
+    """What changes to deployed servers cost, and whether they touch no more than has changed."""
+    costs: dict[tuple[str, int], list[float]] = {}
     for what, size, limit, touched in CHANGES:
-        found = least("benchmarks/framework_changes.py", what, str(size))
-        seconds[what, size] = cost = found["cpu_seconds"]
-        mark = published.most(f"{what} at {size} servers, s", cost, limit) if limit else ""
-        kept = (found["servers"], found["guests"]) == touched
-        wrong = wrong or not kept
-        print(
-            f"{what:>12}{size:>9}{cost:>9.3f}{limit or '':>7}{found['calls']:>7}{found['servers']:>6}"
-            f"{found['guests']:>8}{mark}{'' if kept else '  TOUCHES MORE'}",
-            flush=True,
-        )
-    growth = seconds["template", 1000] / seconds["template", 250]
-    mark = published.most("template of 1,000 to 250", growth, LINEAR)
-    print(f"template of 1,000 instances to 250: {growth:.2f} times (limit {LINEAR:g}){mark}")
-    return wrong
+        costs[what, size] = taken = []
+        while len(taken) < REPETITIONS:
+            found = measure("benchmarks/framework_changes.py", what, str(size))
+            if (found["servers"], found["guests"]) != touched:
+                topic.wrong(f"{what} at {size} servers touches {found}")
+            taken += found["cpu_seconds"]
+        topic.take(f"{what} at {size} servers", taken, "s", limit or None)
+    pairs = zip(costs["template", 1000], costs["template", 250], strict=True)
+    topic.take("template of 1,000 to 250", [large / small for large, small in pairs], "x", LINEAR)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,18 @@ processor time for each.
 from __future__ import annotations
 
 import asyncio
-import os
-import statistics
 import sys
-import time
 import uuid
 from pathlib import Path
 
 from compute_server import cpu_seconds, served
-from limits import Published
+from limits import Topic, repetitions
 
-PUBLISHED = Published()
 NODES = 10_000
 CONNECTIONS = 1000
 RATE = 2000.0
-SECONDS = 15.0
+#: Of each repetition.
+SECONDS = 3.0
 CEILING_REQUESTS = 20_000
 LIMIT_P99_MS = 50.0
 MASTER = "benchmark"
@@ -83,10 +80,10 @@ def requests_of(port: int) -> list[bytes]:
     return made
 
 
-async def paced(connections: list[Connection], requests: list[bytes]) -> list[list[float]]:
-    """By each second of the run: how long from when a request was due to its answer, sorted."""
+async def paced(connections: list[Connection], requests: list[bytes]) -> list[float]:
+    """How long from when a request was due to its answer, sorted."""
     loop = asyncio.get_running_loop()
-    took: list[list[float]] = [[] for _ in range(round(SECONDS))]
+    took: list[float] = []
     began = loop.time() + 0.2
 
     async def lane(number: int) -> None:
@@ -98,12 +95,12 @@ async def paced(connections: list[Connection], requests: list[bytes]) -> list[li
         while due < began + SECONDS:
             await asyncio.sleep(max(0.0, due - loop.time()))
             await connections[number].send(mine[turn % len(mine)])
-            took[int(due - began)].append(loop.time() - due)
+            took.append(loop.time() - due)
             turn += 1
             due += period
 
     await asyncio.gather(*(lane(number) for number in range(CONNECTIONS)))
-    return [sorted(second) for second in took]
+    return sorted(took)
 
 
 async def flat_out(connections: list[Connection], requests: list[bytes]) -> None:
@@ -118,7 +115,8 @@ async def flat_out(connections: list[Connection], requests: list[bytes]) -> None
 
 
 async def measure(pid: int, port: int) -> int:
-    """Print the figures; 1 when an answer was wrong."""
+    """Measure, judge."""
+    topic = Topic("heartbeats")
     loop = asyncio.get_running_loop()
     requests = requests_of(port)
     connections: list[Connection] = []
@@ -128,34 +126,26 @@ async def measure(pid: int, port: int) -> int:
     # The first beat of each node is news and is written; the figures are of those that are not.
     await flat_out(connections, requests)
     await asyncio.sleep(1.0)
-    before, written, began = cpu_seconds(pid), writes(pid), time.perf_counter()
-    took = await paced(connections, requests)
-    wall, used = time.perf_counter() - began, cpu_seconds(pid) - before
+    middle: list[float] = []
+    slowest: list[float] = []
+    ceiling: list[float] = []
+    written = writes(pid)
+    for factor in repetitions():
+        took = [one * 1000 * factor for one in await paced(connections, requests)]
+        middle.append(took[len(took) // 2])
+        slowest.append(took[int(len(took) * 0.99)])
     written = writes(pid) - written
-    p50 = statistics.median(second[len(second) // 2] for second in took) * 1000
-    p99 = sorted(second[int(len(second) * 0.99)] * 1000 for second in took)
-    rate = sum(map(len, took)) / SECONDS
-    print(
-        f"paced    {rate:8.0f} requests/s of {NODES} nodes, load of the machine {os.getloadavg()[0]:.1f}"
-    )
-    print(
-        f"         p50 {p50:.1f} ms   p99 {statistics.median(p99):.1f} ms in the median second,"
-        f" {p99[-1]:.1f} ms in the worst (limit {LIMIT_P99_MS:g})"
-        f"{PUBLISHED.most('p99 of heartbeats, ms', statistics.median(p99), LIMIT_P99_MS)}"
-    )
-    print(
-        f"         service: {used / wall:.0%} of one core, {written / 1024:.0f} KiB written to disk"
-    )
-    best = 0.0
-    for _ in range(3):
+    for factor in repetitions():
         before = cpu_seconds(pid)
         await flat_out(connections, requests)
-        best = max(best, CEILING_REQUESTS / (cpu_seconds(pid) - before))
-    print(f"ceiling  {best:8.0f} requests for a second of processor time (best of 3)")
-    wrong = sum(one.failed for one in connections)
-    if wrong:
-        print(f"{wrong} ANSWERS WERE NOT 204")
-    return PUBLISHED.exit_code(wrong=wrong > 0)
+        ceiling.append(CEILING_REQUESTS / (cpu_seconds(pid) - before) / factor)
+    topic.take(f"heartbeats of {NODES} nodes: p50", middle, "ms", compared=False)
+    topic.take("heartbeats: p99", slowest, "ms", LIMIT_P99_MS, compared=False)
+    topic.take("written to disk meanwhile", written / 1024, "KiB", compared=False)
+    topic.take("heartbeats in a second of processor time", ceiling, "/s", at_least=True)
+    if wrong := sum(one.failed for one in connections):
+        topic.wrong(f"{wrong} answers were not 204")
+    return topic.end()
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """From ``POST /servers/:uuid/vms`` to `running`, against a bare ``lxc-start`` of the same container.
 
 Needs root, LXC and busybox-static. The image is on the node already. Both are medians of the same
-containers in this run: each is made through the service, stopped, and started by hand.
+containers in this run: each is made through the service, stopped, and started by hand. Milliseconds are those
+of the reference machine (`limits.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import io
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from deployment import Vetro
-from limits import Published
+from limits import Topic, repetitions
 
-PUBLISHED = Published()
 ROUNDS = int(os.environ.get("VETRO_BENCH_ROUNDS", "15"))
 SIDE_BY_SIDE = 20
 LIMIT_MS = 60.0
@@ -107,7 +106,7 @@ def by_hand(vm: str) -> float:
 
 
 def main() -> int:
-    """Measure, print, and leave nothing."""
+    """Measure, judge, and leave nothing."""
     if os.geteuid() != 0 or shutil.which("lxc-start") is None:
         print("needs root and LXC: left out")
         return 0
@@ -115,53 +114,50 @@ def main() -> int:
     directory.chmod(0o711)
     vetro = Vetro(directory)
     vetro.start()
+    topic = Topic("node_create")
     made: list[str] = []
     node: Node | None = None
     try:
         vetro.token = vetro.run("token").strip()
         vetro.run("image", "import", "tiny", str(tiny_image(directory / "tiny.tar")))
         node = Node(vetro, vetro.call("GET", "/compute/images")[0]["uuid"])
-        first, _ = node.create(node.port())  # brings the image and the network to the node
-        made.append(first)
+        # Brings the image and the network to the node.
+        made.append(node.create(node.port())[0])
         whole: list[float] = []
         bare: list[float] = []
         networked: list[float] = []
-        for _ in range(ROUNDS):
+        together: list[float] = []
+        for factor in repetitions(ROUNDS):
             vm, seconds = node.create()
             made.append(vm)
-            whole.append(seconds)
+            whole.append(1000 * seconds * factor)
             node.stop(vm)
-            bare.append(by_hand(vm))
+            bare.append(1000 * by_hand(vm) * factor)
             node.destroy(made.pop())
             vm, seconds = node.create(node.port())
             made.append(vm)
-            networked.append(seconds)
+            networked.append(1000 * seconds * factor)
             node.destroy(made.pop())
-        began = time.perf_counter()
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
-            many = list(threads.map(lambda _: node.create(), range(SIDE_BY_SIDE)))
-        together = time.perf_counter() - began
-        made += [vm for vm, _ in many]
+        for factor in repetitions():
+            began = time.perf_counter()
+            with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
+                made += threads.map(lambda _: node.create()[0], range(SIDE_BY_SIDE))
+            together.append(1000 * (time.perf_counter() - began) * factor)
+            while made:
+                node.destroy(made.pop())
     finally:
         for vm in made:
             assert node is not None
             node.destroy(vm)
         vetro.stop()
         shutil.rmtree(directory, ignore_errors=True)
-    overhead = [1000 * (ours - theirs) for ours, theirs in zip(whole, bare, strict=True)]
-    print(f"{str(ROUNDS) + ' rounds, milliseconds':54}{'median':>8}{'best':>8}")
-    for name, figures in (
-        ("POST to running", [1000 * one for one in whole]),
-        ("bare lxc-start of the same containers", [1000 * one for one in bare]),
-        ("our overhead", overhead),
-        ("POST to running with an interface", [1000 * one for one in networked]),
-    ):
-        verdict = ""
-        if figures is overhead:
-            verdict = PUBLISHED.most(name + ", ms", statistics.median(figures), LIMIT_MS)
-        print(f"{name:54}{statistics.median(figures):8.1f}{min(figures):8.1f}{verdict}")
-    print(f"{str(SIDE_BY_SIDE) + ' side by side, all running after':54}{1000 * together:8.1f}")
-    return PUBLISHED.exit_code()
+    topic.take("POST to running", whole, "ms")
+    topic.take("bare lxc-start of the same containers", bare, "ms")
+    overhead = [ours - theirs for ours, theirs in zip(whole, bare, strict=True)]
+    topic.take("our overhead", overhead, "ms", LIMIT_MS)
+    topic.take("POST to running with an interface", networked, "ms")
+    topic.take(f"{SIDE_BY_SIDE} side by side, all running after", together, "ms")
+    return topic.end()
 
 
 if __name__ == "__main__":

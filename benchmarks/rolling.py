@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
-from limits import Published
+from limits import Topic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.server.site import FIRST, SECOND, Load, running_site
@@ -39,7 +39,7 @@ def main() -> int:
     if not POSTGRES:
         print("not measured: it needs PostgreSQL (tools/with-postgres.sh)")
         return 0
-    published = Published()
+    topic = Topic("rolling")
     with ExitStack() as ending:
         place = Path(ending.enter_context(tempfile.TemporaryDirectory()))
         own, brokers = databases(ending)
@@ -63,10 +63,10 @@ def main() -> int:
             ("deployments failed", failed),
             ("heartbeats missed", missed),
         ):
-            print(f"{what:52}{count:7}{published.none(what, count)}", flush=True)
+            topic.take(what, count, "", 0)
         for one in load.failures[:5]:
             print(f"  {one}")
-    return published.exit_code()
+    return topic.end()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """`make bench`: every published figure. Each topic is a script of its own and prints its own table.
 
-`run_all.py [TOPIC…]` runs some of them. A topic ends with 1 when what it measured is wrong (other
-results than its twin, a failed deployment) or when a figure misses its limit by more than a quarter.
+`run_all.py [--write] [TOPIC…]` runs some of them; ``--write`` keeps their figures as the last ones. A topic
+ends with 1 when what it measured is wrong (other results than its twin, a failed deployment) or when a
+figure misses its promise or is more than a fifth worse than the last one (`limits.py`).
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -33,26 +35,40 @@ TOPICS = {
 }
 
 
-def main(wanted: list[str]) -> int:
+def run(name: str, environ: dict[str, str]) -> list[str]:
+    """Run a topic; the lines in which it says what failed."""
+    failed: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, str(HERE / f"{name}.py")], env=environ, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            if line.startswith("FAILED "):
+                failed.append(line.rstrip())
+    if process.returncode != 0 and not failed:
+        failed.append(f"FAILED {name}: ended with {process.returncode}")
+    return failed
+
+
+def main(wanted: list[str], *, write: bool) -> int:
     """Run the topics; 1 when one of them failed."""
     unknown = [name for name in wanted if name not in TOPICS]
     if unknown:
         print(f"There is no topic {unknown[0]}; topics: {', '.join(TOPICS)}")
         return 2
+    environ = {**os.environ, **({"VETRO_BENCH_WRITE": "1"} if write else {})}
     failed: list[str] = []
-    for name, subject in TOPICS.items():
-        script = HERE / f"{name}.py"
-        if (wanted and name not in wanted) or not script.exists():
-            continue
-        print(f"\n== {name}: {subject}", flush=True)
-        began = time.monotonic()
-        if subprocess.run([sys.executable, str(script)], check=False).returncode != 0:
-            failed.append(name)
-        print(f"({time.monotonic() - began:.0f} s)", flush=True)
-    if failed:
-        print(f"\nfailed: {', '.join(failed)}")
-    return 1 if failed else 0
+    began = time.monotonic()
+    for name in wanted or TOPICS:
+        print(f"\n== {name}: {TOPICS[name]}", flush=True)
+        start = time.monotonic()
+        failed += run(name, environ)
+        print(f"({time.monotonic() - start:.0f} s)", flush=True)
+    print(f"\n{(time.monotonic() - began) / 60:.0f} minutes", *failed, sep="\n")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    given = sys.argv[1:]
+    sys.exit(main([name for name in given if name != "--write"], write="--write" in given))

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from limits import Published
+from limits import Topic, repetitions
 
 from vetro.documents import read_yaml
 from vetro.workflows import run_case
@@ -37,34 +37,29 @@ def case(units: int) -> dict[str, Any]:
     }
 
 
-def seconds(units: int) -> tuple[float, bool]:
-    """The best of three runs, and whether all flags are set.
-
-    Time of the processor: the loop waits for nothing, and what else the machine does is not its growth.
-    """
-    best, right = float("inf"), True
-    for _ in range(3):
-        document = case(units)
-        began = time.process_time()
-        result = run_case(document, read_yaml)
-        best = min(best, time.process_time() - began)
-        right &= all(
-            len(unit["state"]) == RULES for unit in result["model"]["services"][0]["units"]
-        )
-    return best, right
+def run(units: int, topic: Topic) -> float:
+    """Processor seconds of a run; the topic hears when not all flags are set."""
+    document = case(units)
+    began = time.process_time()
+    result = run_case(document, read_yaml)
+    taken = time.process_time() - began
+    if any(len(unit["state"]) != RULES for unit in result["model"]["services"][0]["units"]):
+        topic.wrong(f"not every flag of {units} units is set")
+    return taken
 
 
 def main() -> int:
-    """Print the figures; 1 when a result is wrong or a limit is missed."""
-    published = Published()
-    figures = {units: seconds(units) for units in (500, 1000, 2000)}
-    for units, (taken, _) in figures.items():
-        note = published.most("rule loop, 1,000 units", taken, SECONDS) if units == 1000 else ""
-        print(f"{units:6} units x {RULES} rules  {taken:7.3f} s{note}")
-    growth = figures[2000][0] / 2000 / (figures[500][0] / 500)
-    note = published.most("growth of a unit's cost, 500 to 2,000 units", growth, LINEAR)
-    print(f"a unit among 2,000 costs {growth:.2f} times one among 500{note}")
-    return published.exit_code(wrong=not all(right for _, right in figures.values()))
+    """Measure, judge."""
+    topic = Topic("workflows")
+    taken: list[float] = []
+    growth: list[float] = []
+    for factor in repetitions():
+        found = {units: run(units, topic) for units in (500, 1000, 2000)}
+        taken.append(found[1000] * factor)
+        growth.append(found[2000] / 2000 / (found[500] / 500))
+    topic.take(f"rule loop, 1,000 units x {RULES} rules", taken, "s", SECONDS)
+    topic.take("growth of a unit's cost, 500 to 2,000 units", growth, "x", LINEAR)
+    return topic.end()
 
 
 if __name__ == "__main__":
