@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
-# The checkout's files are at /vetro there. What a command needs beyond that, the project's own files install.
+# The checkout's files are at $place there. What a command needs beyond that, the project's own files install.
 set -euo pipefail
 if [ "$(id -u)" != 0 ]; then
   echo "A new Debian root is made and entered by root; run this as root." >&2
@@ -8,6 +8,8 @@ if [ "$(id -u)" != 0 ]; then
 fi
 top=$(cd "$(dirname "$0")/.." && pwd)
 command -v mmdebstrap >/dev/null || "$top/tools/system-packages.sh" demo
+# Where people clone: in a home that nobody else may enter, below a name that needs quotes (decision 0780).
+place="/root/my projects/vétro"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$(mktemp -d /var/tmp/vetro-fresh.XXXXXX)
 # Everything below is in a mount and process namespace of its own: it ends, and is unmounted, with it.
@@ -26,10 +28,10 @@ for name in PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE REQUESTS_CA
   [ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done
 if git -C "$top" rev-parse HEAD >/dev/null 2>&1; then
-  mkdir "$root/vetro"
+  mkdir -p "$root$place"
   git -C "$top" ls-files -z --cached --others --exclude-standard \
     | tar --create --directory="$top" --null --files-from=- --ignore-failed-read --file=- 2>/dev/null \
-    | tar --extract --directory="$root/vetro" --no-same-owner --file=-
+    | tar --extract --directory="$root$place" --no-same-owner --file=-
 else
   echo "The files of the checkout are taken from git, which does not know this directory." >&2
   exit 1
@@ -73,5 +75,5 @@ unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -
   exec env -i "$@"
 ' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
-  sh -euc 'cd /vetro; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$@" || status=$?
+  sh -euc 'cd "$0"; for step; do echo "fresh: $step"; sh -euc "$step"; done' "$place" "$@" || status=$?
 exit $status

@@ -1,5 +1,6 @@
 """The tutorial, run as it stands: every file it shows is written, every command it shows is run."""
 
+import itertools
 import os
 import re
 import signal
@@ -212,17 +213,34 @@ def browse(page: Page) -> None:
             expect(page.locator("[data-console]")).to_contain_text(step["text"])
 
 
+#: Puts an open directory with some of its directories ($1 … `--`) over a closed one ($0), for a command.
+_SHOWN = """
+exec 3<"$0"
+mount -t tmpfs -o mode=755 tmpfs "$0"
+while [ "$1" != -- ]; do
+  mkdir -p "$0/$1"
+  mount --no-canonicalize --rbind "/proc/self/fd/3/$1" "$0/$1"
+  shift
+done
+shift
+exec 3<&- "$@"
+"""
+
+
 def without_rights() -> list[str]:
     """The words that run a command as a user without rights on this machine.
 
-    Where such a user may not read this checkout, it may read, but nothing else more.
+    This user sees the checkout and its Python, also where root alone may enter a directory above.
     """
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    may_read = subprocess.run([*words, str(BIN / "vetro"), "--version"], capture_output=True)
-    if may_read.returncode == 0:
-        return [*words, "--"]
-    reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-    return [*words, *reading, "--"]
+    shown: dict[Path, list[str]] = {}
+    for directory in (ROOT, Path(sys.base_prefix)):
+        closed = (above for above in reversed(directory.parents) if not above.stat().st_mode & 1)
+        for first in itertools.islice(closed, 1):
+            shown.setdefault(first, []).append(str(directory.relative_to(first)))
+    words = ["unshare", "--mount"]
+    for first, directories in shown.items():
+        words += ["sh", "-euc", _SHOWN, str(first), *directories, "--"]
+    return [*words, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 
 
 @pytest.fixture

@@ -32,9 +32,8 @@ class Monitors(FollowedVms):
 
     def _is_monitor(self, uuid: str, argv: list[str]) -> bool:
         """LXC renames its monitor; before that it is the ``lxc-start`` we gave these arguments."""
-        # The new name is one argument, in which a path with spaces is as it was.
-        words = f" {' '.join(argv)} "
-        return f" {self._path} " in words and f" {uuid} " in words and "lxc" in words.split()[0]
+        words = " ".join(argv).split()
+        return self._path in words and uuid in words and "lxc" in words[0]
 
     def _on_end(self, uuid: str) -> None:
         self.pid_file(uuid).unlink(missing_ok=True)
