@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
-# The checkout's files are where some people have theirs: below a home that only its owner may enter, in a path with
-# a space and a letter beyond ASCII. What a command needs beyond that, the project's own files install.
+# The checkout's files are at $place there. What a command needs beyond that, the project's own files install.
 set -euo pipefail
 if [ "$(id -u)" != 0 ]; then
   echo "A new Debian root is made and entered by root; run this as root." >&2
   exit 1
 fi
-place="/root/my projects/vétro"
 top=$(cd "$(dirname "$0")/.." && pwd)
 command -v mmdebstrap >/dev/null || "$top/tools/system-packages.sh" demo
+# Where people clone: in a home that nobody else may enter, below a name that needs quotes (decision 0780).
+place="/root/my projects/vétro"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$(mktemp -d /var/tmp/vetro-fresh.XXXXXX)
 # Everything below is in a mount and process namespace of its own: it ends, and is unmounted, with it.
@@ -78,5 +78,5 @@ unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -
   exec env -i "$@"
 ' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
-  sh -euc 'cd "$1"; shift; for step; do echo "fresh: $step"; sh -euc "$step"; done' sh "$place" "$@" || status=$?
+  sh -euc 'cd "$0"; for step; do echo "fresh: $step"; sh -euc "$step"; done' "$place" "$@" || status=$?
 exit $status

@@ -1,5 +1,6 @@
 """The tutorial, run as it stands: every file it shows is written, every command it shows is run."""
 
+import itertools
 import os
 import re
 import signal
@@ -213,35 +214,34 @@ def browse(page: Page) -> None:
             expect(page.locator("[data-console]")).to_contain_text(step["text"])
 
 
-#: In mounts of its own, covers directories by overlays of themselves that all may enter; then runs a command.
-_ENTERED = """
-layers=$(mktemp -d)
-mount -t tmpfs tmpfs "$layers"
+#: Puts an open directory with some of its directories ($1 … `--`) over a closed one ($0), for a command.
+_SHOWN = """
+exec 3<"$0"
+mount -t tmpfs -o mode=755 tmpfs "$0"
 while [ "$1" != -- ]; do
-  upper=$(mktemp -d -p "$layers") work=$(mktemp -d -p "$layers")
-  chmod 755 "$upper"
-  cd "$1"
-  mount -t overlay overlay -o "lowerdir=.,upperdir=$upper,workdir=$work" .
+  mkdir -p "$0/$1"
+  mount --no-canonicalize --rbind "/proc/self/fd/3/$1" "$0/$1"
   shift
 done
-cd /
-umount -l "$layers"
-rmdir "$layers"
 shift
-exec "$@"
+exec 3<&- "$@"
 """
 
 
 def without_rights() -> list[str]:
     """The words that run a command as a user without rights on this machine.
 
-    A home of Debian is closed to others, and whoever cloned below it sees no reason to open it. The user of
-    this command may pass through directories above the checkout and its Python, and has no right more.
+    This user sees the checkout and its Python, also where root alone may enter a directory above.
     """
-    passed = {path for end in (ROOT / "x", Path(sys.executable).resolve()) for path in end.parents}
-    above = [path for path in sorted(passed) if not path.stat().st_mode & 0o001]
-    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-    return ["unshare", "--mount", "sh", "-euc", _ENTERED, "sh", *map(str, above), "--", *user]
+    shown: dict[Path, list[str]] = {}
+    for directory in (ROOT, Path(sys.base_prefix)):
+        closed = (above for above in reversed(directory.parents) if not above.stat().st_mode & 1)
+        for first in itertools.islice(closed, 1):
+            shown.setdefault(first, []).append(str(directory.relative_to(first)))
+    words = ["unshare", "--mount"]
+    for first, directories in shown.items():
+        words += ["sh", "-euc", _SHOWN, str(first), *directories, "--"]
+    return [*words, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
 
 
 @pytest.fixture

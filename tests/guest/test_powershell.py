@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -13,16 +14,12 @@ from typing import Any
 import pytest
 from tests.waiting import until
 
-# A line `#!` takes no path with a space: the shell hands the file on, and Python reads those words as a text.
-STAND_IN = f"""#!/bin/sh
-'''exec' "{sys.executable}" "$0" "$@"
-' '''
-import json, os, pathlib, signal, sys
+STAND_IN = """import json, os, pathlib, signal, sys
 assert sys.argv[1:5] == ["-NoLogo", "-NoProfile", "-NonInteractive", "-File"], sys.argv
 assert pathlib.Path(sys.argv[5]).read_text().lstrip().startswith("param(")
 folder = pathlib.Path(sys.argv[6])
 work = json.loads((folder / "work.json").read_text())
-known = {{}}
+known = {}
 for name in work["Scripts"]:
     text = (folder / name).read_text()
     if "throw" in text:
@@ -31,14 +28,14 @@ for name in work["Scripts"]:
     exec(text, known)
 for number in range(work["First"], len(work["Commands"])):
     command = work["Commands"][number]
-    (folder / f"begun-{{number}}").write_text("true")
+    (folder / f"begun-{number}").write_text("true")
     try:
         out = known[command["Name"]](**command["Arguments"]) if command["Name"] else []
-        entry = {{"IsException": False, "Result": out}}
+        entry = {"IsException": False, "Result": out}
     except Exception as error:
-        entry = {{"IsException": True, "Result": [type(error).__name__, str(error), command["Name"], "at 1"]}}
-    (folder / f"entry-{{number}}.json.new").write_text(json.dumps(entry))
-    (folder / f"entry-{{number}}.json.new").rename(folder / f"entry-{{number}}.json")
+        entry = {"IsException": True, "Result": [type(error).__name__, str(error), command["Name"], "at 1"]}
+    (folder / f"entry-{number}.json.new").write_text(json.dumps(entry))
+    (folder / f"entry-{number}.json.new").rename(folder / f"entry-{number}.json")
     if entry["IsException"]:
         break
 """
@@ -71,11 +68,15 @@ def notes(tmp_path: Path, guest: Any) -> Path:
     """Where commands leave notes; `pwsh` and `shutdown` stand at the head of the agent's PATH."""
     folder, file = tmp_path / "tools", tmp_path / "notes"
     folder.mkdir()
-    for name, text in (
-        ("pwsh", STAND_IN),
-        ("shutdown", f"#!/bin/sh\necho restart $* >> {file}\n"),
+    stand_in = tmp_path / "stand_in.py"
+    stand_in.write_text(STAND_IN)
+    # Not by the interpreter in the first line: its path may have a space, or be too long for that.
+    python = shlex.join([sys.executable, str(stand_in)])
+    for name, command in (
+        ("pwsh", f'exec {python} "$@"'),
+        ("shutdown", f"echo restart $* >> {shlex.quote(str(file))}"),
     ):
-        (folder / name).write_text(text)
+        (folder / name).write_text(f"#!/bin/sh\n{command}\n")
         (folder / name).chmod(0o755)
     guest.environment.update(PATH=f"{folder}:{os.environ['PATH']}", NOTES=str(file))
     return file

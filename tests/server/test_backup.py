@@ -68,7 +68,7 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
     """The page's commands restore environments, packages and the administrator's login; a deployment that
     ran meanwhile is shown as interrupted.
     """
-    first = install("first", driver="simulated")
+    first = install("first one, #1: größer?", driver="simulated")
     package = tmp_path / "package"
     (package / "Classes").mkdir(parents=True)
     (package / "manifest.yaml").write_text(MANIFEST)

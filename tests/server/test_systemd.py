@@ -33,6 +33,11 @@ class Unit(configparser.ConfigParser):
         return optionstr
 
 
+def words(setting: str) -> list[str]:
+    """The words of a setting, as systemd reads quotes and '%'."""
+    return [word.replace("%%", "%") for word in shlex.split(setting)]
+
+
 def given(root: Path) -> list[str]:
     """Directories below one of the test."""
     return [
@@ -99,21 +104,24 @@ def test_a_process_says_when_it_is_ready_and_when_it_stops(
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_unit_runs_a_command_that_exists(part: str, tmp_path: Path) -> None:
-    """A unit's command line is one that the command takes; only nodes have root's rights."""
-    places = Places(tmp_path / "etc", tmp_path / "data", tmp_path / "units")
-    unit = Unit(unit_of(part, places, tmp_path / "data" / part))
-    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    """A unit's command line is one that the command takes, with any directories; only nodes have root's
+    rights."""
+    data = tmp_path / 'große "Daten" 10%'
+    places = Places(tmp_path / "etc", data, tmp_path / "units")
+    unit = Unit(unit_of(part, places, data / part))
+    program, *arguments = words(unit["Service"]["ExecStart"])
     assert Path(program).name == "vetro"
     done = CliRunner().invoke(cli, [*arguments, "--help"])
     assert done.exit_code == 0
     assert "--config" in done.stdout
+    assert arguments[-1] == str(data / part)
     assert unit["Service"]["Type"] == "notify"
     assert ("User" in unit["Service"]) == (part not in ROOT)
     assert ("Delegate" in unit["Service"]) == (part in ROOT)
     if part not in ROOT:
         assert unit["Service"]["ProtectSystem"] == "strict"
-        writable = unit["Service"]["ReadWritePaths"].split()
-        assert writable == [str(tmp_path / "data" / part), str(tmp_path / "data/shared")]
+        writable = words(unit["Service"]["ReadWritePaths"])
+        assert writable == [str(data / part), str(data / "shared")]
 
 
 @pytest.mark.root
@@ -135,13 +143,14 @@ def test_one_process_gets_one_unit_and_keeps_its_settings(tmp_path: Path) -> Non
 @pytest.mark.root
 def test_parts_get_units_and_directories_of_their_own(tmp_path: Path) -> None:
     """Each part has a unit and a directory; all have one shared directory in their settings."""
-    done = CliRunner().invoke(cli, ["install", "api", "engine", "node", *given(tmp_path)])
+    root = tmp_path / 'with "quotes"'
+    done = CliRunner().invoke(cli, ["install", "api", "engine", "node", *given(root)])
     assert done.exit_code == 0, done.output
-    names = sorted(path.name for path in (tmp_path / "units").iterdir())
+    names = sorted(path.name for path in (root / "units").iterdir())
     assert names == ["vetro-api.service", "vetro-engine.service", "vetro-node.service"]
-    assert (tmp_path / "data/engine").is_dir()
-    settings = load_settings({}, environ={}, config_file=tmp_path / "etc/vetro.toml")
-    assert settings.shared_dir == tmp_path / "data/shared"
+    assert (root / "data/engine").is_dir()
+    settings = load_settings({}, environ={}, config_file=root / "etc/vetro.toml")
+    assert settings.shared_dir == root / "data/shared"
     assert settings.shared_dir.stat().st_mode & 0o777 == 0o700
 
 

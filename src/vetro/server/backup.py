@@ -170,7 +170,9 @@ async def _copy_database(settings: Settings, target: Path) -> None:
 
 def _copy_file(source: Path, target: Path) -> None:
     """Copy a SQLite database at one moment, while others write to it."""
-    with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=60)) as connection:
+    with closing(
+        sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, timeout=60)
+    ) as connection:
         connection.execute("VACUUM INTO ?", (str(target),))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -90,7 +91,7 @@ host = "127.0.0.1"        # a proxy with a certificate serves the world (docs/op
 log_format = "json"
 """
 _SHARED = """\
-shared_dir = "{shared}"
+shared_dir = {shared}
 # The same database for all parts:
 # database_url = "postgresql://vetro:PASSWORD@db.example.org/vetro"
 """
@@ -152,16 +153,23 @@ def unit_of(part: str, places: Places, data: Path) -> str:
     if part in ROOT:
         rights = _AS_ROOT
     else:
-        rights = _AS_USER.format(user=places.user, writable=f"{data} {places.data / 'shared'}")
+        writable = f"{_word(data)} {_word(places.data / 'shared')}"
+        rights = _AS_USER.format(user=places.user, writable=writable)
     return _UNIT.format(
         title="all services" if part == "up" else part,
-        program=places.program,
+        program=_word(places.program),
         command=PARTS[part],
-        config=places.config / "vetro.toml",
-        data=data,
+        config=_word(places.config / "vetro.toml"),
+        data=_word(data),
         stop=ENGINE_STOP_SECONDS if part == "engine" else STOP_SECONDS,
         rights=rights,
     )
+
+
+def _word(path: Path) -> str:
+    """A path as one word of a unit, in which spaces, quotes, backslashes and '%' mean something."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text}"'
 
 
 def _user(name: str) -> list[str]:
@@ -190,7 +198,7 @@ def _settings(places: Places, *, several: bool) -> list[str]:
         return [f"kept {file}"]
     text = _SETTINGS.format(config=file)
     if several:
-        text += _SHARED.format(shared=places.data / "shared")
+        text += _SHARED.format(shared=json.dumps(str(places.data / "shared"), ensure_ascii=False))
     write_private(file, text)
     if several and _known(places.user):
         # The parts' user reads it; it may hold the password of the database.

@@ -103,3 +103,14 @@ async def test_a_machine_without_the_device_is_not_probed(tmp_path: Path, fake_p
 async def test_the_guest_works_under_emulation(tmp_path: Path) -> None:
     """The sector itself is right: QEMU's own emulation gives the answer."""
     assert await accel.failure("tcg", tmp_path, deadline=60) is None
+
+
+async def test_a_comma_in_the_path_of_the_sector_is_no_option(
+    tmp_path: Path, fake_path: Path
+) -> None:
+    """QEMU takes a comma that is written twice as one of the path."""
+    told = emulator(fake_path, "exit 85")
+    directory = tmp_path / "a, b"
+    directory.mkdir()
+    assert await accel.failure("kvm", directory) is None
+    assert f"file={tmp_path}/a,, b/probe.img,format=raw" in told.read_text()

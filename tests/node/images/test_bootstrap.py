@@ -161,10 +161,10 @@ def test_mounts_are_found_with_their_names(tmp_path: Path) -> None:
     """Those below a directory alone, names with spaces too, in the order of mounting."""
     info = tmp_path / "mountinfo"
     info.write_text(
-        f"1 0 0:1 / / rw - ext4 x rw\n2 1 0:1 / {tmp_path}/a\\040b rw - proc x rw\n"
-        f"3 1 0:1 / {tmp_path}/a\\040b/dev rw - tmpfs x rw\n4 1 0:1 / {tmp_path}x rw - tmpfs x rw\n"
+        f"1 0 0:1 / / rw - ext4 x rw\n2 1 0:1 / {tmp_path}/a\\040ö rw - proc x rw\n"
+        f"3 1 0:1 / {tmp_path}/a\\040ö/dev rw - tmpfs x rw\n4 1 0:1 / {tmp_path}x rw - tmpfs x rw\n"
     )
-    assert mounts_below(tmp_path, info) == [tmp_path / "a b", tmp_path / "a b/dev"]
+    assert mounts_below(tmp_path, info) == [tmp_path / "a ö", tmp_path / "a ö/dev"]
 
 
 # A build that mounts, starts programs of its own and goes on until it is ended.

@@ -131,13 +131,13 @@ async def test_a_pool_that_is_not_there_is_a_configuration_error(tmp_path: Path)
 
 
 def test_the_innermost_mount_counts() -> None:
-    """Also with a blank in its path, and one mounted over another."""
+    """Also with a blank and an umlaut in its path, and one mounted over another."""
     mounts = (
         "1 0 8:1 / / rw - ext4 /dev/a rw\n"
-        "2 1 0:5 / /var/lib/my\\040data rw - btrfs /dev/b rw\n"
+        "2 1 0:5 / /var/lib/my\\040däta rw - btrfs /dev/b rw\n"
         "3 1 0:6 / /srv rw - xfs /dev/c rw\n"
         "4 3 0:7 / /srv rw - zfs tank/x rw\n"
     )
-    assert file_system_of(Path("/var/lib/my data/x"), mounts) == ("btrfs", "/dev/b")
+    assert file_system_of(Path("/var/lib/my däta/x"), mounts) == ("btrfs", "/dev/b")
     assert file_system_of(Path("/var/lib"), mounts) == ("ext4", "/dev/a")
     assert file_system_of(Path("/srv/node"), mounts) == ("zfs", "tank/x")

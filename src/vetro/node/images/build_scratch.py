@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +19,7 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from pathlib import Path
 
 from vetro.node.commands import ending_with_us, run
+from vetro.node.storage.mounts import plain
 
 PREFIX = ".build-"
 #: Attempts to remove a directory to which programs that are being killed still write.
@@ -90,9 +90,7 @@ def mounts_below(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> 
     above = path.resolve()
     found: list[Path] = []
     for line in mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        # Spaces and the like are written as three octal digits (proc(5)).
-        field = line.split(" ")[4]
-        point = Path(re.sub(r"\\([0-7]{3})", lambda digits: chr(int(digits[1], 8)), field))
+        point = Path(plain(line.split(" ")[4]))
         if point == above or above in point.parents:
             found.append(point)
     return found

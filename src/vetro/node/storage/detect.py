@@ -12,6 +12,7 @@ from vetro.node.storage.btrfs import BtrfsTrees
 from vetro.node.storage.clones import ClonePool
 from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
 from vetro.node.storage.lvm import LvmTrees
+from vetro.node.storage.mounts import plain
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.zfs import ZfsTrees
 
@@ -78,7 +79,7 @@ def file_system_of(directory: Path, mountinfo: str) -> tuple[str, str]:
         fields, rest = left.split(" "), right.split(" ")
         if len(fields) < 5 or len(rest) < 2:
             continue
-        point = Path(fields[4].encode().decode("unicode_escape"))
+        point = Path(plain(fields[4]))
         # Later lines are mounts over earlier ones.
         if directory.is_relative_to(point) and len(point.parts) >= len(best[0].parts):
             best = (point, rest[0], rest[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,7 +66,9 @@ def unmount(target: Path) -> None:
 def mount_points() -> set[str]:
     """Every mount point this process sees."""
     text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
-    return {
-        line.split(" ")[4].encode().decode("unicode_escape") if "\\" in line else line.split(" ")[4]
-        for line in text.splitlines()
-    }
+    return {plain(line.split(" ")[4]) for line in text.splitlines()}
+
+
+def plain(field: str) -> str:
+    """A field of mountinfo as it was before spaces and the like became three octal digits (proc(5))."""
+    return re.sub(r"\\([0-7]{3})", lambda digits: chr(int(digits[1], 8)), field)

@@ -67,7 +67,8 @@ async def failure(
             EMULATOR, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", f"pc,accel={accelerator}", "-cpu", "max", "-m", "16",
             "-device", "isa-debug-exit,iobase=0x501,iosize=1",
-            "-drive", f"file={sector},format=raw,if=ide",
+            # A comma ends a value, two are one of the path.
+            "-drive", f"file={str(sector).replace(',', ',,')},format=raw,if=ide",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE, start_new_session=True,
         )  # fmt: skip

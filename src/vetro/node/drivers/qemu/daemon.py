@@ -26,6 +26,7 @@ from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, ConfigurationError, DriverError
 from vetro.node.files import write_bytes
 from vetro.node.processes import FollowedProcess, processes_by_pid
+from vetro.node.storage.mounts import plain
 
 log = structlog.get_logger(__name__)
 
@@ -156,7 +157,7 @@ class LibvirtDaemon:
             for line in Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines():
                 fields = line.split(" ")
                 if fields[4] == _DIRECTORIES["lib"]:
-                    return str(self.directory / "lib").endswith(fields[3])
+                    return str(self.directory / "lib").endswith(plain(fields[3]))
         return False
 
     def pid_file(self, name: str) -> Path:
