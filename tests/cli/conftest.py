@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.cli.serving import Service, serving
 from tests.shelf import Shelf
 
 from vetro.cli import cli
@@ -67,6 +68,14 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
     made = Shelf(tmp_path / "repository")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="package")
+def without_machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One service, without a node, for all modules that talk to one: each has a project of its own."""
+    directory = tmp_path_factory.mktemp("service")
+    with serving(directory, "  instances", VETRO_NODE_ENABLED="false") as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One ``vetro up`` (without machines) for the tests of a module, and its package."""
+"""A project for the tests of a module, and its package."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from tests.cli.service.shop import CLASSES, FORM, MANIFEST
-from tests.cli.serving import Service, serving
+from tests.cli.serving import Service
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service for all tests of the module."""
-    directory = tmp_path_factory.mktemp("client")
-    with serving(directory, "  instances", VETRO_NODE_ENABLED="false") as made:
+def running(without_machines: Service, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The service, with a project for all tests of the module."""
+    with without_machines.project(Path(request.path).stem) as made:
         yield made
 
 

@@ -265,7 +265,7 @@ def test_an_image_that_is_there_gets_what_forms_show_of_it(service: Service, she
     service.ok("bundle", "index", shelf.directory)
     service.ok("package", "import", "i.First", "--repo-url", shelf.url)
     made = {one["name"]: one for one in service.json("image", "list")}
-    with contextlib.closing(sqlite3.connect(service.directory / "data" / "vetro.db")) as opened:
+    with contextlib.closing(sqlite3.connect(service.database)) as opened:
         opened.execute("UPDATE compute_images SET manifest = '{}'")
         opened.execute("UPDATE compute_images SET owner_uuid = 'x' WHERE name = 'theirs'")
         opened.commit()
@@ -280,7 +280,7 @@ def test_an_image_that_is_there_gets_what_forms_show_of_it(service: Service, she
     found = {one["name"]: one for one in service.json("image", "list")}
     assert found["mine"] == made["mine"]
     assert "tags" not in found["theirs"]
-    with contextlib.closing(sqlite3.connect(service.directory / "data" / "vetro.db")) as opened:
+    with contextlib.closing(sqlite3.connect(service.database)) as opened:
         opened.execute("DELETE FROM compute_images WHERE name = 'theirs'")
         opened.commit()
     rows = service.json("package", "import", "i.Third", "--repo-url", shelf.url)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.cli.serving import serving
+from tests.cli.serving import Service
 
 from vetro.cli.client.connection import read_openrc
 
@@ -123,12 +123,12 @@ def id_in(text: str, name: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    """One service, and one process of clients, for all tests of the module."""
+def clients(without_machines: Service, request: pytest.FixtureRequest) -> Iterator[Clients]:
+    """A project, and one process of clients, for all tests of the module."""
     assert STOCK.exists(), "run 'tools/stock-clients.sh python3 .venv-stock'"
-    directory = tmp_path_factory.mktemp("stock")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    with serving(directory, "  instances", VETRO_NODE_ENABLED="false"):
+    with without_machines.project(f"stock_{Path(request.path).stem}") as made:
+        directory = made.directory
         environ = {
             **inherited,
             **read_openrc(directory / "data" / "admin-openrc"),
