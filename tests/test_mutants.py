@@ -1,0 +1,43 @@
+"""The list of faults that the tests must find fits the source and the tests (decision 0786)."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from tools.mutants import ROOT, mutants
+
+LIST = mutants()
+
+
+def test_the_list_is_fixed() -> None:
+    """There are 300 mutants, numbered in turn, and no two are the same."""
+    assert [mutant.number for mutant in LIST] == list(range(1, 301))
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in LIST}) == 300
+
+
+def test_every_room_has_some() -> None:
+    """Each part of the source has at least three mutants."""
+    numbers = Counter(mutant.room for mutant in LIST)
+    rooms = {path.parent.name for path in (ROOT / "src" / "vetro").glob("*/__init__.py")}
+    assert {room for room in rooms | {"vetro"} if numbers[room] < 3} == set()
+
+
+def test_every_mutant_fits_the_source() -> None:
+    """The text that a mutant changes stands in its file exactly once, and the change is one."""
+    for mutant in LIST:
+        before, after = mutant.texts()
+        assert before != after, mutant
+        assert before.count("\n") == after.count("\n"), mutant
+
+
+def test_every_mutant_names_tests_that_exist() -> None:
+    """The tests that find a mutant are in the tree, so are the places where others are looked for."""
+    texts: dict[str, str] = {}
+    for mutant in LIST:
+        assert mutant.found_by, mutant
+        for name in mutant.found_by:
+            file, _, test = name.partition("::")
+            text = texts.setdefault(file, Path(ROOT / file).read_text(encoding="utf-8"))
+            function = test.rpartition("::")[2].partition("[")[0]
+            assert re.search(rf"def {function}\b", text), name
+        assert all((ROOT / place).exists() for place in mutant.places), mutant
