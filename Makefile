@@ -6,7 +6,11 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
+<<<<<<< HEAD
 .PHONY: deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
+=======
+.PHONY: mutants deb openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
+>>>>>>> mutants
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +102,10 @@ soak: setup ## every test in a new Debian, then many more generated examples
 # ROOMS="catalog storage": these only; WRITE=1: publish the figures instead of comparing them.
 coverage: $(VENV)/.installed ## what the tests of each room cover of it, against docs/coverage.md
 	@$(BIN)/python tools/measure_coverage.py $(if $(WRITE),--write) $(ROOMS)
+
+TIER ?= full
+mutants: $(VENV)/.installed ## TIER=quick: whether the tests of a tier find the faults of tests/mutants.toml
+	@$(BIN)/python -m tools.mutants check --tier $(TIER)
 
 SEEDS ?= 200
 simulate: $(VENV)/.installed ## SEEDS=200: the compute control plane in virtual time, against its model
