@@ -6,11 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-<<<<<<< HEAD
-.PHONY: deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
-=======
-.PHONY: mutants deb openstack simulate coverage help setup system demo test fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
->>>>>>> mutants
+.PHONY: mutants deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
