@@ -1,6 +1,6 @@
 """A running ``vetro up``, projects of its own for each module of tests, and the command against it.
 
-To start one takes seven seconds of processor time, a project takes none: modules share the service
+To start one takes six seconds of processor time, a project takes none: modules share the service
 (decision 0787).
 """
 
