@@ -5,22 +5,21 @@ test must not look as if the test had passed. `run_tests.py machine` runs the te
 of the machine, `run_tests.py rest` the others: CI runs the first in a new Debian (`make fresh`). At the
 end the programs that were started are compared with the packages that set-up installs.
 `run_tests.py openstack` runs the tests against a real OpenStack (tools/with-openstack.sh starts it).
-
-Up to three tests that fail are run a second time, alone, when the others have ended; one that passes then is
-reported as UNSTABLE and does not fail the run: decision 0477.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import leftovers
 import machine_programs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,59 +29,55 @@ PARALLEL = {
     "rest": "not root and not openstack and not programs and not e2e",
 }
 ALONE = "root"
-#: More failures than these are no accident: nothing is run again.
-SECOND_TRIES = 3
+#: For the tests that were interrupted to end what they started; then it is killed.
+ENDING_SECONDS = 60
 
 
-def run(marker: str, *arguments: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marker``, and what failed once more; show and return what it printed."""
-    with tempfile.TemporaryDirectory(prefix="vetro-failures.") as directory:
-        remember = ["-o", f"cache_dir={directory}"]
-        code, text = pytest(marker, *remember, *arguments)
-        names = last_failed(Path(directory))
-        if code != 1 or not 0 < len(names) <= SECOND_TRIES:
-            return code, text
-        print("A second time, alone:", *names, sep="\n  ", flush=True)
-        again, more = pytest(marker, *remember, "-n", "0", *names)
-        if again == 0:
-            print("UNSTABLE, passed the second time; find the cause:", *names, sep="\n  ")
-        return again, text + more
-
-
-def last_failed(cache: Path) -> list[str]:
-    """The tests that failed in the run that had this cache directory."""
-    found = cache / "v/cache/lastfailed"
-    return sorted(json.loads(found.read_text(encoding="utf-8"))) if found.exists() else []
-
-
-def pytest(marker: str, *arguments: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marker``; show and return what it printed."""
-    command = [sys.executable, "-m", "pytest", "-m", marker, "-rs", "--durations=8", *arguments]
+def run(directory: Path, marker: str, *arguments: str) -> tuple[int, str]:
+    """Run pytest on the tests with ``marker``, below ``directory``; show and return what it printed."""
+    temporary = tempfile.mkdtemp(prefix="t", dir=directory)
+    command = [
+        *(sys.executable, "-m", "pytest", "-m", marker, "-rs", "--durations=8"),
+        *(f"--basetemp={temporary}", *arguments),
+    ]
     process = subprocess.Popen(  # the output is shown while it comes
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,  # who presses Ctrl-C interrupts it once, and not its servers
+    )  # fmt: skip
     assert process.stdout is not None
     lines: list[str] = []
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        lines.append(line)
-    return process.wait(), "".join(lines)
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+        return process.wait(), "".join(lines)
+    except KeyboardInterrupt:
+        print("Interrupted: the tests that run are ended.", flush=True)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            print(process.communicate(timeout=ENDING_SECONDS)[0], end="")
+        raise
 
 
 def main() -> int:
     part = sys.argv[1] if len(sys.argv) > 1 else "all"
-    with tempfile.TemporaryDirectory(prefix="vetro-programs.") as directory:
-        os.environ["VETRO_TEST_PROGRAMS"] = directory
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with leftovers.run_directory() as directory:
+        os.environ["TMPDIR"] = str(directory / "tmp")
+        programs = directory / "programs"
+        programs.mkdir()
+        os.environ["VETRO_TEST_PROGRAMS"] = str(programs)
         if part == "openstack":
-            return int(failed([run("openstack", "-n", "0", "tests/openstack", "tests/identity")]))
-        outcomes = [run(PARALLEL[part], "-n", "2", "--dist", "worksteal")]
+            places = ("tests/openstack", "tests/identity")
+            return int(failed([run(directory, "openstack", "-n", "0", *places)]))
+        outcomes = [run(directory, PARALLEL[part], "-n", "2", "--dist", "worksteal")]
         if part == "rest":
             print("The tests that use programs of the machine are left to `make fresh`.")
         elif os.geteuid() == 0:
-            outcomes.append(run(ALONE, "-n", "0"))
+            outcomes.append(run(directory, ALONE, "-n", "0"))
         else:
             print("Not root: the tests that need containers and networks are left out.")
-        records = machine_programs.recorded(Path(directory))
+        records = machine_programs.recorded(programs)
     red = failed(outcomes)
     if shutil.which("dpkg-query") and (problems := machine_programs.problems(records)):
         print("Programs of the machine:", *problems, sep="\n  ")
@@ -100,4 +95,7 @@ def failed(outcomes: list[tuple[int, str]]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
