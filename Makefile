@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: mutants deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak
+.PHONY: mutants deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak repeat
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -116,5 +116,11 @@ pictures: setup ## the pictures of docs/dashboard.md, of a service that is start
 dashboard: $(VENV)/.installed ## the web dashboard, from dashboard/ (needs the npm registry)
 	@tools/dashboard.sh $(VENV)
 
-clean: ## remove what was built
+# TEST: a file, or a file and a test as pytest names it; TIMES=50: how often.
+TIMES ?= 20
+repeat: $(VENV)/.installed ## TEST=... TIMES=50: a test again and again beside other work; how often it failed
+	@tools/with-postgres.sh tools/with-rabbitmq.sh tools/with-s3.sh $(BIN)/python tools/repeat_test.py "$(TEST)" $(TIMES)
+
+clean: ## remove what was built, and what interrupted runs left behind
+	@$(PYTHON) tools/leftovers.py
 	rm -rf dist build .pytest_cache .ruff_cache .hypothesis src/vetro/_dashboard dashboard/node_modules dashboard/.api

@@ -15,3 +15,7 @@ def free_port() -> int:
         port = random.choice(_KEPT_PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+
+
+if __name__ == "__main__":  # for tools/foreground.sh
+    print(free_port())

@@ -2,6 +2,7 @@
 # Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
 # The checkout's files are at $place there. What a command needs beyond that, the project's own files install.
 set -euo pipefail
+. "$(dirname "$0")/foreground.sh"
 if [ "$(id -u)" != 0 ]; then
   echo "A new Debian root is made and entered by root; run this as root." >&2
   exit 1
@@ -11,12 +12,11 @@ command -v mmdebstrap >/dev/null || "$top/tools/system-packages.sh" demo
 # Where people clone: in a home that nobody else may enter, below a name that needs quotes (decision 0780).
 place="/root/my projects/vétro"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-root=$(mktemp -d /var/tmp/vetro-fresh.XXXXXX)
 # Everything below is in a mount and process namespace of its own: it ends, and is unmounted, with it.
 cleanup() {
   rm -rf --one-file-system "$root"
 }
-trap cleanup EXIT
+own /var/tmp fresh
 echo "Bootstrapping Debian $suite with make and Python"
 mmdebstrap --quiet --variant=minbase --include=make,python3,ca-certificates "$suite" "$root" >/dev/null
 # How this machine reaches the package indexes holds there too; nothing else of it does.
@@ -53,9 +53,9 @@ if [ -d "$kit" ]; then
   cp -rL "$kit" "$root/srv/openstack-kit"
   settings+=(VETRO_OPENSTACK_KIT=/srv/openstack-kit)
 fi
-status=0
+signal=KILL  # `unshare` takes no other while it waits
 # shellcheck disable=SC2016 # the script is the inner shell's
-unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '
+guarded unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '
   root=$1; shift
   # Containers are put below the control groups of process 1, which is this one: at the root, as on a machine.
   for group in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
@@ -78,5 +78,4 @@ unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -
   exec env -i "$@"
 ' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
-  sh -euc 'cd "$0"; for step; do echo "fresh: $step"; sh -euc "$step"; done' "$place" "$@" || status=$?
-exit $status
+  sh -euc 'cd "$0"; for step; do echo "fresh: $step"; sh -euc "$step"; done' "$place" "$@"

@@ -7,7 +7,7 @@ purpose=${1:-demo}
 
 packages=(lxc uidmap nftables iproute2 mmdebstrap zstd e2fsprogs python3-venv)
 # Servers that tests start, and programs that tests and the tutorial call.
-[ "$purpose" != test ] || packages+=(postgresql pgbouncer rabbitmq-server openssl busybox-static btrfs-progs lvm2 curl git procps slirp4netns)
+[ "$purpose" != test ] || packages+=(postgresql pgbouncer rabbitmq-server openssl busybox-static btrfs-progs lvm2 curl git procps slirp4netns stress)
 
 # The browser that tests of the dashboard drive.
 browser=()

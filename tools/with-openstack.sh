@@ -2,6 +2,7 @@
 # Runs a command with a throw-away OpenStack: VETRO_TEST_OPENSTACK names its directory. Real services from Debian's
 # packages; servers exist only on paper. Installs packages: `tools/fresh.sh 'make openstack'` does it in a new Debian.
 set -euo pipefail
+. "$(dirname "$0")/foreground.sh"
 top=$(cd "$(dirname "$0")/.." && pwd)
 kit=${VETRO_OPENSTACK_KIT:-$top/../shared/openstack}
 if [ ! -x "$kit/install.sh" ]; then
@@ -15,19 +16,19 @@ if [ "$(id -u)" != 0 ]; then
 fi
 lap() { echo "openstack: $(($(date +%s) - began)) s: $*"; }
 began=$(date +%s)
-dir=$(mktemp -d /var/tmp/vetro-openstack.XXXXXX)
 cleanup() {
-  [ ! -e "$dir/env" ] || "$kit/stop.sh" "$dir"
-  rm -rf "$dir"
+  [ ! -e "$root/env" ] || "$kit/stop.sh" "$root"
+  rm -rf "$root"
 }
-trap cleanup EXIT
+own /var/tmp openstack
+dir=$root
 apt-get update -q > /dev/null
 "$kit/install.sh" "$dir" || { tail -n 20 "$dir/install.log" >&2; exit 1; }
 lap "packages installed"
-"$kit/start.sh" "$dir" > /dev/null || { tail -n 20 "$dir"/log/*.out >&2; exit 1; }
+"$kit/start.sh" "$dir" > /dev/null {lock}<&- || { tail -n 20 "$dir"/log/*.out >&2; exit 1; }
 lap "services answer"
 export VETRO_TEST_OPENSTACK=$dir
 status=0
-"$@" || status=$?
+guarded "$@" || status=$?
 lap "tests have ended"
 exit $status

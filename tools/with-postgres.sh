@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command with a throw-away PostgreSQL server: VETRO_TEST_POSTGRES_URL names it. Nothing is left behind.
 set -euo pipefail
+. "$(dirname "$0")/foreground.sh"
 bindir=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1 || true)
 if [ -z "$bindir" ]; then
   if [ "${CI:-}" = true ]; then
@@ -10,18 +11,17 @@ if [ -z "$bindir" ]; then
   echo "PostgreSQL is not installed: its tests are skipped." >&2
   exec "$@"
 fi
-root=$(mktemp -d /tmp/vetro-postgres.XXXXXX)
 run_as=()
 if [ "$(id -u)" = 0 ]; then
-  chown postgres "$root"
   run_as=(setpriv --reuid postgres --regid postgres --init-groups --)
 fi
 cleanup() {
   "${run_as[@]}" "$bindir/pg_ctl" -D "$root/data" -m immediate -w stop >/dev/null 2>&1 || true
   rm -rf "$root"
 }
-trap cleanup EXIT
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+own "${TMPDIR:-/tmp}" postgres
+[ ${#run_as[@]} = 0 ] || chown postgres "$root"
+port=$(free_port)
 cd "$root"
 "${run_as[@]}" "$bindir/initdb" -D "$root/data" -U vetro --auth=trust --encoding=UTF8 --locale=C >/dev/null
 cat >> "$root/data/postgresql.conf" <<CONF
@@ -33,9 +33,7 @@ synchronous_commit = off
 full_page_writes = off
 max_connections = 300
 CONF
-"${run_as[@]}" "$bindir/pg_ctl" -D "$root/data" -l "$root/log" -w start >/dev/null
+"${run_as[@]}" "$bindir/pg_ctl" -D "$root/data" -l "$root/log" -w start >/dev/null {lock}<&-
 cd - >/dev/null
 export VETRO_TEST_POSTGRES_URL="postgresql://vetro@127.0.0.1:$port/postgres"
-status=0
-"$@" || status=$?
-exit $status
+guarded "$@"

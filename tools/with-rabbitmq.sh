@@ -3,6 +3,7 @@
 # management API, ..._TLS_PORT and ..._CA its port for TLS and the certificate behind it. ..._HOME is its directory:
 # `pid` there is its process, `start` starts it again after that was killed. Nothing is left behind.
 set -euo pipefail
+. "$(dirname "$0")/foreground.sh"
 server=/usr/lib/rabbitmq/bin/rabbitmq-server
 if [ ! -x "$server" ]; then
   if [ "${CI:-}" = true ]; then
@@ -12,16 +13,26 @@ if [ ! -x "$server" ]; then
   echo "RabbitMQ is not installed: its tests are skipped." >&2
   exec "$@"
 fi
-root=$(mktemp -d /tmp/vetro-rabbitmq.XXXXXX)
-chmod 755 "$root"
 run_as=()
 if [ "$(id -u)" = 0 ]; then
-  chown rabbitmq "$root"
   run_as=(setpriv --reuid rabbitmq --regid rabbitmq --init-groups --)
 fi
-free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+broker= epmd=
+cleanup() {
+  # Whoever started it last. While it runs, epmd does not end.
+  last=$(cat "$root/pid" 2>/dev/null || true)
+  kill $last $broker 2>/dev/null || true
+  wait $broker 2>/dev/null || true
+  for _ in $(seq 120); do
+    [ -n "$last" ] && kill -0 "$last" 2>/dev/null || break
+    sleep 0.25
+  done
+  ERL_EPMD_PORT=$epmd epmd -kill >/dev/null 2>&1 || true
+  rm -rf "$root"
 }
+own "${TMPDIR:-/tmp}" rabbitmq
+chmod 755 "$root"
+[ ${#run_as[@]} = 0 ] || chown rabbitmq "$root"
 port=$(free_port)
 tls=$(free_port)
 management=$(free_port)
@@ -42,20 +53,6 @@ log.file.level = warning
 vm_memory_high_watermark.relative = 0.2
 disk_free_limit.absolute = 50MB
 CONF
-broker=
-cleanup() {
-  # Whoever started it last. While it runs, epmd does not end.
-  last=$(cat "$root/pid" 2>/dev/null || true)
-  kill $last $broker 2>/dev/null || true
-  wait $broker 2>/dev/null || true
-  for _ in $(seq 120); do
-    [ -n "$last" ] && kill -0 "$last" 2>/dev/null || break
-    sleep 0.25
-  done
-  ERL_EPMD_PORT=$epmd epmd -kill >/dev/null 2>&1 || true
-  rm -rf "$root"
-}
-trap cleanup EXIT
 # A node of its own: no name, no port and no directory is shared with a broker of the machine. Erlang's
 # register of nodes (epmd) is started with it, on a port of its own too, and outlives it unless ended.
 cat > "$root/start" <<START
@@ -72,7 +69,7 @@ exec env -i PATH="$PATH" HOME="$root" LANG=C.UTF-8 \\
   ${run_as[*]} "$server"
 START
 chmod 755 "$root/start"
-"$root/start" > "$root/out" 2>&1 &
+"$root/start" > "$root/out" 2>&1 {lock}<&- &
 broker=$!
 ready() {
   python3 - "$port" <<'PYTHON'
@@ -102,6 +99,4 @@ fi
 export VETRO_TEST_RABBITMQ_URL="amqp://guest:guest@127.0.0.1:$port/"
 export VETRO_TEST_RABBITMQ_MANAGEMENT="http://127.0.0.1:$management"
 export VETRO_TEST_RABBITMQ_TLS_PORT="$tls" VETRO_TEST_RABBITMQ_CA="$root/ca.pem" VETRO_TEST_RABBITMQ_HOME="$root"
-status=0
-"$@" || status=$?
-exit $status
+guarded "$@"

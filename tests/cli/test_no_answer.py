@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from tests.certificates import Authority
+from tests.ports import free_port
 
 from vetro.cli import cli
 
@@ -96,8 +97,7 @@ class TestNoAnswer:
 
     def test_nothing_listens(self) -> None:
         """The service is not started, or on another port."""
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        url = f"http://127.0.0.1:{free_port()}"
         assert _said(url) == (
             f"No Vetro answers at {url}: nothing listens there (connection refused)",
             "Start it with 'vetro up', or name it with --url or VETRO_URL.",

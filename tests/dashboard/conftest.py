@@ -4,7 +4,6 @@ import io
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -18,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser
 from tests import browser
 from tests.browser import Person
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +32,7 @@ class Service:
     """A running `vetro up`, and its API for what a test prepares."""
 
     def __init__(self, directory: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.directory = directory
         self.url = f"http://127.0.0.1:{self.port}"
         self.policy = directory / "policy.yaml"

@@ -4,7 +4,6 @@ import itertools
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from tests.browser import somebody
 from tests.networks import unused_number
+from tests.ports import free_port
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,8 +47,7 @@ class Reader:
         """``user``: the words before a command that make it somebody else's."""
         self.directory = directory
         self.user = user
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         (directory / "dist").symlink_to(ROOT / "dist")
         net = unused_number()
         self.environ = {

@@ -3,7 +3,6 @@
 import datetime
 import json
 import re
-import socket
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from tests.ports import free_port
 
 from vetro.cli import cli
 from vetro.server import data_directory
@@ -118,9 +118,7 @@ async def examined(settings: Settings) -> dict[str, Finding]:
 
 async def installed(directory: Path, **more: object) -> Settings:
     """An installation whose service does not run, at a port that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    settings = settings_of(directory, **{"server.port": port, **more})
+    settings = settings_of(directory, **{"server.port": free_port(), **more})
     data_directory.prepare(directory)
     async with open_database(settings):
         pass

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import secrets
 import socket
 import subprocess
 import tarfile
@@ -111,7 +112,8 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     vetro.run("env", "create", "slow")
     assert "No deployment of slow" in vetro.run("deployment", "cancel", "slow", code=1)
     mark = tmp_path / "began"
-    script = f"touch {mark}; exec sleep 7654.25"
+    command = f"sleep 7654.{secrets.randbelow(10**9)}"  # which no other run has
+    script = f"touch {mark}; exec {command}"
     arguments = ("--set", "image=empty", "--set", f"script={script}")
     vetro.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
     vetro.run("env", "deploy", "slow", "--no-wait")
@@ -125,7 +127,7 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     assert "Cancelled by admin: too slow" in shown
     assert "what it had built stays" in shown
     assert vetro.status("slow") == "deploy failure"
-    until(lambda: not running("sleep 7654.25"), "the script has ended")
+    until(lambda: not running(command), "the script has ended")
     vetro.run("env", "edit", "slow", "hello", "--set", "script=echo second try")
     vetro.run("env", "deploy", "slow")
     assert "second try" in vetro.reports("slow")

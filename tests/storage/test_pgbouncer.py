@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from sqlalchemy import text
+from tests.ports import free_port
 from tests.waiting import until
 
 from vetro.storage import (
@@ -36,8 +36,7 @@ def pooled(postgres_database: str) -> Iterator[str]:
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed; tools/system-packages.sh test installs it")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     server = urlsplit(postgres_database)
     # Not below pytest's directory: it does not run as root, and only root may look in there.
     directory = Path(tempfile.mkdtemp(prefix="vetro-pgbouncer."))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.node.drivers.guests import Terminal, logged_in, page
+from tests.ports import free_port
 
 from vetro.node.drivers.qemu import disks
 
@@ -153,12 +154,6 @@ async def test_a_vm_that_cannot_come_up_there_stays_here(
         assert not stays["do_not_inventory"]
     message, code = await refused(here, uuid, "sync", **{**where, "port": free_port()})
     assert (code, "does not answer" in message) == ("MigrationFailed", True)
-
-
-def free_port() -> int:
-    """A port nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def free_screen() -> int:

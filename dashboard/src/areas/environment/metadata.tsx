@@ -79,8 +79,9 @@ function Rows({ environmentId, componentId, session, given, onClose }: RowsProps
   const [problem, setProblem] = useState('');
   const [busy, setBusy] = useState(false);
   const { list, added, removed } = useRowKeyboard();
-  // The dialog was there before they were read, and had the keyboard at its cross.
-  useEffect(() => list.current?.querySelector<HTMLElement>('[data-row] input, [data-add]')?.focus(), [list]);
+  // The dialog was mostly there before they were read, and has the keyboard at its cross. Its trap for the keyboard
+  // looks for `data-autofocus` a moment after it was opened: on a busy machine after this.
+  useEffect(() => list.current?.querySelector<HTMLElement>('[data-autofocus]')?.focus(), [list]);
   const add = () => {
     setRows((was) => [...was, ['', '']]);
     added();
@@ -121,7 +122,7 @@ function Rows({ environmentId, componentId, session, given, onClose }: RowsProps
         </Text>
         {rows.map(([key, value], at) => (
           <Group key={at} data-row wrap="nowrap" align="flex-end" gap="xs">
-            <TextInput style={{ flex: 1 }} label={at === 0 ? t('metadataName') : undefined} aria-label={t('metadataName')} maxLength={255} value={key} onChange={(event) => change(at, [event.currentTarget.value, value])} />
+            <TextInput data-autofocus style={{ flex: 1 }} label={at === 0 ? t('metadataName') : undefined} aria-label={t('metadataName')} maxLength={255} value={key} onChange={(event) => change(at, [event.currentTarget.value, value])} />
             <TextInput style={{ flex: 2 }} label={at === 0 ? t('metadataValue') : undefined} aria-label={t('metadataValueOf', { name: key })} value={value} onChange={(event) => change(at, [key, event.currentTarget.value])} />
             <ActionIcon variant="subtle" color="red" size="lg" aria-label={t('metadataRemove', { name: key })} onClick={() => remove(at)}>
               <IconTrash size={18} />
@@ -129,7 +130,7 @@ function Rows({ environmentId, componentId, session, given, onClose }: RowsProps
           </Group>
         ))}
         <Group>
-          <Button variant="default" size="xs" leftSection={<IconPlus size={14} />} data-add onClick={add}>
+          <Button variant="default" size="xs" leftSection={<IconPlus size={14} />} data-add data-autofocus onClick={add}>
             {t('metadataAdd')}
           </Button>
         </Group>
