@@ -13,9 +13,11 @@ took, and the programs of the machine that no package of set-up brings.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +25,7 @@ import time
 from pathlib import Path
 
 import budgets
+import leftovers
 import machine_programs
 import suites
 
@@ -32,15 +35,20 @@ sys.path.insert(0, str(ROOT))
 from tests.times import loop  # noqa: E402 - what tests time themselves with
 
 WORKERS = ("-n", "2", "--dist", "worksteal")
+#: Tests marked `root`, side by side: each worker has a network, mounts and processes of its own (decision 0783).
+NAMESPACES = ("--tx", "2*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
+#: For the tests that were interrupted to end what they started; then they are killed.
+ENDING_SECONDS = 60
 #: What a suite takes beside another run on two cores, against what it takes on quiet ones.
 CROWDED = 2.0
 
 
-def pytest(marks: str, *arguments: str, tier: str, records: Path) -> tuple[int, str]:
-    """Run pytest on the tests with ``marks``; show and return what it printed."""
-    command = [sys.executable, "-m", "pytest", "-m", marks, "-rs", *arguments]
-    environ = {**os.environ, "VETRO_TEST_TIER": tier, "VETRO_TEST_RECORDS": str(records)}
-    # What pytest compiles of test modules is kept: each process would do it again, 7 s of processor time.
+def pytest(run: Path, marks: str, *arguments: str, tier: str) -> tuple[int, str]:
+    """Run pytest on the tests with ``marks``, below the directory ``run``; show and return what it printed."""
+    base = tempfile.mkdtemp(prefix="t", dir=run)
+    command = [sys.executable, "-m", "pytest", "-m", marks, "-rs", f"--basetemp={base}", *arguments]
+    environ = {**os.environ, "VETRO_TEST_TIER": tier, "VETRO_TEST_RECORDS": str(run)}
+    # What is compiled is kept: each process would do it again, for test modules alone 7 s of processor time.
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
     return shown(command, environ)
 
@@ -48,42 +56,46 @@ def pytest(marks: str, *arguments: str, tier: str, records: Path) -> tuple[int, 
 def shown(command: list[str], environ: dict[str, str]) -> tuple[int, str]:
     """Run a command; show what it prints while it comes, and return it."""
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,  # who presses Ctrl-C interrupts it once, and not its servers
+    )  # fmt: skip
     assert process.stdout is not None
     lines: list[str] = []
-    for line in process.stdout:
-        print(line, end="", flush=True)
-        lines.append(line)
-    return process.wait(), "".join(lines)
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line)
+        return process.wait(), "".join(lines)
+    except KeyboardInterrupt:
+        print("Interrupted: the tests that run are ended.", flush=True)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            print(process.communicate(timeout=ENDING_SECONDS)[0], end="")
+        raise
 
 
-def quick(keep_budget: bool) -> int:
+def quick(run: Path, keep_budget: bool) -> int:
     """The tier of `make test`."""
-    with tempfile.TemporaryDirectory(prefix="vetro-records.") as directory:
-        records = Path(directory)
-        outcomes = [pytest("not root and not openstack", *WORKERS, tier="quick", records=records)]
-        if os.geteuid() == 0:
-            outcomes.append(
-                pytest("root and not openstack", "-n", "0", tier="quick", records=records)
-            )
-        else:
-            print("Not root: the tests that need containers and networks are left out.")
-        return int(not judged("quick", outcomes, records, keep_budget))
+    outcomes = [pytest(run, "not root and not openstack", *WORKERS, tier="quick")]
+    if os.geteuid() == 0:
+        outcomes.append(pytest(run, "root and not openstack", *NAMESPACES, tier="quick"))
+    else:
+        print("Not root: the tests that need containers and networks are left out.")
+    return int(not judged("quick", outcomes, run, keep_budget))
 
 
-def judged(run: str, outcomes: list[tuple[int, str]], records: Path, keep_budget: bool) -> bool:
+def judged(name: str, outcomes: list[tuple[int, str]], run: Path, keep_budget: bool) -> bool:
     """Print what a run took and whether it holds: tests, skips, programs of the machine, budget."""
-    took = budgets.spent(records)
-    print(*budgets.table(run, took, budgets.left_over(records)), sep="\n", flush=True)
+    took = budgets.spent(run)
+    print(*budgets.table(name, took, budgets.left_over(run)), sep="\n", flush=True)
     red = failed(outcomes)
-    found = machine_programs.recorded(records)
+    found = machine_programs.recorded(run)
     if shutil.which("dpkg-query") and (problems := machine_programs.problems(found)):
         print("Programs of the machine:", *problems, sep="\n  ")
         red = True
     if keep_budget and not red:
-        budgets.write(run, took)
-    elif os.geteuid() == 0 and (grown := budgets.grown(run, took)):
+        budgets.write(name, took)
+    elif os.geteuid() == 0 and (grown := budgets.grown(name, took)):
         print(*grown, sep="\n")
         red = True
     return not red
@@ -98,49 +110,45 @@ def failed(outcomes: list[tuple[int, str]]) -> bool:
     return any(code != 0 for code, _ in outcomes)
 
 
-def run_suite(suite: suites.Suite, known: suites.Standing) -> bool:
+def run_suite(run: Path, suite: suites.Suite, known: suites.Standing) -> bool:
     """Run one suite at full effort and keep it when it passes; whether it did."""
     print(f"\n== {suite.name}: {suite.subject}", flush=True)
     before, began = suites.digest(suite), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="vetro-records.") as directory:
-        records = Path(directory)
-        if suite.command:
-            outcome = shown([*suite.command], {**os.environ})
-            passed = outcome[0] == 0
-        else:
-            workers = ("-n", "0") if suite.root else WORKERS
-            outcome = pytest(
-                suite.marks, *workers, *suite.selection(), tier="full", records=records
-            )
-            passed = judged(suite.name, [outcome], records, keep_budget=False)
+    if suite.command:
+        outcome = shown([*suite.command], {**os.environ})
+        passed = outcome[0] == 0
+    else:
+        records = Path(tempfile.mkdtemp(prefix="s", dir=run))
+        workers = NAMESPACES if suite.root else WORKERS
+        outcome = pytest(records, suite.marks, *workers, *suite.selection(), tier="full")
+        passed = judged(suite.name, [outcome], records, keep_budget=False)
     seconds = time.monotonic() - began
     skipped = re.search(r"(\d+) skipped", outcome[1])
     summary = re.findall(r"^=*\s*(\d+ passed.*?) in [\d.]+s", outcome[1], re.M)
-    result = summary[-1] if summary else "passed"
     if passed and skipped:
         print(f"{suite.name}: passed, and is not proven: {skipped[0]}")
     elif passed:
-        known.keep(suite, before, seconds, result)
+        known.keep(suite, before, seconds, summary[-1] if summary else "passed")
     print(f"{suite.name}: {'passed' if passed else 'FAILED'} in {seconds:.0f} s", flush=True)
     return passed
 
 
-def run_all(names: list[str]) -> int:
+def run_all(run: Path, names: list[str]) -> int:
     """Run these suites, or all; 1 when one failed."""
     known = suites.standing()
     unknown = [name for name in names if name not in known.suites]
     if unknown:
         print(f"There is no suite {unknown[0]}; suites: {', '.join(known.suites)}")
         return 2
-    broken = [name for name in names or known.suites if not run_suite(known.suites[name], known)]
+    chosen = [known.suites[name] for name in names or known.suites]
+    broken = [suite.name for suite in chosen if not run_suite(run, suite, known)]
     if broken:
         print("Failed:", ", ".join(broken))
-    left = known.unproven()
-    print("Unproven:", ", ".join(suite.name for suite in left) or "none")
+    print("Unproven:", ", ".join(suite.name for suite in known.unproven()) or "none")
     return int(bool(broken))
 
 
-def run_unproven(seconds: float) -> int:
+def run_unproven(run: Path, seconds: float) -> int:
     """Run unproven suites for at most about so long, longest unproven first; 1 when one failed.
 
     ``seconds`` are those of a quiet host of the usual speed; a slower one gets as much more, at most twice.
@@ -152,7 +160,7 @@ def run_unproven(seconds: float) -> int:
         rest = slow * seconds - (time.monotonic() - began)
         if slow * CROWDED * known.seconds(suite) > rest:
             waiting.append(suite.name)
-        elif not run_suite(suite, known):
+        elif not run_suite(run, suite, known):
             broken.append(suite.name)
     print("Unproven, and left to `make test-all`:", ", ".join(waiting) or "none")
     if broken:
@@ -173,25 +181,28 @@ def list_suites() -> int:
 
 
 def main(arguments: list[str]) -> int:
-    match arguments:
-        case ["quick", *options]:
-            return quick("--keep-budget" in options)
-        case ["all", *names]:
-            return run_all(names)
-        case ["unproven", seconds]:
-            return run_unproven(float(seconds))
-        case ["list"]:
-            return list_suites()
-        case ["openstack"]:
-            with tempfile.TemporaryDirectory(prefix="vetro-records.") as records:
+    if arguments == ["list"]:
+        return list_suites()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with leftovers.run_directory() as run:
+        os.environ["TMPDIR"] = str(run / "tmp")
+        match arguments:
+            case ["quick", *options]:
+                return quick(run, "--keep-budget" in options)
+            case ["all", *names]:
+                return run_all(run, names)
+            case ["unproven", seconds]:
+                return run_unproven(run, float(seconds))
+            case ["openstack"]:
                 where = ("-n", "0", "tests/openstack", "tests/identity")
-                return int(
-                    failed([pytest("openstack", *where, tier="full", records=Path(records))])
-                )
-        case _:
-            print(__doc__)
-            return 2
+                return int(failed([pytest(run, "openstack", *where, tier="full")]))
+            case _:
+                print(__doc__)
+                return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)
