@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-#: Seconds between two measurements of the fixed loop, which takes about 50 ms.
+#: Seconds between two measurements of the fixed loop, which takes about 25 ms.
 LOOP_EVERY = 20.0
 _HERTZ = os.sysconf("SC_CLK_TCK")
 

@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 from tests.times import loop  # noqa: E402 - what tests time themselves with
 
 WORKERS = ("-n", "2", "--dist", "worksteal")
-#: Tests marked `root`, side by side: each worker has a network, mounts and processes of its own (decision 0783).
+#: Tests marked `root`: each worker has a network, mounts and processes of its own (decision 0783).
 NAMESPACES = ("--tx", "2*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
 #: For the tests that were interrupted to end what they started; then they are killed.
 ENDING_SECONDS = 60
@@ -44,7 +44,7 @@ CROWDED = 2.0
 
 
 def pytest(run: Path, marks: str, *arguments: str, tier: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marks``, below the directory ``run``; show and return what it printed."""
+    """Run pytest on the tests with ``marks``, below the directory ``run``; show, return what it printed."""
     base = tempfile.mkdtemp(prefix="t", dir=run)
     command = [sys.executable, "-m", "pytest", "-m", marks, "-rs", f"--basetemp={base}", *arguments]
     environ = {**os.environ, "VETRO_TEST_TIER": tier, "VETRO_TEST_RECORDS": str(run)}
