@@ -74,6 +74,10 @@ class Demo:
             "VETRO_DATA_DIR": str(self.data_dir),
             "VETRO_URL": self.url,
             "XDG_STATE_HOME": str(self.data_dir / "client"),
+            # Not in the data directory: a service that starts takes rights away from what is in it, also
+            # from the files of an image that is being built.
+            "VETRO_IMAGE_CACHE": os.environ.get("VETRO_IMAGE_CACHE")
+            or str(ROOT / "var/image-cache"),
         }
 
     def vetro(self, *arguments: str, show: bool = True) -> str:
@@ -164,6 +168,13 @@ class Demo:
             packages = sorted(str(path) for path in (ROOT / "dist/packages").glob("*.zip"))
             self.vetro("package", "import", "--public", "--exists-action", "update", *packages)
 
+        with step(
+            "An image with Debian and Apache, built since the start"
+            if self.driver == "lxc"
+            else "An empty image: instances are plain processes that see this machine's own files"
+        ):
+            self.import_image()
+
         with step("Composing an environment"):
             existing = [row["name"] for row in self.json("env", "list")]
             name = next(
@@ -174,13 +185,6 @@ class Demo:
             if self.driver == "process":
                 arguments += ["--set", f"port={free_port(8090)}"]
             self.vetro("env", "add", name, APPLICATION, *arguments)
-
-        with step(
-            "An image with Debian and Apache, built since the start"
-            if self.driver == "lxc"
-            else "An empty image: instances are plain processes that see this machine's own files"
-        ):
-            self.import_image()
 
         with step("Deploying"):
             began = time.monotonic()
