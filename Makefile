@@ -6,31 +6,47 @@ PYTHON ?= python3
 # What comes with the engine needs no catalog; the samples are packed.
 SAMPLES := $(filter-out library/io.murano%,$(dir $(wildcard library/*/manifest.yaml)))
 
-.PHONY: mutants deb openstack simulate coverage help setup system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak repeat
+.PHONY: mutants deb openstack simulate coverage help setup setup-demo system demo test test-all test-setup suites unproven fresh newest test-fast lint format bench docs dashboard pictures packages guest clean soak repeat
 
 help: ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: system $(VENV)/.installed guest packages ## the virtual environment, the guest archive, the sample packages, the dashboard
-	@tools/dashboard.sh $(VENV) --optional
+setup: ## the virtual environment, the guest archive, the sample packages, the dashboard
+	@$(MAKE) --no-print-directory setup-demo PACKAGES=$(VENV)/.installed
+	@tools/timed.sh "The dashboard" tools/dashboard.sh $(VENV) --optional
+
+# What is independent is installed side by side; the virtual environment needs Python's own package first.
+# An environment that has what tests need keeps it up to date: its packages fit each other.
+PACKAGES ?= $(or $(wildcard $(VENV)/.installed),$(VENV)/.running)
+setup-demo: ## what `make demo` needs: no programs of tests, no dashboard
+	@tools/system-packages.sh python
+	@$(MAKE) --no-print-directory -j 2 system $(PACKAGES)
+	@$(MAKE) --no-print-directory -j 2 guest packages
 
 system: ## the Debian packages that `make demo` needs
-	@tools/system-packages.sh demo
+	@tools/timed.sh "The Debian packages" tools/system-packages.sh demo
 
-$(VENV)/.installed: pyproject.toml constraints.txt hashes.txt
-	@tools/python-environment.sh $(PYTHON) $(VENV)
+$(VENV)/.running: pyproject.toml constraints.txt hashes-run.txt
+	@tools/timed.sh "The Python packages" tools/python-environment.sh $(PYTHON) $(VENV) run
 	@touch $@
 
-guest: $(VENV)/.installed ## the guest agent as one file, dist/vetro-guest.pyz
+$(VENV)/.installed: pyproject.toml constraints.txt hashes.txt
+	@tools/system-packages.sh python
+	@tools/timed.sh "The Python packages for tests" tools/python-environment.sh $(PYTHON) $(VENV)
+	@touch $(VENV)/.running
+	@touch $@
+
+guest: $(VENV)/.running ## the guest agent as one file, dist/vetro-guest.pyz
 	@$(BIN)/python -m vetro.guest.build dist/vetro-guest.pyz
 
-packages: $(VENV)/.installed ## the sample packages as zips in dist/packages
+packages: $(VENV)/.running ## the sample packages as zips in dist/packages
 	@$(BIN)/vetro package build --output dist/packages $(SAMPLES) >/dev/null
 
 deb: setup ## a Debian package of this tree, in dist/ (with the distribution's own Python)
 	@tools/debian_package.sh $(VENV) dist
 
-demo: setup ## set everything up and deploy a real application (DEMO_KEEP=1 leaves it running)
+# The dashboard is shown with DEMO_KEEP=1 only, and is built then only.
+demo: $(if $(filter 1,$(DEMO_KEEP)),setup,setup-demo) ## set up what it needs and deploy a real application (DEMO_KEEP=1 leaves it running)
 	@$(BIN)/python tools/demo.py
 
 # What tests need beside what `make setup` installs, and the servers that they share.

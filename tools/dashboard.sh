@@ -38,6 +38,22 @@ if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modu
 fi
 "$venv/bin/python" ../tools/api_documents.py .api >"$log" 2>&1 || give_up "the faces could not be described."
 node openapi.mjs .api >"$log" 2>&1 || give_up "the types of the faces could not be made."
+# The same sources and faces give the same pages: they are taken from the cache, also on a machine that has only that.
+key=$(cd .. && find dashboard -name node_modules -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-32)
+kept=${VETRO_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/vetro/setup}/dashboard/$key.tar
+if [ -f "$kept" ]; then
+  rm -rf ../src/vetro/_dashboard
+  tar --extract --touch --directory=../src/vetro --no-same-owner --file="$kept"
+  exit 0
+fi
 echo "Building the dashboard"
 node node_modules/typescript/bin/tsc >"$log" 2>&1 || { cat "$log" >&2; echo "The dashboard does not fit its faces: see the errors of types above." >&2; exit 1; }
 node node_modules/vite/bin/vite.js build --logLevel warn >"$log" 2>&1 || give_up "the build failed."
+# Complete or not there; without room for it nothing is kept.
+if mkdir -p "${kept%/*}" 2>/dev/null; then
+  if tar --create --directory=../src/vetro --file="$kept.$$" _dashboard 2>/dev/null; then
+    mv "$kept.$$" "$kept"
+  else
+    rm -f "$kept.$$"
+  fi
+fi

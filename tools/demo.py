@@ -2,11 +2,13 @@
 
 Exits 0 after the page of the deployed application was fetched and its text was right. With
 `DEMO_KEEP=1` everything stays up (also on failure); otherwise all is removed again. The directory
-is `VETRO_DATA_DIR`, else `var/demo` below the checkout.
+is `VETRO_DATA_DIR`, else `var/demo` below the checkout. The image, which takes longest, is built
+beside the steps that do not need it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,6 +18,7 @@ import sys
 import tarfile
 import time
 import urllib.request
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ VETRO = ROOT / ".venv/bin/vetro"
 PAGE_TEXT = "Hello from Vetro"
 APPLICATION = "ApacheHttpServer"
 IMAGE = "debian-12-apache"
+IMAGE_BUILD = ("image", "build", IMAGE, "--packages", "apache2")
+DASHBOARD = ROOT / "src/vetro/_dashboard/index.html"
 
 
 class DemoError(Exception):
@@ -43,9 +48,13 @@ def free_port(preferred: int) -> int:
     raise DemoError("No free port on the loopback address")
 
 
-def headline(text: str) -> None:
-    """A step's title."""
-    print(f"\n\033[1m== {text}\033[0m" if sys.stdout.isatty() else f"\n== {text}", flush=True)
+@contextlib.contextmanager
+def step(title: str) -> Generator[None]:
+    """A step's title and, when it succeeded, how long it took."""
+    began = time.monotonic()
+    print(f"\n\033[1m== {title}\033[0m" if sys.stdout.isatty() else f"\n== {title}", flush=True)
+    yield
+    print(f"({time.monotonic() - began:.1f} s)", flush=True)
 
 
 class Demo:
@@ -59,11 +68,16 @@ class Demo:
             "lxc" if os.geteuid() == 0 and have("lxc-start") else "process"
         )
         self.server: subprocess.Popen[bytes] | None = None
+        self.building: subprocess.Popen[bytes] | None = None
         self.environment = {
             **os.environ,
             "VETRO_DATA_DIR": str(self.data_dir),
             "VETRO_URL": self.url,
             "XDG_STATE_HOME": str(self.data_dir / "client"),
+            # Not in the data directory: a service that starts takes rights away from what is in it, also
+            # from the files of an image that is being built.
+            "VETRO_IMAGE_CACHE": os.environ.get("VETRO_IMAGE_CACHE")
+            or str(ROOT / "var/image-cache"),
         }
 
     def vetro(self, *arguments: str, show: bool = True) -> str:
@@ -114,56 +128,77 @@ class Demo:
                 raise DemoError(f"'vetro up' did not get ready; see {self.data_dir}/vetro-up.log")
             time.sleep(0.05)
 
-    def run(self) -> str:
-        """All steps; returns the address of the page."""
-        headline(f"Starting Vetro ({self.driver} driver) on {self.url}")
-        began = time.monotonic()
-        self.start()
-        print(f"ready after {time.monotonic() - began:.1f} s; data in {self.data_dir}")
-        # Whoever watches can follow the deployment in a browser, for as long as the service runs.
-        print(f"dashboard: {self.url}/dashboard/")
-        print(f"sign in, once: {self.vetro('dashboard', show=False).strip()}", flush=True)
-
-        if self.driver == "lxc":
-            headline("An image with Debian and Apache")
-            self.vetro("image", "build", IMAGE, "--packages", "apache2")
-        else:
-            headline(
-                "An empty image: instances are plain processes that see this machine's own files"
+    def build_image(self) -> None:
+        """Begin to build the image; ``import_image`` waits for it."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with (self.data_dir / "image-build.log").open("wb") as log:
+            self.building = subprocess.Popen(
+                [str(VETRO), *IMAGE_BUILD, "--no-import"],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
+
+    def import_image(self) -> None:
+        """Make the image known to the service: the built one, or an empty one for processes."""
+        if self.building is None:
             empty = self.data_dir / "empty.tar"
             with tarfile.open(empty, "w"):
                 pass
             self.vetro("image", "import", IMAGE, str(empty))
+            return
+        if self.building.wait() != 0:
+            text = (self.data_dir / "image-build.log").read_text(errors="replace")
+            raise DemoError(f"'vetro {' '.join(IMAGE_BUILD)}' did not build the image:\n{text}")
+        self.vetro(*IMAGE_BUILD)  # it is in the cache now
 
-        headline("Importing the sample packages")
-        packages = sorted(str(path) for path in (ROOT / "dist/packages").glob("*.zip"))
-        self.vetro("package", "import", "--public", "--exists-action", "update", *packages)
+    def run(self) -> str:
+        """All steps; returns the address of the page."""
+        if self.driver == "lxc":
+            self.build_image()
+        with step(f"Starting Vetro ({self.driver} driver) on {self.url}"):
+            self.start()
+            print(f"ready; data in {self.data_dir}")
+            # Whoever watches can follow the deployment in a browser, for as long as the service runs.
+            if DASHBOARD.exists():
+                print(f"dashboard: {self.url}/dashboard/")
+                print(f"sign in, once: {self.vetro('dashboard', show=False).strip()}", flush=True)
 
-        headline("Composing an environment")
-        existing = [row["name"] for row in self.json("env", "list")]
-        name = next(
-            n for n in ("demo", *(f"demo-{i}" for i in range(2, 1000))) if n not in existing
-        )
-        self.vetro("env", "create", name)
-        arguments = ["--name", "web", "--set", f"page={PAGE_TEXT}", "--set", f"image={IMAGE}"]
-        if self.driver == "process":
-            arguments += ["--set", f"port={free_port(8090)}"]
-        self.vetro("env", "add", name, APPLICATION, *arguments)
+        with step("Importing the sample packages"):
+            packages = sorted(str(path) for path in (ROOT / "dist/packages").glob("*.zip"))
+            self.vetro("package", "import", "--public", "--exists-action", "update", *packages)
 
-        headline("Deploying")
-        began = time.monotonic()
-        self.vetro("env", "deploy", name)
-        deployed = time.monotonic() - began
+        with step(
+            "An image with Debian and Apache, built since the start"
+            if self.driver == "lxc"
+            else "An empty image: instances are plain processes that see this machine's own files"
+        ):
+            self.import_image()
 
-        headline("Fetching the page over the network")
-        address = self.page_address(name)
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            body = answer.read().decode()
-        if PAGE_TEXT not in body:
-            raise DemoError(f"{address} answered, but without the text {PAGE_TEXT!r}: {body!r}")
-        print(f"GET {address} -> {answer.status}: {body.strip()[:200]}")
-        print(f"from deploy to the page: {deployed:.1f} s")
+        with step("Composing an environment"):
+            existing = [row["name"] for row in self.json("env", "list")]
+            name = next(
+                n for n in ("demo", *(f"demo-{i}" for i in range(2, 1000))) if n not in existing
+            )
+            self.vetro("env", "create", name)
+            arguments = ["--name", "web", "--set", f"page={PAGE_TEXT}", "--set", f"image={IMAGE}"]
+            if self.driver == "process":
+                arguments += ["--set", f"port={free_port(8090)}"]
+            self.vetro("env", "add", name, APPLICATION, *arguments)
+
+        with step("Deploying"):
+            began = time.monotonic()
+            self.vetro("env", "deploy", name)
+            deployed = time.monotonic() - began
+
+        with step("Fetching the page over the network"):
+            address = self.page_address(name)
+            with urllib.request.urlopen(address, timeout=20) as answer:
+                body = answer.read().decode()
+            if PAGE_TEXT not in body:
+                raise DemoError(f"{address} answered without the text {PAGE_TEXT!r}: {body!r}")
+            print(f"GET {address} -> {answer.status}: {body.strip()[:200]}")
+            print(f"from deploy to the page: {deployed:.1f} s")
         self.name = name
         return address
 
@@ -176,7 +211,10 @@ class Demo:
         raise DemoError(f"The deployed application has no 'url': {json.dumps(services)[:500]}")
 
     def stop(self) -> None:
-        """End the server and everything it started."""
+        """End the server and everything it started, and a build that still runs."""
+        if self.building is not None and self.building.poll() is None:
+            self.building.terminate()  # it removes what it has made
+            self.building.wait()
         if self.server is None or self.server.poll() is not None:
             return
         self.server.send_signal(signal.SIGTERM)
@@ -197,13 +235,16 @@ def have(tool: str) -> bool:
 
 def main() -> int:
     """Run the demonstration; 0 when the page came."""
+    began = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left
     demo = Demo()
     keep = os.environ.get("DEMO_KEEP") == "1"
     try:
         address = demo.run()
         if not keep:
-            headline("Removing everything again (DEMO_KEEP=1 leaves it running)")
-            demo.vetro("env", "destroy", "--yes", demo.name)
+            with step("Removing everything again (DEMO_KEEP=1 leaves it running)"):
+                demo.vetro("env", "destroy", "--yes", demo.name)
+                demo.stop()
     except DemoError as error:
         print(f"The demonstration failed: {error}", file=sys.stderr)
         log = demo.data_dir / "vetro-up.log"
@@ -216,20 +257,18 @@ def main() -> int:
     except KeyboardInterrupt:
         demo.stop()
         return 130
+    print(f"\nAll of it: {time.monotonic() - began:.1f} s")
     if keep:
-        headline("Everything is up")
-        print(f"  page        {address}")
-        print(f"  dashboard   {demo.url}/dashboard/")
-        print(f"  sign in     {demo.vetro('dashboard', show=False).strip()}  (once)")
         print(f"  API         {demo.url}")
         print(f"  log in      source {demo.data_dir}/admin-openrc")
         print(f"  data        {demo.data_dir}")
         print(f"  log         {demo.data_dir}/vetro-up.log")
         print(f"  commands    VETRO_DATA_DIR={demo.data_dir} VETRO_URL={demo.url} {VETRO} env list")
         print(f"  stop        kill {demo.server.pid if demo.server else ''}")
+        link = f"; sign in, once: {demo.vetro('dashboard', show=False).strip()}"
+        print(f"Page: {address}{link if DASHBOARD.exists() else '; the dashboard was not built'}")
     else:
-        demo.stop()
-        headline("Done: the page came from the application that was deployed")
+        print(f"The page came from the application that was deployed, at {address} (removed again)")
     return 0
 
 

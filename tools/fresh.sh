@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs commands in a newly bootstrapped Debian with nothing but make and Python: `fresh.sh COMMAND...`.
 # The checkout's files are at $place there. What a command needs beyond that, the project's own files install.
+# What they fetch or build is kept in VETRO_CACHE_DIR for the next time (docs/decisions/0781).
 set -euo pipefail
 . "$(dirname "$0")/foreground.sh"
 if [ "$(id -u)" != 0 ]; then
@@ -14,15 +15,28 @@ place="/root/my projects/vétro"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 # Everything below is in a mount and process namespace of its own: it ends, and is unmounted, with it.
 cleanup() {
+  [ ! -d "$root/var/cache/apt/archives" ] \
+    || "$top/tools/keep-archives.sh" "$root/var/cache/apt/archives" "$cache/archives" || true
   rm -rf --one-file-system "$root"
 }
+cache=${VETRO_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/vetro/setup}
+mkdir -p "$cache"/{archives,npm,dashboard}
 own /var/tmp fresh
 echo "Bootstrapping Debian $suite with make and Python"
-mmdebstrap --quiet --variant=minbase --include=make,python3,ca-certificates "$suite" "$root" >/dev/null
+# The root is thrown away: nothing in it must survive a power cut.
+# What was fetched before is taken from the cache, and what is fetched now is kept there.
+mmdebstrap --quiet --variant=minbase --include=make,python3,ca-certificates --dpkgopt=force-unsafe-io \
+  --skip=essential/unlink \
+  --setup-hook='mkdir -p "$1/var/cache/apt/archives"' \
+  --setup-hook="'$top/tools/keep-archives.sh' '$cache/archives' \"\$1/var/cache/apt/archives\"" \
+  --customize-hook="'$top/tools/keep-archives.sh' \"\$1/var/cache/apt/archives\" '$cache/archives'" \
+  "$suite" "$root" >/dev/null
+mkdir -p "$root/var/cache/apt/archives"
+"$top/tools/keep-archives.sh" "$cache/archives" "$root/var/cache/apt/archives"
 # How this machine reaches the package indexes holds there too; nothing else of it does.
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-settings=()
+settings=(VETRO_CACHE_DIR=/var/cache/vetro npm_config_cache=/var/cache/vetro/npm)
 for name in PIP_CERT PIP_INDEX_URL PIP_DEFAULT_TIMEOUT SSL_CERT_FILE REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS \
   http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY CI VETRO_BENCH; do
   [ -z "${!name:-}" ] || settings+=("$name=${!name}")
@@ -56,7 +70,7 @@ fi
 signal=KILL  # `unshare` takes no other while it waits
 # shellcheck disable=SC2016 # the script is the inner shell's
 guarded unshare --mount --propagation private --pid --fork --kill-child --uts --ipc sh -euc '
-  root=$1; shift
+  root=$1 cache=$2; shift 2
   # Containers are put below the control groups of process 1, which is this one: at the root, as on a machine.
   for group in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do
     [ ! -e "$group" ] || echo 0 > "$group" 2>/dev/null || true
@@ -64,6 +78,8 @@ guarded unshare --mount --propagation private --pid --fork --kill-child --uts --
   mount --bind "$root" "$root"
   mount -t proc proc "$root/proc"
   mount --rbind /sys "$root/sys"
+  mkdir -p "$root/var/cache/vetro"
+  mount --bind "$cache" "$root/var/cache/vetro"
   mount --rbind /dev "$root/dev"
   mount -t tmpfs -o mode=755 tmpfs "$root/run"
   mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" 2>/dev/null || true
@@ -76,6 +92,6 @@ guarded unshare --mount --propagation private --pid --fork --kill-child --uts --
   umount -l /old
   rmdir /old
   exec env -i "$@"
-' sh "$root" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+' sh "$root" "$cache" HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" \
   sh -euc 'cd "$0"; for step; do echo "fresh: $step"; sh -euc "$step"; done' "$place" "$@"

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Makes the virtual environment: `python-environment.sh PYTHON VENV`. Versions are locked by constraints.txt, and
-# their files by hashes.txt, which tools/write_hashes.sh writes (docs/decisions/0256).
+# Makes the virtual environment: `python-environment.sh PYTHON VENV [run]`. Versions are locked by constraints.txt,
+# and their files by hashes.txt, which tools/write_hashes.sh writes (docs/decisions/0256). With `run` only what
+# Vetro runs with is installed, by hashes-run.txt (docs/decisions/0781).
 set -euo pipefail
-python=$1 venv=$2
+python=$1 venv=$2 purpose=${3:-all}
+lock=hashes.txt
+[ "$purpose" != run ] || lock=hashes-run.txt
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "Python 3.11 or newer is needed; $python is $("$python" -V 2>&1). Set PYTHON=/path/to/python3.11." >&2
   exit 1
@@ -12,9 +15,21 @@ echo "Installing the Python packages into $venv"
 pip() {
   "$venv/bin/python" -m pip "$1" -q --disable-pip-version-check "${@:2}" 2> >(grep -v '^WARNING: Location' >&2)
 }
-pip install --require-hashes -r hashes.txt
+# The lock names everything, so nothing is left to resolve; imports compile what is used. `pip check` looks below.
+locked=(--no-deps --require-hashes -r "$lock")
+if [ -n "${VETRO_CACHE_DIR:-}" ]; then
+  # Not pip's own cache: what that keeps depends on the headers of the index.
+  kept=(--find-links "$VETRO_CACHE_DIR/wheels")
+  mkdir -p "$VETRO_CACHE_DIR/wheels"
+  pip install --no-compile --no-index "${kept[@]}" "${locked[@]}" 2>/dev/null || {
+    pip download "${kept[@]}" --dest "$VETRO_CACHE_DIR/wheels" "${locked[@]}" >/dev/null
+    pip install --no-compile --no-index "${kept[@]}" "${locked[@]}"
+  }
+else
+  pip install --no-compile "${locked[@]}"
+fi
 pip install --no-deps --no-build-isolation -e .
-# A requirement of pyproject.toml that hashes.txt does not have was not installed.
-pip check || { echo "Run tools/write_hashes.sh: hashes.txt is older than pyproject.toml." >&2; exit 1; }
+# A requirement of pyproject.toml that the lock does not have was not installed.
+pip check || { echo "Run tools/write_hashes.sh: $lock is older than pyproject.toml." >&2; exit 1; }
 # Imports then read compiled code from the first run on, also where PYTHONDONTWRITEBYTECODE is set.
 "$venv/bin/python" -m compileall -q src/vetro || true

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs the distribution's packages Vetro needs: `system-packages.sh demo|test|vm [--list]`.
+# Installs the distribution's packages Vetro needs: `system-packages.sh python|demo|test|vm [--list]`.
 # As root it installs and says so; otherwise it names what is missing and goes on (driver `process`).
 # `--list` prints their names, one a line, and installs nothing.
 set -euo pipefail
 purpose=${1:-demo}
 
 packages=(lxc uidmap nftables iproute2 mmdebstrap zstd e2fsprogs python3-venv)
+# What the virtual environment waits for; the rest is installed beside it.
+[ "$purpose" != python ] || packages=(python3-venv)
 # Servers that tests start, and programs that tests and the tutorial call.
 [ "$purpose" != test ] || packages+=(postgresql pgbouncer rabbitmq-server openssl busybox-static btrfs-progs lvm2 curl git procps slirp4netns stress)
 
@@ -42,7 +44,10 @@ install() {
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing with apt-get: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
+    # The step before may have done it; lists that are minutes old are new enough.
+    if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' -cmin -30 -print -quit 2>/dev/null)" ]; then
+      apt-get update -qq
+    fi
     apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
   else
     echo "Not installed (no root): ${missing[*]}. $why" >&2

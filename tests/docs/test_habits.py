@@ -4,6 +4,7 @@ import ast
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -198,3 +199,13 @@ def test_every_locked_release_has_its_files_digests() -> None:
     named = {_normal(one[1]) for one in found if one is not None}
     wanted = {_normal(one) for one in locked if one.split("==")[0] not in compiled_here}
     assert named == wanted
+
+
+def test_what_the_demo_installs_is_locked_as_for_tests() -> None:
+    """hashes-run.txt has lines of hashes.txt, and among them what pyproject.toml requires."""
+    everything = (ROOT / "hashes.txt").read_text(encoding="utf-8").splitlines()
+    running = (ROOT / "hashes-run.txt").read_text(encoding="utf-8").splitlines()
+    assert set(running) < set(everything)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {re.split(r"[\[>]", one)[0] for one in project["dependencies"]}
+    assert wanted <= {line.partition("==")[0] for line in running}
