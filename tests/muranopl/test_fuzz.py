@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.muranopl import MemoryPackage, MuranoError, Runtime, YamlLimits
 
@@ -21,7 +21,7 @@ PIECES = [
 def sources():
     texts = []
     for file in sorted(CASES.glob("*.yaml")):
-        for case in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for case in read_table(file):
             if "class" in case:
                 texts.append("Namespaces: {=: t, std: io.murano}\nName: Main\n" + case["class"])
             elif "classes" in case:
