@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.effort import examples
 from tests.tables import read_table
 
 from vetro.muranopl import MemoryPackage, MuranoError, Runtime, YamlLimits
@@ -60,7 +61,7 @@ def test_mutated_classes_load_or_fail_properly(seed):
     """Nothing but errors of the language comes out, whatever is done to a class file."""
     chance = random.Random(seed)
     texts = sources()
-    for _ in range(120):
+    for _ in range(examples(120)):
         text = mutated(chance.choice(texts), chance)
         names = {"t.Main": "a"}
         for found in re.findall(r"^Name: *([\w.]+)", text, re.M):
