@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 import structlog
-from hypothesis import settings
+from tests.effort import load_profile
 from tests.migrating import repeat_migrations
 
 from vetro.http.logs import completed
@@ -31,13 +31,7 @@ POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 # could be interrupted in it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# CI must not be a lottery: there the generated examples are always the same. `make soak` and a
-# developer's own runs look for new ones.
-settings.register_profile("ci", derandomize=True, deadline=None)
-# No example has a deadline anywhere: a busy machine is no reason to fail.
-settings.register_profile("developer", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
-
+load_profile()
 repeat_migrations()
 
 # 15,000 tests and all modules are two million objects, of which none is ever garbage. The garbage collector

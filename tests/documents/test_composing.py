@@ -9,6 +9,7 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.documents import (
     DocumentError,
@@ -77,7 +78,7 @@ def map_ids(nodes: Sequence[Any]) -> Iterator[int]:
 @example(text="[&a 1, &a 2, {]")
 @example(text="&x [&x 1, *x]")
 @example(text="- &x [1, 2]\n- [*x, *x]\n--- *x")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 def test_one_pass_makes_the_nodes_that_measuring_and_composing_make(
     limits: DocumentLimits, text: str
 ) -> None:
@@ -110,7 +111,7 @@ def test_one_pass_makes_the_nodes_that_measuring_and_composing_make(
 @example("a: !!str {b: c}")
 @example("=: 1")
 @example("a: 1\na: 2")
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 def test_a_value_is_the_one_that_the_constructor_of_pyyaml_makes(text: str) -> None:
     try:
         nodes = compose_yaml(text, LIMITS)

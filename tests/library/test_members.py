@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.engine.services import library_path
 from vetro.engine.system import system_runtime
@@ -20,9 +20,7 @@ from vetro.packages import open_package
 
 TABLE: dict[str, dict[str, Any]] = {
     f"{namespace}.{name}": said
-    for namespace, classes in yaml.safe_load(
-        (Path(__file__).parent / "members.yaml").read_text()
-    ).items()
+    for namespace, classes in read_table(Path(__file__).parent / "members.yaml").items()
     for name, said in classes.items()
 }
 PACKAGES = ("io.murano", "io.murano.applications")

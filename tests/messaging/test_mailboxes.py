@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 from tests.waiting import PATIENCE_SECONDS
 
 from vetro.messaging import (
@@ -252,7 +253,9 @@ STEPS = st.lists(st.sampled_from(["send", "poll", "ack", "crash", "result", "exp
 
 
 @settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS)
 async def test_any_interleaving_delivers_each_plan_in_order(

@@ -17,7 +17,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, MuranoError, Runtime, check_package
 
@@ -26,7 +26,7 @@ CASES = Path(__file__).parent / "cases"
 
 def all_cases():
     for file in sorted(CASES.glob("*.yaml")):
-        for case in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for case in read_table(file):
             yield pytest.param(case, id=f"{file.stem}: {case['name']}")
 
 
@@ -170,7 +170,7 @@ def test_the_page_names_every_table_and_every_section():
 def test_no_two_cases_of_a_table_have_one_name():
     """A failing case is found by its name."""
     for file in CASES.glob("*.yaml"):
-        names = [case["name"] for case in yaml.safe_load(file.read_text(encoding="utf-8"))]
+        names = [case["name"] for case in read_table(file)]
         assert sorted(names) == sorted(set(names)), file.name
 
 

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.effort import examples
+from tests.tables import read_table
 
 from vetro.muranopl import MemoryPackage, MuranoError, Runtime, YamlLimits
 
@@ -21,7 +22,7 @@ PIECES = [
 def sources():
     texts = []
     for file in sorted(CASES.glob("*.yaml")):
-        for case in yaml.safe_load(file.read_text(encoding="utf-8")):
+        for case in read_table(file):
             if "class" in case:
                 texts.append("Namespaces: {=: t, std: io.murano}\nName: Main\n" + case["class"])
             elif "classes" in case:
@@ -60,7 +61,7 @@ def test_mutated_classes_load_or_fail_properly(seed):
     """Nothing but errors of the language comes out, whatever is done to a class file."""
     chance = random.Random(seed)
     texts = sources()
-    for _ in range(120):
+    for _ in range(examples(120)):
         text = mutated(chance.choice(texts), chance)
         names = {"t.Main": "a"}
         for found in re.findall(r"^Name: *([\w.]+)", text, re.M):

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.muranopl import CallContext, DirectEffects, MuranoError, Runtime, loose_package, native
 from vetro.muranopl.tools.testing import discover_tests, enable_testing, run_test
@@ -24,7 +24,7 @@ HEAD = (
 
 
 def cases(table):
-    rows = yaml.safe_load((TABLES / table).read_text(encoding="utf-8"))
+    rows = read_table(TABLES / table)
     names = [row["name"] for row in rows]
     assert sorted(names) == sorted(set(names))
     return [pytest.param(row, id=row["name"]) for row in rows]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.packages import CODES, NotAPackage, check
 
@@ -36,7 +37,7 @@ def damaged(draw):
     return files
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(damaged())
 def test_a_damaged_package_has_findings_with_places(files):
     """Whatever was damaged: known codes, places inside the file, no exception of our own."""
@@ -56,7 +57,7 @@ def test_a_damaged_package_has_findings_with_places(files):
             assert 1 <= item.line <= lines + files[item.file].count("\r")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_answered(content):
     """Bytes as a class file, a form or a manifest never crash the lint."""

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.muranopl import MemoryPackage, MuranoError, Runtime, check_package, enable_testing
 from vetro.muranopl.syntax.class_reader import declare
@@ -255,7 +256,7 @@ def damaged(draw: Any) -> str:
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -9,10 +9,10 @@ import pytest
 import requests
 import schemathesis
 from schemathesis.core.result import Ok
-from tests.effort import examples
+from tests.effort import ONE_IN, examples
 from tests.server.conftest import Installation
 
-EXAMPLES = examples(5)
+EXAMPLES = examples(5 * ONE_IN)
 for _type in ("application/murano-packages-json-patch", "application/env-model-json-patch"):
     schemathesis.serializer.alias(_type, "application/json")
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
@@ -32,6 +32,7 @@ def test_no_request_breaks_a_face(fuzzed: Installation, face: str) -> None:
     schema.config.base_url = f"{fuzzed.url}{face}"
     operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
     assert len(operations) > 15
+    operations = operations[::ONE_IN]  # making a strategy is what takes time
     with requests.Session() as session:
         calls = 0
         for number, operation in enumerate(operations):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.clouds import is_empty
+from tests.effort import examples
 
 from vetro.stacks import ChangeKind, DependencyCycle, StackStatus, choose_cidr
 from vetro.stacks.memory import MemoryStacks
@@ -20,7 +21,7 @@ from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template import dependencies as graph
 
 PROJECT = "p"
-SETTINGS = settings(deadline=None, max_examples=20)
+SETTINGS = settings(deadline=None, max_examples=examples(20))
 
 GRAPHS = (
     st.integers(1, 8)

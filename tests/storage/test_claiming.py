@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
+from tests.effort import examples
 
 from vetro.storage import Database, Lease, LeaseQueue, ManualClock, Prepared, claiming, migrate
 from vetro.storage.tables import metadata
@@ -58,7 +59,7 @@ STEPS = st.lists(
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

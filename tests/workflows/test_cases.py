@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.documents import read_yaml
 from vetro.workflows import differences, run_case
@@ -22,7 +22,7 @@ CASES = Path(__file__).parent / "cases"
 def rows() -> list[Any]:
     found: list[Any] = []
     for path in sorted(CASES.glob("*.yaml")):
-        for number, row in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), 1):
+        for number, row in enumerate(read_table(path), 1):
             found.append(pytest.param(row, id=f"{path.stem}-{number}"))
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.documents import read_yaml
 from vetro.workflows import WorkflowSyntaxError, run_case
@@ -56,7 +57,7 @@ def test_any_text_is_an_expression_or_an_error(text: str) -> None:
             compile_query(start + text).select({"a": [1]}, ())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12))
 def test_a_value_in_an_expression_is_data(value: str) -> None:
     """Whatever a value is, an expression with it in quotes matches exactly that value."""

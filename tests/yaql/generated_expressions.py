@@ -1,7 +1,11 @@
-"""Expressions and data that hypothesis generates for the comparison with the `yaql` package."""
+"""Expressions and data that hypothesis generates for the comparison with the `yaql` package.
+
+There is one strategy for each kind and depth: made anew for each use, they are thousands.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -55,6 +59,7 @@ def fill(template: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str
     return st.tuples(*parts).map(lambda drawn: template.format(*drawn))
 
 
+@cache
 def numbers(depth: int, dollar: str = "$.i") -> st.SearchStrategy[str]:
     """Expressions that are mostly integers; `dollar` is one at hand."""
     leaves = st.one_of(integers.map(literal), st.sampled_from([dollar, dollar]))
@@ -82,6 +87,7 @@ def numbers(depth: int, dollar: str = "$.i") -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def conditions(depth: int, dollar: str = "$.i") -> st.SearchStrategy[str]:
     """Expressions that are mostly booleans."""
     if depth <= 0:
@@ -102,6 +108,7 @@ def conditions(depth: int, dollar: str = "$.i") -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def strings(depth: int) -> st.SearchStrategy[str]:
     """Expressions that are mostly strings."""
     leaves = st.one_of(texts.map(literal), st.just("$.s"))
@@ -125,6 +132,7 @@ def strings(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def lists(depth: int) -> st.SearchStrategy[str]:
     """Expressions that are mostly lists of integers."""
     leaves = st.one_of(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.tables import read_table
 
 from vetro.yaql import (
     MURANOPL,
@@ -32,7 +32,7 @@ def rows(pattern: str) -> list[Any]:
     """The rows of the tables that match, each with an id that names its file and number."""
     found: list[Any] = []
     for path in sorted(CASES.glob(pattern)):
-        for number, row in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), 1):
+        for number, row in enumerate(read_table(path), 1):
             found.append(pytest.param(row, id=f"{path.stem}-{number}"))
     return found
 

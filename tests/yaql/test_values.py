@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.yaql import (
     CollectionTooLargeException,
@@ -52,7 +53,7 @@ def is_final(value: Any) -> bool:
 
 
 @seed(1)
-@settings(deadline=None, database=None, max_examples=300)
+@settings(deadline=None, database=None, max_examples=examples(300))
 @given(plain)
 def test_finalize_and_back(value: Any) -> None:
     """The final form is final throughout, hashable, and gives the same plain data again."""
@@ -66,7 +67,7 @@ def test_finalize_and_back(value: Any) -> None:
 
 
 @seed(2)
-@settings(deadline=None, database=None, max_examples=300)
+@settings(deadline=None, database=None, max_examples=examples(300))
 @given(plain, plain)
 def test_equality_is_structural(left: Any, right: Any) -> None:
     """Equality does not depend on how far a value has come; lists and mappings are never equal."""

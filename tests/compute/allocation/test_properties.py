@@ -461,7 +461,7 @@ def test_the_same_as_server_by_server(seed: int) -> None:
         assert math.isclose(result["scores"][uuid], score, rel_tol=1e-12, abs_tol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_changing_fleet_is_like_one_built_anew(seed: int) -> None:
     """After any changes: the same answers, the same room, with tickets and without."""

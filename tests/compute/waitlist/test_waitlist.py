@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.compute.conftest import NODE, OTHER, TIME_PASSES, MakeWorld, World
+from tests.effort import examples
 from tests.waiting import eventually
 
 from vetro.compute import MIGRATIONS
@@ -286,7 +287,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS)
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

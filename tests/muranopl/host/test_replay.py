@@ -4,6 +4,7 @@ import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.muranopl import (
     CallContext,
@@ -100,7 +101,7 @@ def run(block, effects):
 
 
 @given(BLOCKS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_replay_is_the_same_run(block):
     """The same result, model and effects in the same order, and nothing is performed again."""
     recording = RecordingEffects(DirectEffects())
@@ -113,7 +114,7 @@ def test_a_replay_is_the_same_run(block):
 
 
 @given(BLOCKS, st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_replay_goes_on_where_the_record_ends(block, data):
     """Of a record that was cut when the engine died, what was completed is not performed again."""
     recording = RecordingEffects(DirectEffects())

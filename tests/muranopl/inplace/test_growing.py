@@ -5,6 +5,7 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.muranopl import Limits, MuranoError, Runtime
 
@@ -109,7 +110,7 @@ Properties:
 
 
 @given(programs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_growing_values_are_values(program):
     """Random assignments, copies and reads leave what copying at every step would leave."""
     body = ["$a: []", "$b: {}", "$seen: []", "$.p: {}", "$.q: {}"]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import examples
 
 from vetro.muranopl import MemoryPackage, NoObjectFoundError, Runtime
 
@@ -117,7 +118,7 @@ def _references(value):
 
 
 @given(models())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_loading_and_saving_is_a_round_trip(model):
     """What is saved says of every object what was loaded, and loads to the same again."""
     session, _ = start(model)
@@ -132,7 +133,7 @@ def test_loading_and_saving_is_a_round_trip(model):
 
 
 @given(models(), st.data())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_collection_destroys_what_no_root_reaches(model, data):
     """Against a model of reachability: exactly the unreachable objects die, once, owned first."""
     died: list = []
