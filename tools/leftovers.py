@@ -24,8 +24,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Where runs have their directories: the tests and servers; new Debian roots and OpenStacks.
-PLACES = (Path(tempfile.gettempdir()), Path("/var/tmp"))
+#: Where runs have their directories: tests and servers; new Debian roots and OpenStacks; PostgreSQL.
+PLACES = (Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/dev/shm"))
 RUNTIME = Path("/run/vetro")
 PATIENCE_SECONDS = 20
 #: What the tests write, with some room.
