@@ -169,7 +169,9 @@ def test_the_walk_to_three_machines(postgres_database: str, tmp_path: Path) -> N
         ending.callback(do, "ip", "link", "del", bridge)
         do("ip", "address", "add", f"{net}.1/24", "dev", bridge)
         do("ip", "link", "set", bridge, "up")
-        at = ending.enter_context(forwarding(f"{net}.1", str(database.hostname), database.port or 5432))
+        at = ending.enter_context(
+            forwarding(f"{net}.1", str(database.hostname), database.port or 5432)
+        )
         variables = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "A": f"{net}.11",
@@ -178,7 +180,9 @@ def test_the_walk_to_three_machines(postgres_database: str, tmp_path: Path) -> N
             "DATABASE": f"postgresql://{database.username}@{net}.1:{at}{database.path}",
             "BROKER_HOST": f"{net}.1",
             "BROKER_PORT": str(
-                ending.enter_context(forwarding(f"{net}.1", str(broker.hostname), broker.port or 5672))
+                ending.enter_context(
+                    forwarding(f"{net}.1", str(broker.hostname), broker.port or 5672)
+                )
             ),
             "LIBRARY": str(ROOT / "library"),
             "FILES_OF_A": str(tmp_path / "a"),
