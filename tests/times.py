@@ -74,7 +74,8 @@ class Records:
             self._loop_at = time.monotonic()
         began, wall = processor_seconds(), time.monotonic()
         result = yield
-        spent = processor_seconds() - began
+        # What a process used is lost when whoever started it does not ask: it was counted while it ran.
+        spent = max(0.0, processor_seconds() - began)
         self._write(test=item.nodeid, seconds=spent, wall=time.monotonic() - wall)
         return result
 
