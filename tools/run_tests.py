@@ -34,9 +34,10 @@ sys.path.insert(0, str(ROOT))
 
 from tests.times import loop  # noqa: E402 - what tests time themselves with
 
-WORKERS = ("-n", "2", "--dist", "worksteal")
+#: Three for two cores: with two, a core in four had nothing to do while tests waited for a browser.
+WORKERS = ("-n", "3", "--dist", "worksteal")
 #: Tests marked `root`: each worker has a network, mounts and processes of its own (decision 0783).
-NAMESPACES = ("--tx", "2*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
+NAMESPACES = ("--tx", "3*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
 #: For the tests that were interrupted to end what they started; then they are killed.
 ENDING_SECONDS = 60
 #: What a suite takes beside another run on two cores, against what it takes on quiet ones.
