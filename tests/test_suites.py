@@ -15,6 +15,7 @@ import budgets  # noqa: E402
 import suites  # noqa: E402
 
 KNOWN = suites.standing().suites
+pytestmark = pytest.mark.programs  # git says which files there are
 
 
 def test_every_test_file_is_in_a_suite() -> None:

@@ -60,9 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=left)
     if records := os.environ.get("VETRO_TEST_RECORDS"):
         counts = Counter(directory_of(item.nodeid) for item in left)
-        # Every process of a run collects the same.
-        name = f"left.{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.json"
-        Path(records, name).write_text(json.dumps(counts), encoding="utf-8")
+        # Every process of a run collects the same, and leaves the same.
+        Path(records, "left.json").write_text(json.dumps(counts), encoding="utf-8")
 
 
 def directory_of(test: str) -> str:
