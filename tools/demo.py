@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -259,11 +260,12 @@ def main() -> int:
         return 130
     print(f"\nAll of it: {time.monotonic() - began:.1f} s")
     if keep:
+        data, vetro = shlex.quote(str(demo.data_dir)), shlex.quote(str(VETRO))
         print(f"  API         {demo.url}")
-        print(f"  log in      source {demo.data_dir}/admin-openrc")
+        print(f"  log in      source {data}/admin-openrc")
         print(f"  data        {demo.data_dir}")
         print(f"  log         {demo.data_dir}/vetro-up.log")
-        print(f"  commands    VETRO_DATA_DIR={demo.data_dir} VETRO_URL={demo.url} {VETRO} env list")
+        print(f"  commands    VETRO_DATA_DIR={data} VETRO_URL={demo.url} {vetro} env list")
         print(f"  stop        kill {demo.server.pid if demo.server else ''}")
         link = f"; sign in, once: {demo.vetro('dashboard', show=False).strip()}"
         print(f"Page: {address}{link if DASHBOARD.exists() else '; the dashboard was not built'}")
