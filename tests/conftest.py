@@ -49,6 +49,22 @@ structlog.configure(
 )
 
 
+@pytest.fixture(autouse=True)
+def the_log_of_tests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A command that a test runs in this process configures the log: for itself, and for no later test.
+
+    A logger that keeps what it was configured with at its first use would never be captured again.
+    """
+    before, configure = structlog.get_config(), structlog.configure
+
+    def configure_for_now(**settings: Any) -> None:
+        configure(**{**settings, "cache_logger_on_first_use": False})
+
+    monkeypatch.setattr(structlog, "configure", configure_for_now)
+    yield
+    configure(**before)
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
     """The URL of an empty database, on SQLite and on PostgreSQL."""

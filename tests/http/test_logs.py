@@ -10,8 +10,9 @@ import time
 
 import pytest
 import structlog
+from structlog.testing import capture_logs
 
-from vetro.http.logs import LogStream, as_line, utc_text
+from vetro.http.logs import LogStream, as_line, configure_logging, utc_text
 
 PROGRAM = """
 import structlog
@@ -254,3 +255,13 @@ def test_a_process_that_ends_writes_each_line_once(end: str) -> None:
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert re.findall(r"event=(\w+)", done.stderr) == ["before", "child", "parent"]
+
+
+def test_a_log_that_a_test_configures_is_captured_by_later_ones() -> None:
+    """A logger first used while a command of this process has configured the log is captured afterwards."""
+    configure_logging("info", "json")
+    log = structlog.get_logger("later")
+    log.info("first_use")
+    with capture_logs() as logs:
+        log.info("second_use")
+    assert [one["event"] for one in logs] == ["second_use"]

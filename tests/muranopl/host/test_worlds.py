@@ -1,8 +1,13 @@
 """Sessions of one runtime decide about versions on their own (muranopl.md section 5)."""
 
+import gc
+import weakref
+
 import pytest
 
-from vetro.muranopl import Runtime
+from vetro.muranopl import DirectEffects, Runtime, loose_package
+from vetro.yaql.kinds import HOST
+from vetro.yaql.values import kind_of
 
 LIB = """
 Namespaces: {=: lib}
@@ -199,8 +204,19 @@ def test_worlds_without_sessions_are_not_kept_for_ever(runtime):
     for number in range(20):
         session = opened(runtime, fixed={"lib": [f"0.{number}.0", "0.1.0"], "x": [f"{number}"]})[0]
         session.close()
-    import gc
-
     del session
     gc.collect()
     assert len(runtime.worlds) <= 5
+
+
+def test_a_runtime_that_nobody_has_any_more_is_not_kept():
+    """A runtime goes with the last reference to it, also when expressions asked what its objects are."""
+    made = Runtime()
+    made.add_package(loose_package("p", "Name: p.A\n"))
+    with made.session(effects=DirectEffects(seed=1)) as session:
+        root = session.load({"Objects": {"?": {"type": "p.A", "id": "a"}}})
+        assert kind_of[type(root)] == HOST
+    watched = weakref.ref(made)
+    del made, session, root
+    gc.collect()
+    assert watched() is None

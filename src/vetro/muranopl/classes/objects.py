@@ -77,6 +77,8 @@ class MuranoObject:
 
     type: ClassVar[MuranoType]
     """The object's class."""
+    comes_and_goes: ClassVar[bool] = True
+    """Python classes of objects live as long as their runtime (`vetro.yaql.values.kind_of`)."""
     id: str
     """Its id in the model."""
     owner: MuranoObject | None
