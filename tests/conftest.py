@@ -50,18 +50,20 @@ structlog.configure(
 
 
 @pytest.fixture(autouse=True)
-def the_log_of_tests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def the_log_of_tests() -> Iterator[None]:
     """A command that a test runs in this process configures the log: for itself, and for no later test.
 
-    A logger that keeps what it was configured with at its first use would never be captured again.
+    A logger that keeps what it was configured with at its first use would never be captured again. Not by
+    `monkeypatch`: who is there before all other fixtures of a test is undone after them.
     """
     before, configure = structlog.get_config(), structlog.configure
 
     def configure_for_now(**settings: Any) -> None:
         configure(**{**settings, "cache_logger_on_first_use": False})
 
-    monkeypatch.setattr(structlog, "configure", configure_for_now)
+    structlog.configure = configure_for_now
     yield
+    structlog.configure = configure
     configure(**before)
 
 
