@@ -12,22 +12,10 @@ lock=hashes.txt
 }
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "Installing the Python packages into $venv"
-pip() {
-  "$venv/bin/python" -m pip "$1" -q --disable-pip-version-check "${@:2}" 2> >(grep -v '^WARNING: Location' >&2)
-}
+. "$(dirname "$0")/pip-kept.sh"
+pip() { pip_of "$venv/bin/python" "$@"; }
 # The lock names everything, so nothing is left to resolve; imports compile what is used. `pip check` looks below.
-locked=(--no-deps --require-hashes -r "$lock")
-if [ -n "${VETRO_CACHE_DIR:-}" ]; then
-  # Not pip's own cache: what that keeps depends on the headers of the index.
-  kept=(--find-links "$VETRO_CACHE_DIR/wheels")
-  mkdir -p "$VETRO_CACHE_DIR/wheels"
-  pip install --no-compile --no-index "${kept[@]}" "${locked[@]}" 2>/dev/null || {
-    pip download "${kept[@]}" --dest "$VETRO_CACHE_DIR/wheels" "${locked[@]}" >/dev/null
-    pip install --no-compile --no-index "${kept[@]}" "${locked[@]}"
-  }
-else
-  pip install --no-compile "${locked[@]}"
-fi
+pip_install_kept "$venv/bin/python" download --no-deps --require-hashes -r "$lock"
 pip install --no-deps --no-build-isolation -e .
 # A requirement of pyproject.toml that the lock does not have was not installed.
 pip check || { echo "Run tools/write_hashes.sh: $lock is older than pyproject.toml." >&2; exit 1; }

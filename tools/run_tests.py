@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -37,51 +39,72 @@ from tests.times import loop  # noqa: E402 - what tests time themselves with
 #: Three for two cores: with two, a core in four had nothing to do while tests waited for a browser.
 WORKERS = ("-n", "3", "--dist", "worksteal")
 #: Tests marked `root`: each worker has a network, mounts and processes of its own (decision 0783).
-NAMESPACES = ("--tx", "3*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
+NAMESPACES = ("--tx", "2*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
 #: For the tests that were interrupted to end what they started; then they are killed.
 ENDING_SECONDS = 60
 #: What a suite takes beside another run on two cores, against what it takes on quiet ones.
 CROWDED = 2.0
 
 
-def pytest(run: Path, marks: str, *arguments: str, tier: str) -> tuple[int, str]:
-    """Run pytest on the tests with ``marks``, below the directory ``run``; show, return what it printed."""
+def pytest(run: Path, marks: str, *arguments: str, tier: str) -> Running:
+    """Start pytest on the tests with ``marks``, below the directory ``run``."""
     base = tempfile.mkdtemp(prefix="t", dir=run)
     command = [sys.executable, "-m", "pytest", "-m", marks, "-rs", f"--basetemp={base}", *arguments]
     environ = {**os.environ, "VETRO_TEST_TIER": tier, "VETRO_TEST_RECORDS": str(run)}
     # What is compiled is kept: each process would do it again, for test modules alone 7 s of processor time.
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    return shown(command, environ)
+    return Running(command, environ)
 
 
-def shown(command: list[str], environ: dict[str, str]) -> tuple[int, str]:
-    """Run a command; show what it prints while it comes, and return it."""
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,  # who presses Ctrl-C interrupts it once, and not its servers
-    )  # fmt: skip
-    assert process.stdout is not None
-    lines: list[str] = []
-    try:
-        for line in process.stdout:
+class Running:
+    """A command that runs, and what it has printed."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,  # who presses Ctrl-C interrupts it once, and not its servers
+        )  # fmt: skip
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def show(self) -> tuple[int, str]:
+        """Print what it printed and prints, until its end; its exit code and all of it."""
+        lines: list[str] = []
+        while (line := self._lines.get()) is not None:
             print(line, end="", flush=True)
             lines.append(line)
-        return process.wait(), "".join(lines)
+        return self.process.wait(), "".join(lines)
+
+
+def shown(*started: Running) -> list[tuple[int, str]]:
+    """Show commands that run side by side, one after the other; what each returned and printed."""
+    try:
+        return [each.show() for each in started]
     except KeyboardInterrupt:
         print("Interrupted: the tests that run are ended.", flush=True)
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            print(process.communicate(timeout=ENDING_SECONDS)[0], end="")
+        for each in started:
+            each.process.send_signal(signal.SIGINT)
+        for each in started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                each.process.wait(ENDING_SECONDS)
         raise
 
 
 def quick(run: Path, keep_budget: bool) -> int:
     """The tier of `make test`."""
-    outcomes = [pytest(run, "not root and not openstack", *WORKERS, tier="quick")]
+    # Side by side: each of the two waits for machines, browsers and clocks a fifth of its time.
+    started = [pytest(run, "not root and not openstack", *WORKERS, tier="quick")]
     if os.geteuid() == 0:
-        outcomes.append(pytest(run, "root and not openstack", *NAMESPACES, tier="quick"))
+        started.append(pytest(run, "root and not openstack", *NAMESPACES, tier="quick"))
     else:
         print("Not root: the tests that need containers and networks are left out.")
+    outcomes = shown(*started)
     return int(not judged("quick", outcomes, run, keep_budget))
 
 
@@ -116,12 +139,12 @@ def run_suite(run: Path, suite: suites.Suite, known: suites.Standing) -> bool:
     print(f"\n== {suite.name}: {suite.subject}", flush=True)
     before, began = suites.digest(suite), time.monotonic()
     if suite.command:
-        outcome = shown([*suite.command], {**os.environ})
+        [outcome] = shown(Running([*suite.command], {**os.environ}))
         passed = outcome[0] == 0
     else:
         records = Path(tempfile.mkdtemp(prefix="s", dir=run))
         workers = NAMESPACES if suite.root else WORKERS
-        outcome = pytest(records, suite.marks, *workers, *suite.selection(), tier="full")
+        [outcome] = shown(pytest(records, suite.marks, *workers, *suite.selection(), tier="full"))
         passed = judged(suite.name, [outcome], records, keep_budget=False)
     seconds = time.monotonic() - began
     skipped = re.search(r"(\d+) skipped", outcome[1])
@@ -196,7 +219,7 @@ def main(arguments: list[str]) -> int:
                 return run_unproven(run, float(seconds))
             case ["openstack"]:
                 where = ("-n", "0", "tests/openstack", "tests/identity")
-                return int(failed([pytest(run, "openstack", *where, tier="full")]))
+                return int(failed(shown(pytest(run, "openstack", *where, tier="full"))))
             case _:
                 print(__doc__)
                 return 2

@@ -6,5 +6,6 @@ python=$1 venv=$2 list="$(dirname "$0")/stock-clients.txt"
 cmp -s "$list" "$venv/.installed" && exit 0
 echo "Installing the stock clients into $venv"
 "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r "$list" 2> >(grep -v '^WARNING: Location' >&2)
+. "$(dirname "$0")/pip-kept.sh"
+pip_install_kept "$venv/bin/python" wheel --no-deps -r "$list"
 cp "$list" "$venv/.installed"

@@ -9,5 +9,5 @@ if ! pkg-config --exists libvirt 2>/dev/null; then
   exit 0
 fi
 echo "Installing libvirt-python into $venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt libvirt-python \
-  2> >(grep -v '^WARNING: Location' >&2)
+. "$(dirname "$0")/pip-kept.sh"
+pip_install_kept "$venv/bin/python" wheel -c constraints.txt libvirt-python
