@@ -220,6 +220,13 @@ class Installation:
         return found
 
 
+def build_image(vetro: Installation) -> None:
+    """Build the image of the samples, once for all tests of the checkout."""
+    packages = "apache2,openbsd-inetd,telnetd"
+    cache = ROOT / "var/image-cache"
+    vetro.run("image", "build", IMAGE, "--packages", packages, "--cache-dir", str(cache))
+
+
 @pytest.fixture(scope="session")
 def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A running installation with the image and the sample packages."""
@@ -227,9 +234,7 @@ def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     directory.chmod(0o711)
     installation = Installation(directory)
     installation.start()
-    cache = ROOT / "var/image-cache"
-    packages = "apache2,openbsd-inetd,telnetd"
-    installation.run("image", "build", IMAGE, "--packages", packages, "--cache-dir", str(cache))
+    build_image(installation)
     for name in ("ApacheHttpServer", "HelloScript", "TwoTier"):
         installation.run("package", "import", "--public", str(ROOT / "library" / name))
     yield installation

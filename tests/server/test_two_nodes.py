@@ -20,7 +20,7 @@ import pytest
 from tests.node import terminal
 from tests.node.conftest import busybox_tar
 from tests.node.drivers import conftest as machines
-from tests.server.conftest import Installation
+from tests.server.conftest import Installation, build_image
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -417,10 +417,7 @@ def test_an_application_runs_on_a_node_elsewhere(site: tuple[Site, Node, Node]) 
     """Its guest agent reaches its mailbox through the node, and the script's output arrives."""
     world, first, second = site
     vetro = world.vetro
-    cache = ROOT / "var/image-cache"
-    vetro.run(
-        "image", "build", "debian-12-apache", "--packages", "apache2", "--cache-dir", str(cache)
-    )
+    build_image(vetro)
     vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
     vetro.run("env", "create", "far")
     script = "#!/bin/sh\necho from $(hostname) afar\n"

@@ -55,6 +55,22 @@ async def test_an_image_is_built_once(notes: Path, tmp_path: Path) -> None:
     assert third.path != first.path
 
 
+async def test_builds_of_one_image_wait_for_each_other(notes: Path, tmp_path: Path) -> None:
+    """Of three that begin at once one builds; the others say that they wait, and take its image."""
+    told: list[str] = []
+    cache = tmp_path / "cache"
+    built = await asyncio.gather(
+        *(
+            build_image("web", cache_dir=cache, mirrors=["deb x y z"], on_step=told.append)
+            for _ in range(3)
+        )
+    )
+    assert len({image.path for image in built}) == 1
+    assert notes.read_text().count("--variant=minbase") == 1
+    assert told.count("waiting for another build of the same image") == 2
+    assert list(cache.glob(".*")) == []
+
+
 async def test_the_tool_is_told_packages_and_sources(notes: Path, tmp_path: Path) -> None:
     """Base packages for init and guest agent, no recommended ones, sources by standard input."""
     await build_image("web", ["apache2"], cache_dir=tmp_path / "c", mirrors=["deb http://m x main"])

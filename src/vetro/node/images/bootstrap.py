@@ -82,7 +82,8 @@ async def build_image(
     ``packages`` are installed besides the base (init, Python for the guest agent, ``ip``); their
     services do not start during the build. ``mirrors`` are lines or files as ``mmdebstrap`` takes
     them; default: this host's own sources for ``suite``. ``refresh`` forces a new build.
-    ``on_step`` is called with each step of the tool.
+    ``on_step`` is called with each step of the tool. While another process builds the same image, this waits
+    and takes that one.
     Errors: ``ImageBuildError`` with the tool's last output.
     """
     if not _NAME.fullmatch(name):
@@ -107,10 +108,17 @@ async def build_image(
     cache_dir.mkdir(parents=True, exist_ok=True)
     path = cache_dir / f"{suite}-{key}.tar.zst"
     record = path.with_suffix(".json")
+    tell: Callable[[str], None] = on_step or (lambda _: None)
     if refresh or not (path.exists() and record.exists()):
-        await _bootstrap(suite, wanted, sources, path, on_step)
-        digest, size = await asyncio.to_thread(_digest, path)
-        _write(record, json.dumps({"sha256": digest, "size": size, "inputs": inputs}, indent=1))
+        # Beside the target: /tmp is small on many machines, and the last step is a rename.
+        async with build_directory(
+            cache_dir, key, lambda: tell("waiting for another build of the same image")
+        ) as work:
+            if refresh or not (path.exists() and record.exists()):
+                await _bootstrap(suite, wanted, sources, path, work, tell)
+                digest, size = await asyncio.to_thread(_digest, path)
+                facts = {"sha256": digest, "size": size, "inputs": inputs}
+                _write(record, json.dumps(facts, indent=1))
     facts = json.loads(record.read_text(encoding="utf-8"))
     return ImageFile(name, path, facts["sha256"], facts["size"], suite, wanted)
 
@@ -137,51 +145,50 @@ async def _bootstrap(
     packages: Sequence[str],
     sources: str,
     target: Path,
-    on_step: Callable[[str], None] | None,
+    work: Path,
+    on_step: Callable[[str], None],
 ) -> None:
     if os.geteuid() != 0 and not shutil.which("newuidmap"):
         raise ImageBuildError("Building needs root, or the uidmap package for user namespaces")
-    # Beside the target: /tmp is small on many machines, and the last step is a rename.
-    async with build_directory(target.parent) as work:
-        # mmdebstrap's sandboxed apt user must be able to enter it.
-        work.chmod(0o755)
-        result = work / target.name
-        arguments = [
-            "--variant=minbase",
-            f"--include={','.join([*BASE_PACKAGES, *packages])}",
-            "--aptopt=APT::Install-Recommends false",
-            *(f"--aptopt={line}" for line in await apt_transport_options()),
-            # The host's name server does not belong into an image.
-            '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
-            '--customize-hook=rm -rf "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/cache/ldconfig/aux-cache',
-            suite,
-            str(result),
-        ]
-        try:
-            await run(
-                *await contained("mmdebstrap", *arguments, *([] if not sources else ["-"])),
-                on_line=None if on_step is None else steps(on_step),
-                stdin=sources.encode() if sources else None,
-                timeout=3600,
-                environment={
-                    "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
-                    "TMPDIR": str(work),
-                    **{
-                        name: os.environ[name]
-                        for name in ("http_proxy", "https_proxy", "no_proxy")
-                        if name in os.environ
-                    },
+    # mmdebstrap's sandboxed apt user must be able to enter it.
+    work.chmod(0o755)
+    result = work / target.name
+    arguments = [
+        "--variant=minbase",
+        f"--include={','.join([*BASE_PACKAGES, *packages])}",
+        "--aptopt=APT::Install-Recommends false",
+        *(f"--aptopt={line}" for line in await apt_transport_options()),
+        # The host's name server does not belong into an image.
+        '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
+        '--customize-hook=rm -rf "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/cache/ldconfig/aux-cache',
+        suite,
+        str(result),
+    ]
+    try:
+        await run(
+            *await contained("mmdebstrap", *arguments, *([] if not sources else ["-"])),
+            on_line=steps(on_step),
+            stdin=sources.encode() if sources else None,
+            timeout=3600,
+            environment={
+                "SOURCE_DATE_EPOCH": SOURCE_DATE_EPOCH,
+                "TMPDIR": str(work),
+                **{
+                    name: os.environ[name]
+                    for name in ("http_proxy", "https_proxy", "no_proxy")
+                    if name in os.environ
                 },
-            )
-        except ConfigurationError as error:
-            raise ImageBuildError(str(error)) from error
-        except CommandFailed as error:
-            if error.status == _NO_SUCH_PROGRAM:
-                raise ImageBuildError(
-                    "mmdebstrap is not installed; run tools/system-packages.sh or install it by hand"
-                ) from error
-            raise ImageBuildError(_last_words(error.output, packages)) from error
-        os.replace(result, target)
+            },
+        )
+    except ConfigurationError as error:
+        raise ImageBuildError(str(error)) from error
+    except CommandFailed as error:
+        if error.status == _NO_SUCH_PROGRAM:
+            raise ImageBuildError(
+                "mmdebstrap is not installed; run tools/system-packages.sh or install it by hand"
+            ) from error
+        raise ImageBuildError(_last_words(error.output, packages)) from error
+    os.replace(result, target)
 
 
 def steps(report: Callable[[str], None]) -> Callable[[str], None]:

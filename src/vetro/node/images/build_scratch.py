@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
 from vetro.node.commands import ending_with_us, run
@@ -24,19 +24,32 @@ from vetro.node.storage.mounts import plain
 PREFIX = ".build-"
 #: Attempts to remove a directory to which programs that are being killed still write.
 ATTEMPTS = 100
+#: Between two looks whether another build of the same thing has ended.
+POLL_SECONDS = 0.2
 
 
 @contextlib.asynccontextmanager
-async def build_directory(parent: Path) -> AsyncGenerator[Path]:
+async def build_directory(
+    parent: Path, key: str = "", on_wait: Callable[[], None] | None = None
+) -> AsyncGenerator[Path]:
     """A directory below ``parent`` for one build; removed at the end with everything mounted in it.
 
-    The remains of earlier builds are removed first.
+    The remains of earlier builds are removed first. While another build on this machine has the same ``key``,
+    this waits, and calls ``on_wait`` once.
     """
-    await asyncio.to_thread(remove_leftovers, parent)
-    with _locked(parent):
-        work = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    prefix = f"{PREFIX}{key}-" if key else PREFIX
+    while True:
+        await asyncio.to_thread(remove_leftovers, parent)
+        with _locked(parent):
+            if not key or not any(parent.glob(f"{prefix}*")):
+                work = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+                lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                break
+        if on_wait is not None:
+            on_wait()
+            on_wait = None
+        await asyncio.sleep(POLL_SECONDS)
     try:
         yield work
     finally:
