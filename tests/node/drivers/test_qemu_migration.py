@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.thorough, pytest.mark.root]
 async def other(
     machines: Any, vm_image: Path, vm_host: Path, vm_kit: SimpleNamespace, tmp_path: Path
 ) -> AsyncIterator[Any]:
-    """A second node with another prefix and the same network."""
-    directory = tmp_path / "other"
+    """A second node with another prefix and the same network, below a name too long for a socket."""
+    directory = tmp_path / f"other #1 & {'long' * 25}"
     directory.mkdir(mode=0o711)
     vm_kit.know_the_host(vm_host, directory)
     prefix = f"r{machines.prefix[1:]}"

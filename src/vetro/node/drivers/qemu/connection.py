@@ -68,7 +68,7 @@ class LibvirtLink:
     async def _bring_up(self, accelerator: Accelerator) -> None:
         await self.daemon.start(accelerator.name)
         self._since = asyncio.get_running_loop().time()
-        await self.libvirt.open(self.daemon.address)
+        await self.libvirt.open(self.daemon.socket)
         await self.connected(self.libvirt)
 
     async def settled(self) -> None:

@@ -24,7 +24,7 @@ import structlog
 
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, ConfigurationError, DriverError
-from vetro.node.files import write_bytes
+from vetro.node.files import short_name, write_bytes
 from vetro.node.processes import FollowedProcess, processes_by_pid
 from vetro.node.storage.mounts import plain
 
@@ -139,11 +139,6 @@ class LibvirtDaemon:
         """Where it listens."""
         return self.directory / "run/libvirt-sock"
 
-    @property
-    def address(self) -> str:
-        """Its address for libvirt clients."""
-        return f"qemu+unix:///system?socket={self.socket}"
-
     def seen(self, path: Path) -> str:
         """The path under which the daemon and QEMU see a file in a shared directory."""
         for place, directory in self._shared.items():
@@ -229,7 +224,8 @@ class LibvirtDaemon:
 
     async def _listens(self) -> bool:
         with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_unix_connection(str(self.socket))
+            with short_name(self.socket) as name:
+                _, writer = await asyncio.open_unix_connection(name)
             writer.close()
             self._process = self._follow()
             return self._process is not None

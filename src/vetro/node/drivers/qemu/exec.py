@@ -1,4 +1,4 @@
-"""Runs one command through a guest's QEMU agent: ``qemu_exec ADDRESS DOMAIN REQUEST``, a program of its own.
+"""Runs one command through a guest's QEMU agent: ``exec SOCKET DOMAIN REQUEST``, a program of its own.
 
 ``REQUEST`` is the agent's ``guest-exec`` as JSON, and ``wait``: for how many seconds an agent that
 does not answer may still be starting. The output is written when the command has ended, with its
@@ -12,7 +12,10 @@ import importlib
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+from vetro.node.drivers.qemu.libvirt import address_of
 
 _POLL_SECONDS = 0.05
 _AGENT_POLL_SECONDS = 0.25
@@ -20,14 +23,15 @@ _AGENT_SECONDS = 10
 CANNOT_RUN = 126
 
 
-def run(address: str, name: str, request: dict[str, Any]) -> int:
-    """Run the command and write its output; returns the exit status."""
+def run(socket: Path, name: str, request: dict[str, Any]) -> int:
+    """Run the command in a domain of the daemon at ``socket``, write its output; returns the exit status."""
     libvirt: object = importlib.import_module("libvirt")
     qemu: object = importlib.import_module("libvirt_qemu")
     libvirt.registerErrorHandler(_be_quiet, None)
     deadline = time.monotonic() + float(request.pop("wait", 0))
     try:
-        connection = libvirt.open(address)
+        with address_of(socket) as address:
+            connection = libvirt.open(address)
         domain = connection.lookupByName(name)
 
         def ask(command: str, **arguments: object) -> Any:
@@ -59,4 +63,4 @@ def _be_quiet(_context: object, _error: object) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
+    sys.exit(run(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])))

@@ -415,7 +415,7 @@ class QemuHypervisor(Hypervisor):
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """Through the guest's QEMU agent: output arrives at the command's end; no input."""
-        return await self._inside.exec_command(uuid, request, self.daemon.address)
+        return await self._inside.exec_command(uuid, request, self.daemon.socket)
 
     async def stats(self, uuid: str) -> dict[str, Any]:
         """Use by QEMU's process, the host's ends of the interfaces, and the disks by path."""

@@ -91,8 +91,8 @@ class Inside:
         began = started_at(process.pid) if process is not None else None
         return began is not None and time.time() - began < _BOOT_SECONDS
 
-    async def exec_command(self, uuid: str, request: ExecRequest, address: str) -> HostCommand:
-        """The program that runs the command through the guest's agent of the daemon at ``address``.
+    async def exec_command(self, uuid: str, request: ExecRequest, socket: Path) -> HostCommand:
+        """The program that runs the command through the guest's agent of the daemon at ``socket``.
 
         Errors: ``NotImplemented`` for what the agent does not support: a terminal, a user other
         than root.
@@ -123,7 +123,7 @@ class Inside:
             "wait": _BOOT_SECONDS if self._young(uuid) else 0,
         }
         module = "vetro.node.drivers.qemu.exec"
-        return HostCommand([sys.executable, "-m", module, address, uuid, json.dumps(wanted)])
+        return HostCommand([sys.executable, "-m", module, str(socket), uuid, json.dumps(wanted)])
 
     async def info(self, uuid: str, types: Sequence[str]) -> dict[str, object]:
         """What QEMU's monitor reports; ``vnc`` ``{host, port, display}``, ``serial`` ``{path}``."""

@@ -13,14 +13,16 @@ import json
 import struct
 import threading
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 from xml.etree import ElementTree as Xml
 
 import structlog
 
 from vetro.node.errors import ConfigurationError, DriverError
+from vetro.node.files import short_name
 from vetro.node.vm_records import Vm
 
 log = structlog.get_logger(__name__)
@@ -66,6 +68,13 @@ _UNPLUG_SECONDS, _UNPLUG_POLL_SECONDS = 20.0, 0.05
 _PORT_TAKEN = "Failed to find an available port: Address already in use"
 
 
+@contextlib.contextmanager
+def address_of(socket: Path) -> Generator[str]:
+    """The daemon at ``socket`` for libvirt's clients: short, without the directory's special letters."""
+    with short_name(socket) as name:
+        yield f"qemu+unix:///system?socket={name}"
+
+
 class Libvirt:
     """A connection to one daemon.
 
@@ -88,11 +97,12 @@ class Libvirt:
         self._connection: Any = None
         self._listening: int | None = None
 
-    async def open(self, address: str) -> None:
-        """Connect, and wait until the daemon knows QEMU's capabilities."""
+    async def open(self, socket: Path) -> None:
+        """Connect to the daemon at ``socket``, and wait until it knows QEMU's capabilities."""
 
         def connect() -> object:
-            connection = self.library.open(address)
+            with address_of(socket) as address:
+                connection = self.library.open(address)
             try:
                 connection.getDomainCapabilities(None, "x86_64", "q35", None)
             except BaseException:

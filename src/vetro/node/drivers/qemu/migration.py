@@ -330,7 +330,7 @@ class Sender:
             places["libvirt"] = runtime / "libvirt.sock"
             for kind, path in places.items():
                 road.servers.append(await self._forward(kind, path, road))
-            await self._migrate(f"qemu+unix:///system?socket={places['libvirt']}", greeting)
+            await self._migrate(places["libvirt"], greeting)
         finally:
             await road.close()
             for kind in _SOCKETS:
@@ -361,7 +361,7 @@ class Sender:
         os.chown(path, QEMU_UID, QEMU_UID)
         return server
 
-    async def _migrate(self, address: str, greeting: Mapping[str, object]) -> None:
+    async def _migrate(self, socket: Path, greeting: Mapping[str, object]) -> None:
         library = self.libvirt.library
         uuid = str(self.vm["uuid"])
         prefix = self.daemon.seen(self.directory / "run")
@@ -382,7 +382,7 @@ class Sender:
         )
         target = Libvirt()
         try:
-            await target.open(address)
+            await target.open(socket)
 
             def move(domain: Any) -> None:
                 # The result belongs to the target's connection, whose events this process handles:
