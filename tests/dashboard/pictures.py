@@ -28,8 +28,6 @@ DIRECTORY = ROOT / "docs/pictures"
 SIZE = (1200, 760)
 QUALITY = 82
 """Of WebP: at less, small letters get a halo."""
-LETTERS = "--font-render-hinting=none"
-"""Letters are as wide on every machine, whatever it says of how they are drawn."""
 STILL = """
 *, *::before, *::after {
   animation: none !important; transition: none !important; caret-color: transparent !important;
@@ -191,7 +189,7 @@ def main(wanted: list[str]) -> int:
         print(f"There is no picture {unknown[0]}; pictures: {', '.join(PICTURES)}")
         return 2
     DIRECTORY.mkdir(exist_ok=True)
-    with furnished() as (service, parts), chromium(LETTERS) as browser:
+    with furnished() as (service, parts), chromium() as browser:
         for name, picture in PICTURES.items():
             if wanted and name not in wanted:
                 continue

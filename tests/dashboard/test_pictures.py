@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 from tests import browser
+from tests.one_browser import CHROMIUM, OPTIONS
 
 from .conftest import ROOT, Service
 from .likeness import Difference, difference
-from .pictures import DIRECTORY, LETTERS, PICTURES, SIZE, furnished, take
+from .pictures import DIRECTORY, PICTURES, SIZE, furnished, take
 from .test_pages import routes
 
 pytestmark = pytest.mark.thorough
@@ -66,7 +67,7 @@ REDRAW = Path(__file__).with_name("redrawn.js").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def painter() -> Iterator[Browser]:
     """The browser that takes the pictures of the documentation."""
-    with browser.chromium(LETTERS) as started:
+    with browser.chromium() as started:
         yield started
 
 
@@ -162,16 +163,10 @@ def test_a_page_of_another_machine_looks_like_its_picture(
     paper: Page, shown: tuple[Service, Parts]
 ) -> None:
     """With letters hinted, smoothed and placed as another machine may do it the pages are alike."""
-    options = [
-        "--font-render-hinting=none",
-        "--disable-lcd-text",
-        "--disable-font-subpixel-positioning",
-    ]
+    options = ["--disable-lcd-text", "--disable-font-subpixel-positioning"]
     other = paper.context.browser
     assert other is not None
-    started = other.browser_type.launch(
-        executable_path=browser.CHROMIUM, args=[*browser.OPTIONS, *options]
-    )
+    started = other.browser_type.launch(executable_path=CHROMIUM, args=[*OPTIONS, *options])
     try:
         for name in ("catalog", "topology"):
             found, _ = looked_at(started, paper, shown, name)
