@@ -34,12 +34,19 @@ STILL = """
 }
 """
 TIMES = """
-for (const one of document.querySelectorAll('time')) {
-  if (one.dateTime.startsWith('P')) one.textContent = '1 min 12 s';
-  else one.textContent = /^\\d\\d:\\d\\d/.test(one.textContent) ? '09:41:00' : '2 minutes ago';
-}
+(() => {
+  const write = () => {
+    for (const one of document.querySelectorAll('time')) {
+      const isClock = /^\\d\\d:\\d\\d/.test(one.textContent);
+      const text = one.dateTime.startsWith('P') ? '1 min 12 s' : isClock ? '09:41:00' : '2 minutes ago';
+      if (one.textContent !== text) one.textContent = text;
+    }
+  };
+  write();
+  new MutationObserver(write).observe(document.body, { subtree: true, childList: true, characterData: true });
+})()
 """
-"""Moments and durations; a page does not write them again before the picture is taken."""
+"""Moments and durations, also when the page writes them again before the picture is taken."""
 LOADED = """
 () => Promise.all([document.fonts.ready, ...[...document.images].filter((one) => {
   const { top, bottom } = one.getBoundingClientRect();

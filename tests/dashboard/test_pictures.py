@@ -18,8 +18,6 @@ from .test_pages import routes
 pytestmark = pytest.mark.thorough
 
 LIMIT = 120_000
-TRIES = 3
-"""Of a picture: on a busy machine something may not be there yet."""
 Parts = Mapping[str, Mapping[str, str]]
 
 
@@ -148,10 +146,6 @@ def test_a_page_looks_like_its_picture(
 ) -> None:
     """Ten key pages look as the documentation shows them. Where that is meant: `make pictures`, and look."""
     found, now = looked_at(painter, paper, shown, name)
-    for _ in range(TRIES - 1):
-        if not found.matters:
-            return
-        found, now = looked_at(painter, paper, shown, name)
     if not found.matters:
         return
     (tmp_path / f"{name}.webp").write_bytes(now)
