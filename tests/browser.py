@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from tests.one_browser import BROWSER, CHROMIUM
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = "/usr/bin/chromium"
-# Its graphics are drawn in software, and what it asks for is on this machine.
-OPTIONS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--no-proxy-server"]
 AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
-# Streams of events never end, so the browser's own "networkidle" never comes.
+# Streams of events never end, so the browser's own "networkidle" never comes. A page is looked at when it has
+# nothing else to do, twice: on a busy machine what has arrived asks for more a good while later.
 QUIET = """
 (() => {
   let asked = 0;
@@ -25,7 +24,14 @@ QUIET = """
     return was(...given).finally(() => { asked -= 1; since = performance.now(); });
   };
   new PerformanceObserver(() => { since = performance.now(); }).observe({ type: 'resource' });
-  window.is_quiet = () => asked === 0 && performance.now() - since > 400;
+  const idle = () => new Promise((done) => { requestIdleCallback(() => done()); });
+  const isQuiet = () => asked === 0 && performance.now() - since > 400;
+  window.is_quiet = async () => {
+    await idle();
+    if (!isQuiet()) return false;
+    await idle();
+    return isQuiet();
+  };
 })();
 """
 # What axe finds, and whether the document changed while axe looked or within a second of a finding: an
@@ -58,12 +64,15 @@ def settled(page: Page) -> None:
 
 
 @contextmanager
-def chromium(*options: str) -> Generator[Browser]:
-    """The browser, without a window. Its driver runs an event loop in this thread until the end."""
-    if not Path(CHROMIUM).exists():
+def chromium() -> Generator[Browser]:
+    """The browser of the run, without a window, and nobody in it.
+
+    The driver that talks to it runs an event loop in this thread until the end.
+    """
+    if not CHROMIUM:
         pytest.skip("chromium is not installed: tools/system-packages.sh test")
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*OPTIONS, *options])
+        browser = driver.chromium.connect(BROWSER.address)
         yield browser
         browser.close()
 
@@ -117,7 +126,7 @@ class Person:
 
 @contextmanager
 def somebody(service: Any) -> Generator[Person]:
-    """A person who has signed in, in a browser of their own. No page may log an error."""
+    """A person who has signed in, in the browser of the run. No page may log an error."""
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
         person = Person(context.new_page(), service)

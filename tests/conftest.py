@@ -23,7 +23,7 @@ from tests.migrating import repeat_migrations
 
 from vetro.http.logs import completed
 
-pytest_plugins = ("tests.tiers", "tests.times")
+pytest_plugins = ("tests.tiers", "tests.times", "tests.one_browser")
 
 POSTGRES_URL = os.environ.get("VETRO_TEST_POSTGRES_URL")
 

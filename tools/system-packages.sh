@@ -11,9 +11,9 @@ packages=(lxc uidmap nftables iproute2 mmdebstrap zstd e2fsprogs python3-venv)
 # Servers that tests start, and programs that tests and the tutorial call.
 [ "$purpose" != test ] || packages+=(postgresql pgbouncer rabbitmq-server openssl busybox-static btrfs-progs lvm2 curl git procps slirp4netns stress)
 
-# The browser that tests of the dashboard drive.
+# The browser that tests of the dashboard drive, without windows, and the whole one for its figures.
 browser=()
-[ "$purpose" != test ] || browser+=(chromium fonts-dejavu-core)
+[ "$purpose" != test ] || browser+=(chromium chromium-headless-shell fonts-dejavu-core)
 
 # Its tool runs the tests of the alert rules.
 monitoring=()

@@ -28,20 +28,25 @@ DIRECTORY = ROOT / "docs/pictures"
 SIZE = (1200, 760)
 QUALITY = 82
 """Of WebP: at less, small letters get a halo."""
-LETTERS = "--font-render-hinting=none"
-"""Letters are as wide on every machine, whatever it says of how they are drawn."""
 STILL = """
 *, *::before, *::after {
   animation: none !important; transition: none !important; caret-color: transparent !important;
 }
 """
 TIMES = """
-for (const one of document.querySelectorAll('time')) {
-  if (one.dateTime.startsWith('P')) one.textContent = '1 min 12 s';
-  else one.textContent = /^\\d\\d:\\d\\d/.test(one.textContent) ? '09:41:00' : '2 minutes ago';
-}
+(() => {
+  const write = () => {
+    for (const one of document.querySelectorAll('time')) {
+      const isClock = /^\\d\\d:\\d\\d/.test(one.textContent);
+      const text = one.dateTime.startsWith('P') ? '1 min 12 s' : isClock ? '09:41:00' : '2 minutes ago';
+      if (one.textContent !== text) one.textContent = text;
+    }
+  };
+  write();
+  new MutationObserver(write).observe(document.body, { subtree: true, childList: true, characterData: true });
+})()
 """
-"""Moments and durations; a page does not write them again before the picture is taken."""
+"""Moments and durations, also when the page writes them again before the picture is taken."""
 LOADED = """
 () => Promise.all([document.fonts.ready, ...[...document.images].filter((one) => {
   const { top, bottom } = one.getBoundingClientRect();
@@ -191,7 +196,7 @@ def main(wanted: list[str]) -> int:
         print(f"There is no picture {unknown[0]}; pictures: {', '.join(PICTURES)}")
         return 2
     DIRECTORY.mkdir(exist_ok=True)
-    with furnished() as (service, parts), chromium(LETTERS) as browser:
+    with furnished() as (service, parts), chromium() as browser:
         for name, picture in PICTURES.items():
             if wanted and name not in wanted:
                 continue

@@ -70,7 +70,7 @@ def act(page: Page, name: str) -> None:
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_actions_say_what_came_of_them(visit: Visit, acts: str) -> None:
+def test_actions_say_what_came_of_them(visit: Visit, acts: str, tmp_path: Path) -> None:
     """Arguments that are no JSON are not sent, a failure is said in its words, a file keeps its name."""
     person = visit()
     page = person.sign_in()
@@ -92,7 +92,8 @@ def test_actions_say_what_came_of_them(visit: Visit, acts: str) -> None:
     expect(dialog.get_by_role("alert")).to_contain_text("The disk is full, delete old dumps")
     with page.expect_download() as given:
         dialog.get_by_role("button", name="Download exception.json").click()
-    assert "test.dashboard.Acts/Classes/App.yaml" in Path(given.value.path()).read_text()
+    given.value.save_as(tmp_path / "exception.json")
+    assert "test.dashboard.Acts/Classes/App.yaml" in (tmp_path / "exception.json").read_text()
     page.keyboard.press("Escape")
     failed = page.get_by_role("alert", name="The action fails failed")
     expect(failed).to_contain_text("The disk is full, delete old dumps")
@@ -102,7 +103,8 @@ def test_actions_say_what_came_of_them(visit: Visit, acts: str) -> None:
     run.click()
     with page.expect_download() as given:
         dialog.get_by_role("button", name="Download report.csv").click()
-    assert Path(given.value.path()).read_text() == "a,b\n"
+    given.value.save_as(tmp_path / "report.csv")
+    assert (tmp_path / "report.csv").read_text() == "a,b\n"
     page.keyboard.press("Escape")
     # What failed is not said any more when something went well after it.
     expect(failed).to_have_count(0)

@@ -47,9 +47,11 @@ def choose(page: Page, name: str) -> None:
 
     A menu takes the keyboard a moment after it is opened: keys before that go to its button.
     """
-    item = page.get_by_role("menuitem", name=name)
+    menu = page.get_by_role("menu")
+    item = menu.get_by_role("menuitem", name=name)
     expect(item).to_be_visible()
-    for _ in range(60):
+    expect(page.locator("[role=menu]:focus, [role=menu] :focus")).to_have_count(1)
+    for _ in menu.get_by_role("menuitem").all():
         page.keyboard.press("ArrowDown")
         if item.evaluate("(one) => one === document.activeElement"):
             page.keyboard.press("Enter")

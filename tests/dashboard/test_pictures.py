@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 from tests import browser
+from tests.one_browser import CHROMIUM, OPTIONS
 
 from .conftest import ROOT, Service
 from .likeness import Difference, difference
-from .pictures import DIRECTORY, LETTERS, PICTURES, SIZE, furnished, take
+from .pictures import DIRECTORY, PICTURES, SIZE, furnished, take
 from .test_pages import routes
 
 pytestmark = pytest.mark.thorough
 
 LIMIT = 120_000
-TRIES = 3
-"""Of a picture: on a busy machine something may not be there yet."""
 Parts = Mapping[str, Mapping[str, str]]
 
 
@@ -66,7 +65,7 @@ REDRAW = Path(__file__).with_name("redrawn.js").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def painter() -> Iterator[Browser]:
     """The browser that takes the pictures of the documentation."""
-    with browser.chromium(LETTERS) as started:
+    with browser.chromium() as started:
         yield started
 
 
@@ -147,10 +146,6 @@ def test_a_page_looks_like_its_picture(
 ) -> None:
     """Ten key pages look as the documentation shows them. Where that is meant: `make pictures`, and look."""
     found, now = looked_at(painter, paper, shown, name)
-    for _ in range(TRIES - 1):
-        if not found.matters:
-            return
-        found, now = looked_at(painter, paper, shown, name)
     if not found.matters:
         return
     (tmp_path / f"{name}.webp").write_bytes(now)
@@ -162,16 +157,10 @@ def test_a_page_of_another_machine_looks_like_its_picture(
     paper: Page, shown: tuple[Service, Parts]
 ) -> None:
     """With letters hinted, smoothed and placed as another machine may do it the pages are alike."""
-    options = [
-        "--font-render-hinting=none",
-        "--disable-lcd-text",
-        "--disable-font-subpixel-positioning",
-    ]
+    options = ["--disable-lcd-text", "--disable-font-subpixel-positioning"]
     other = paper.context.browser
     assert other is not None
-    started = other.browser_type.launch(
-        executable_path=browser.CHROMIUM, args=[*browser.OPTIONS, *options]
-    )
+    started = other.browser_type.launch(executable_path=CHROMIUM, args=[*OPTIONS, *options])
     try:
         for name in ("catalog", "topology"):
             found, _ = looked_at(started, paper, shown, name)
