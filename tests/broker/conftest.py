@@ -131,6 +131,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A service with its engines and no node, two applications, and a broker of its own directory."""
     directory = tmp_path_factory.mktemp("broker")
     vetro = Installation(directory, driver="process", VETRO_NODE_ENABLED="false")
+    vetro.inside = True
     vetro.start()
     for name, methods in (("Database", CREDENTIALS), ("Mute", "")):
         place = directory / f"package-{name}"

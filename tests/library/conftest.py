@@ -266,11 +266,12 @@ class Laboratory:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Laboratory]:
+def lab(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
     """The core library on an empty cloud. The lint has nothing against what a test has deployed."""
+    kept = tmp_path_factory.getbasetemp() / "code"
 
     def make() -> Runtime:
-        runtime = system_runtime()
+        runtime = system_runtime(kept)
         runtime.add_package(open_package(library_path() / "io.murano"))
         return runtime
 

@@ -24,6 +24,7 @@ from vetro.http import ConnectionLimits
 from vetro.http.client import HttpClient
 from vetro.node import ConfigurationError, NodeAgent, NodeSection, NodeSettings
 from vetro.node.processes import command_line
+from vetro.node.reports import reporter
 
 
 @contextlib.asynccontextmanager
@@ -85,7 +86,7 @@ async def test_a_node_registers_reports_and_beats(service: Any, tmp_path: Path) 
         paths = [path for _, path, _, _ in service.requests]
         assert paths[0].endswith("/sysinfo")
         assert {h["authorization"] for _, _, h, _ in service.requests} == {"Bearer key"}
-        assert agent.registered.is_set()
+        await agent.registered.wait()
 
 
 async def test_a_refused_registration_is_tried_again(service: Any, tmp_path: Path) -> None:
@@ -96,7 +97,20 @@ async def test_a_refused_registration_is_tried_again(service: Any, tmp_path: Pat
         assert service.find("/events/heartbeat") == []
         service.answers["/sysinfo"] = (200, b"{}")
         await service.wait_for("/events/heartbeat")
-        assert agent.registered.is_set()
+        await agent.registered.wait()
+
+
+async def test_a_node_whose_status_was_refused_sends_it_again(
+    service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the service has its first status the node does not count as registered: it can place nothing."""
+    monkeypatch.setattr(reporter, "STATUS_SPACING_SECONDS", 0.01)
+    service.answers["/events/status"] = (503, b"{}")
+    async with running(settings(service, tmp_path)) as agent:
+        await service.wait_for("/events/status", 2)
+        assert not agent.registered.is_set()
+        service.answers["/events/status"] = (204, b"")
+        await agent.registered.wait()
 
 
 async def test_a_service_that_is_not_there_yet(tmp_path: Path, service: Any) -> None:

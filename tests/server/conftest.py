@@ -1,22 +1,33 @@
-"""A whole Vetro as a user has it: ``vetro up``, the command, real containers."""
+"""A whole Vetro as a user has it: ``vetro up``, the command, real containers.
+
+Tests that leave a service as it is share one, in a project each (decision 0790).
+"""
 
 import contextlib
+import copy
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
+from click.testing import CliRunner
 from tests.networks import unused_number
 from tests.ports import free_port
 from tests.waiting import until
+
+from vetro.cli import cli
+from vetro.cli.client.connection import read_openrc
+from vetro.identity import passwords
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
@@ -61,6 +72,8 @@ class Installation:
         self.url = f"http://{host}:{self.port}"
         self.prefix = f"v{self.port % 4096:03x}"
         self.process: subprocess.Popen[bytes] | None = None
+        #: Whether commands run in the test's process, which costs a tenth; only one at a time can.
+        self.inside = False
         self.environ = {
             **os.environ,
             "VETRO_DATA_DIR": str(directory),
@@ -135,6 +148,13 @@ class Installation:
 
     def run(self, *arguments: str, code: int | None = 0, directory: Path | None = None) -> str:
         """Run a command, in ``directory`` or here; its output, both streams."""
+        if self.inside:
+            result = CliRunner().invoke(cli, arguments, env=self.environ)
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            text = result.output
+            assert code is None or result.exit_code == code, f"{arguments}: {text}\n{self.log()}"
+            return text
         done = subprocess.run(
             [VETRO, *arguments],
             env=self.environ,
@@ -146,6 +166,27 @@ class Installation:
         text = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"{arguments}: {text}\n{self.log()}"
         return text
+
+    @contextlib.contextmanager
+    def project(self) -> Generator["Installation"]:
+        """The same installation, to its administrator in a new project; that goes with all it has."""
+        name = f"of-a-test-{secrets.token_hex(4)}"
+        token, at = self.run("token").strip(), "/identity/v3"
+        made = self.http("POST", f"{at}/projects", {"project": {"name": name}}, token=token)[1]
+        where = f"{at}/projects/{made['project']['id']}"
+        user = self.http("GET", f"{at}/users?name=admin", token=token)[1]["users"][0]["id"]
+        role = self.http("GET", f"{at}/roles?name=admin", token=token)[1]["roles"][0]["id"]
+        assert self.http("PUT", f"{where}/users/{user}/roles/{role}", token=token)[0] == 204
+        own = copy.copy(self)
+        own.environ = {
+            **self.environ,
+            **read_openrc(self.directory / "admin-openrc"),
+            "OS_PROJECT_NAME": name,
+            "XDG_STATE_HOME": str(self.directory / "client" / name),
+        }
+        yield own
+        assert self.http("DELETE", f"{where}?force=true", token=token)[0] in (202, 204)
+        until(lambda: self.http("GET", where, token=token)[0] == 404, "the project is gone")
 
     def link(self) -> str:
         """An address that signs a browser in, once."""
@@ -239,6 +280,32 @@ def vetro(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         installation.run("package", "import", "--public", str(ROOT / "library" / name))
     yield installation
     installation.stop()
+
+
+@pytest.fixture
+def quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To hash one takes no time: it is meant to take 30 ms, at each login."""
+    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    monkeypatch.setattr(passwords, "_HASHER", hasher)
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A running installation with the driver `process`, for all tests that leave it as it is."""
+    directory = tmp_path_factory.mktemp("plain")
+    directory.chmod(0o711)
+    installation = Installation(directory, driver="process")
+    installation.inside = True
+    installation.start()
+    yield installation
+    installation.end()
+
+
+@pytest.fixture
+def project(plain: Installation) -> Iterator[Installation]:
+    """A new project in that installation."""
+    with plain.project() as made:
+        yield made
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ from .access_table import (
     Row,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_passwords")
 _SHARED_BELOW = re.compile(
     r"[A-Z]+ (/v1/catalog)?"
     r"/(packages/{package_id}|categories/{category_id}|networks/{uuid}|images/{uuid})"

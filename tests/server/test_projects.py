@@ -34,6 +34,7 @@ from vetro.server.projects import Holdings
 from vetro.stacks.tables import stacks
 from vetro.storage import Database, migrate
 
+pytestmark = pytest.mark.usefixtures("quick_passwords")
 PROJECT = "a" * 32
 OTHER = "b" * 32
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"

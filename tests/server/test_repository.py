@@ -4,7 +4,6 @@ import socket
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,54 +16,55 @@ MANIFEST = "full_service_name: my.app\nservice_display_name: Mine\nworkflows: [a
 
 
 def test_definitions_are_brought_edited_and_taken_away(
-    install: Callable[..., Installation], tmp_path: Path
+    project: Installation, tmp_path: Path
 ) -> None:
     """A directory of definitions is imported, looked at, changed, switched off, exported, deleted."""
-    vetro = install("definitions", driver="process", VETRO_NODE_ENABLED="false")
     tree = tmp_path / "tree"
     (tree / "workflows/a").mkdir(parents=True)
     (tree / "my.app-manifest.yaml").write_text(MANIFEST)
     (tree / "workflows/a/Mine.xml").write_text("<workflow/>")
-    vetro.run("repository", "import", str(tree))
-    assert "my.app" in vetro.run("repository", "service", "list")
-    assert vetro.run("repository", "list", "workflows/a") == "Mine.xml\n"
-    assert vetro.run("repository", "show", "workflows/a/Mine.xml") == "<workflow/>"
+    project.run("repository", "import", str(tree))
+    assert "my.app" in project.run("repository", "service", "list")
+    assert project.run("repository", "list", "workflows/a") == "Mine.xml\n"
+    assert project.run("repository", "show", "workflows/a/Mine.xml") == "<workflow/>"
     broken = tmp_path / "Mine.xml"
     broken.write_text("<workflow>\n<rule>\n</workflow>")
     upload = ("repository", "upload", "workflows/a", str(broken), "--overwrite")
-    assert "Mine.xml:3" in vetro.run(*upload, "--strict", code=1)
-    assert "Warning: workflows/a/Mine.xml:3" in vetro.run(*upload)
-    assert "Mine.xml:3" in vetro.run("repository", "service", "show", "my.app")
+    assert "Mine.xml:3" in project.run(*upload, "--strict", code=1)
+    assert "Warning: workflows/a/Mine.xml:3" in project.run(*upload)
+    assert "Mine.xml:3" in project.run("repository", "service", "show", "my.app")
     for switch, enabled in (("disable", False), ("disable", False), ("enable", True)):
-        vetro.run("repository", "service", switch, "my.app")
-        assert vetro.json("repository", "service", "show", "my.app")["enabled"] is enabled
+        project.run("repository", "service", switch, "my.app")
+        assert project.json("repository", "service", "show", "my.app")["enabled"] is enabled
 
-    before = vetro.run("repository", "show", "workflows/a/Mine.xml")
+    before = project.run("repository", "show", "workflows/a/Mine.xml")
     for framing in ("Content-Length: 5000", "Transfer-Encoding: chunked"):
-        cut_off(vetro, "/repository/v1/admin/workflows/a?filename=Mine.xml&overwrite=true", framing)
-    cut_off(vetro, "/repository/v1/admin/services", "Content-Length: 5000")
-    assert vetro.run("repository", "show", "workflows/a/Mine.xml") == before
+        cut_off(
+            project, "/repository/v1/admin/workflows/a?filename=Mine.xml&overwrite=true", framing
+        )
+    cut_off(project, "/repository/v1/admin/services", "Content-Length: 5000")
+    assert project.run("repository", "show", "workflows/a/Mine.xml") == before
 
     target = tmp_path / "out"
-    vetro.run("repository", "export", str(target))
+    project.run("repository", "export", str(target))
     assert (target / "workflows/a/Mine.xml").read_text() == broken.read_text()
     archive = tmp_path / "my.tar.gz"
-    vetro.run("repository", "service", "download", "my.app", "-o", str(archive))
-    vetro.run("repository", "service", "delete", "my.app", code=2)  # nobody can answer
-    vetro.run("repository", "service", "delete", "my.app", "--yes")
-    assert "no service my.app" in vetro.run("repository", "service", "show", "my.app", code=1)
-    vetro.run("repository", "service", "upload", str(archive))
-    assert vetro.json("repository", "service", "show", "my.app")["valid"] is True
+    project.run("repository", "service", "download", "my.app", "-o", str(archive))
+    project.run("repository", "service", "delete", "my.app", code=2)  # nobody can answer
+    project.run("repository", "service", "delete", "my.app", "--yes")
+    assert "no service my.app" in project.run("repository", "service", "show", "my.app", code=1)
+    project.run("repository", "service", "upload", str(archive))
+    assert project.json("repository", "service", "show", "my.app")["valid"] is True
 
     # A process of its own: the same database, at /v1.
     port = free_port()
     command = [VETRO, "repository", "serve", "--port", str(port)]
-    with subprocess.Popen(command, env=vetro.environ, stdout=subprocess.PIPE, text=True) as alone:
+    with subprocess.Popen(command, env=project.environ, stdout=subprocess.PIPE, text=True) as alone:
         assert alone.stdout is not None
         assert f":{port}/v1" in alone.stdout.readline()
         archives = [
-            fetched(f"http://127.0.0.1:{port}/v1/client/conductor", vetro),
-            fetched(f"{vetro.url}/repository/v1/client/conductor", vetro),
+            fetched(f"http://127.0.0.1:{port}/v1/client/conductor", project),
+            fetched(f"{project.url}/repository/v1/client/conductor", project),
         ]
         assert archives[0] == archives[1]
         assert len(archives[0]) > 0

@@ -86,6 +86,7 @@ class Watch:
 def watch(install: Callable[..., Any], tmp_path: Path) -> Watch:
     """A service with a package whose applications succeed, fail and sleep."""
     vetro = install("reports", driver="simulated", VETRO_SERVER_LOG_FORMAT="json")
+    vetro.inside = True
     package = tmp_path / "package"
     (package / "Classes").mkdir(parents=True)
     (package / "manifest.yaml").write_text(MANIFEST)

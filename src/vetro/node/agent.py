@@ -70,7 +70,7 @@ _REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
 class NodeAgent:
     """One node. ``await run()`` until cancelled or ``stop()``; VMs keep running without the agent.
 
-    ``ready`` is set when the task API listens; ``registered`` when the service knows the node.
+    ``ready`` is set when the task API listens; ``registered`` when the service can place VMs here.
     ``entrance``: a connection limit shared with other servers of this process, if there are any.
     Errors of ``run``: ``ConfigurationError`` when this machine cannot be a node like this.
     """

@@ -30,7 +30,8 @@ SYSINFO_EVERY_SECONDS = 300.0
 class Reporter:
     """Registration, heartbeats and status of one agent.
 
-    ``registered`` is set when the service knows the node; ``on_lost`` is called when it no longer does.
+    ``registered`` is set when the service knows the node and has its first status: before that, it places
+    nothing there. ``on_lost`` is called when it no longer knows the node.
     """
 
     client: ServiceClient
@@ -45,6 +46,7 @@ class Reporter:
     registered: asyncio.Event
 
     def __post_init__(self) -> None:
+        self._known = asyncio.Event()
         self._changed: set[str] = set()
         self._vms_changed = asyncio.Event()
         self._sent: dict[str, object] | None = None
@@ -106,12 +108,12 @@ class Reporter:
                 break
             await asyncio.sleep(delay * random.uniform(1 - _JITTER, 1 + _JITTER))  # noqa: S311
             delay = min(delay * _FACTOR, _LAST_DELAY)
-        if not self.registered.is_set():
+        if not self._known.is_set():
             await self.send_agents()
-            self.registered.set()
+            self._known.set()
 
     async def _heartbeat_lane(self) -> None:
-        await self.registered.wait()
+        await self._known.wait()
         while True:
             try:
                 await self.client.post("/events/heartbeat", {})
@@ -121,7 +123,7 @@ class Reporter:
 
     async def _changes_lane(self) -> None:
         """Report single VMs' changes between the whole samples, which repair lost reports."""
-        await self.registered.wait()
+        await self._known.wait()
         while True:
             await self._vms_changed.wait()
             await asyncio.sleep(CHANGES_SECONDS)
@@ -137,7 +139,7 @@ class Reporter:
                 log.exception("vm_changes_not_read")
 
     async def _status_lane(self) -> None:
-        await self.registered.wait()
+        await self._known.wait()
         began = -STATUS_SPACING_SECONDS
         while True:
             try:
@@ -161,6 +163,10 @@ class Reporter:
                 log.warning("status_not_delivered", error=str(error))
                 self._status_dirty.set()
                 continue
+            if status < 300:
+                self.registered.set()
+                continue
+            self._status_dirty.set()
             if status == 404:
                 # The service does not know this node (any more): register again.
                 self.on_lost()
