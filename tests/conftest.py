@@ -20,7 +20,6 @@ import pytest
 import structlog
 from tests.effort import load_profile
 from tests.migrating import repeat_migrations
-from tests.statements import share_statements
 
 from vetro.http.logs import completed
 
@@ -34,7 +33,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 load_profile()
 repeat_migrations()
-share_statements()
 
 # 15,000 tests and all modules are two million objects, of which none is ever garbage. The garbage collector
 # looked through them again and again: it took a third of the time of a run (decision 0760).
