@@ -8,6 +8,7 @@ from .conftest import Visit
 pytestmark = pytest.mark.programs
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_environment_is_made_of_a_template(visit: Visit, image: str) -> None:
     """A template gets a component by its form; an environment of it has the component, ready to deploy."""
@@ -34,6 +35,7 @@ def test_an_environment_is_made_of_a_template(visit: Visit, image: str) -> None:
     expect(page.get_by_role("region", name="Deploy will do this")).to_contain_text("add ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_quotas_are_set_and_shown(visit: Visit) -> None:
     """An administrator limits a project; its people see what is left, in numbers and as a bar."""

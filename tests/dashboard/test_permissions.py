@@ -72,6 +72,7 @@ def test_what_the_policy_denies_is_not_offered(visit: Visit, service: Service, i
     assert f"Mark {image} for forms" in gone["/machines?tab=images"]
 
 
+@pytest.mark.thorough
 def test_quotas_are_shown_below_the_size_of_a_machine(
     visit: Visit, service: Service, image: str
 ) -> None:

@@ -104,6 +104,7 @@ RULE_FIRST = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("rule", "method", "below"), EXISTENCE_FIRST)
 async def test_existence_goes_before_the_rule(
     api: Api, tmp_path: Path, rule: str, method: str, below: str
@@ -121,6 +122,7 @@ async def test_existence_goes_before_the_rule(
     assert rule in own.text
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(("rule", "method", "path"), RULE_FIRST)
 async def test_the_rule_goes_before_existence(
     api: Api, tmp_path: Path, rule: str, method: str, path: str

@@ -149,6 +149,7 @@ async def died(lab: Any, model: Any, number: int, *, after: bool) -> None:
     await session.run_task_async({"action": action, "model": copy.deepcopy(model)})
 
 
+@pytest.mark.thorough
 async def test_death_of_a_destroying_engine(lab: Any, tmp_path: Any) -> None:
     """Destroying again, after any effect of the first try, leaves nothing."""
     anew(lab, tmp_path)
@@ -202,6 +203,7 @@ async def test_a_failure_of_every_call_of_the_back_end(
         await emptied(lab, model)
 
 
+@pytest.mark.thorough
 async def test_a_failure_of_every_call_of_a_destruction(lab: Any, tmp_path: Any) -> None:
     """What cannot be removed fails the deletion with the reason; the environment is still known,
     and deleting it again leaves nothing."""

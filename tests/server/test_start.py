@@ -179,6 +179,7 @@ def started(directory: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(only=["64", "2048"])
 @pytest.mark.root
 @pytest.mark.parametrize("left", [0, 64, 512, 2048])
 def test_a_start_on_a_full_disk_is_one_clear_line(tmp_path: Path, left: int) -> None:

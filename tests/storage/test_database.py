@@ -213,6 +213,7 @@ async def test_a_closing_database_waits_for_what_is_under_way(database: Database
     await database.close()  # again: the same
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13, 21])
 async def test_a_cancelled_unit_leaves_no_connection_open(

@@ -133,6 +133,7 @@ async def table(database: Database) -> Database:
     return database
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("again", [False, True], ids=["once", "again"])
 @pytest.mark.parametrize("before", [opened, used], ids=["opened", "used"])
 @pytest.mark.parametrize(

@@ -272,6 +272,7 @@ def test_a_chain_of_arrows_is_not_nesting() -> None:
         parse("let(1) -> " * 5000)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     "text",
     [

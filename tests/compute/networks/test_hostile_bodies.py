@@ -86,6 +86,7 @@ async def wired(world: World) -> Wired:
     return one
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("kind", PARAMETERS)
 async def test_no_hostile_value_is_an_accident_or_reaches_a_node(wired: Wired, kind: str) -> None:
     """Each parameter takes every hostile value or names it; the node can use what was taken."""
@@ -102,6 +103,7 @@ async def test_no_hostile_value_is_an_accident_or_reaches_a_node(wired: Wired, k
     wired.understood()
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("member", MEMBERS)
 async def test_no_hostile_rule_is_an_accident_or_reaches_a_node(wired: Wired, member: str) -> None:
     """Each member of a rule takes every hostile value or names it; the node can use what was taken."""
@@ -119,6 +121,7 @@ async def test_no_hostile_rule_is_an_accident_or_reaches_a_node(wired: Wired, me
     assert (taken > 0) is (member != "nonsense")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("rule", "field"),
     [

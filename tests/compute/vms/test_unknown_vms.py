@@ -152,6 +152,7 @@ async def test_a_machine_that_could_not_be_destroyed_is_not_being_made_for_ever(
     assert (await world.call("GET", f"/servers/default/vms/{VM}")).status == 404
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     ("older", "newer", "repeated"),
     [
