@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "mutants.toml"
 # What starts whole services or needs one is too dear to be run for each mutant.
 MARKERS = "not (root or e2e or postgres or rabbitmq or s3 or openstack or programs)"
-SECONDS = 300  # of wall time for the tests of one mutant: one that hangs is found, too
+SECONDS = 60  # of wall time for the tests of one mutant: one that hangs is found, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,9 @@ class Forks:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try each mutant."""
         self._functions = functions_of({mutant.file for mutant in self._wanted})
-        for mutant in self._wanted:
+        for done, mutant in enumerate(self._wanted):
+            if done and done % 50 == 0:
+                print(f"{done} of {len(self._wanted)} mutants were tried", file=sys.__stderr__)
             items = list(self._choose(mutant, session.items))
             self.answers[mutant.number] = (
                 in_child(lambda m=mutant, i=items: self._found_by(m, i), SECONDS)
