@@ -31,7 +31,6 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 import msgspec
-from sqlalchemy import make_url
 
 from vetro.blobs import BlobMissing, BlobsUnavailable
 from vetro.server import data_directory
@@ -45,7 +44,7 @@ from vetro.server.installation import (
     refuse_lost_database,
 )
 from vetro.server.settings import Settings
-from vetro.storage import Database, StorageError
+from vetro.storage import Database, StorageError, sqlite_file
 
 FORMAT = 1
 MANIFEST = "backup.json"
@@ -153,10 +152,10 @@ async def _gather(settings: Settings, directory: Path) -> dict[str, Path]:
 
 
 async def _copy_database(settings: Settings, target: Path) -> None:
-    url = make_url(settings.database_url)
+    file = sqlite_file(settings.database_url)
     try:
-        if url.get_backend_name() == "sqlite":
-            await asyncio.to_thread(_copy_file, Path(url.database or ""), target)
+        if file is not None:
+            await asyncio.to_thread(_copy_file, file, target)
             await asyncio.to_thread(_without_files, target)
         else:
             await copy_rows(

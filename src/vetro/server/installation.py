@@ -26,6 +26,7 @@ from vetro.storage import (
     migrate,
     prepare_sealing,
     rotate_key,
+    sqlite_file,
 )
 
 log = structlog.get_logger(__name__)
@@ -175,7 +176,8 @@ async def copy(settings: Settings, target: str, progress: Callable[[str, int], N
             f"The data directory {settings.data_dir} does not exist",
             "Name that of 'vetro up' with --data-dir.",
         )
-    if make_url(target) == make_url(settings.database_url):
+    ours = settings.database_url
+    if (sqlite_file(target) or make_url(target)) == (sqlite_file(ours) or make_url(ours)):
         raise StartError("The database would be copied to itself", "Name another with --to.")
     with data_directory.lock(settings.data_dir):
         try:

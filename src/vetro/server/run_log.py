@@ -11,6 +11,7 @@ import structlog
 
 from vetro.server.settings import Settings
 from vetro.server.supervisor import READY, STOPPING, notify_supervisor
+from vetro.storage import sqlite_file
 
 log = structlog.get_logger("vetro.server")
 
@@ -51,8 +52,8 @@ class RunLog:
 
 def database_of(settings: Settings) -> str:
     """The database's URL without the password."""
+    if (file := sqlite_file(settings.database_url)) is not None:
+        return f"sqlite {file}"
     url = urlsplit(settings.database_url)
-    if url.scheme.startswith("sqlite"):
-        return f"sqlite {url.path.removeprefix('/')}"
     port = f":{url.port}" if url.port else ""
     return f"{url.scheme} {url.hostname or ''}{port}{url.path}"

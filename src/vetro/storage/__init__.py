@@ -39,5 +39,6 @@ from vetro.storage.sealing import prepare_sealing, rotate_key
 from vetro.storage.sqlite_driver import carried_through
 from vetro.storage.types import Json, UtcDateTime
 from vetro.storage.units import StoredRow, Transaction, following, insert_if_new
+from vetro.storage.urls import sqlite_file
 from vetro.storage.waiting import LookAgain, await_until, watch
 from vetro.storage.worker import Worker

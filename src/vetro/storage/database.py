@@ -36,6 +36,7 @@ from vetro.storage.units import (
     SqliteWriting,
     Transaction,
 )
+from vetro.storage.urls import sqlite_file
 
 if TYPE_CHECKING:
     from vetro.storage.postgres_listener import PostgresListener
@@ -68,7 +69,7 @@ class Database:
         self.is_sqlite = isinstance(server, SqliteFile)
         self._server = server
         #: The database's URL for messages, without its password.
-        self.name = make_url(url).render_as_string(hide_password=True)
+        self.name = url if self.is_sqlite else make_url(url).render_as_string(hide_password=True)
         self.keyring: Keyring | None = None
         self._units = Account(self.name)
         self._switchboard = Switchboard()
@@ -94,9 +95,9 @@ class Database:
         without it they are stored in clear. ``use``: of PostgreSQL.
         Errors: ``DatabaseUnavailable`` says what is wrong, ``StorageError`` for any other kind of URL.
         """
-        if url.startswith("sqlite:///"):
-            database = cls._sqlite(url, clock or SystemClock())
-            path = Path(url.removeprefix("sqlite:///"))
+        path = sqlite_file(url)
+        if path is not None:
+            database = cls._sqlite(url, path, clock or SystemClock())
             database._datagrams = DatagramCarrier(
                 (data_dir or path.parent) / "notify", database._switchboard
             )
@@ -126,8 +127,7 @@ class Database:
         return database
 
     @classmethod
-    def _sqlite(cls, url: str, clock: Clock) -> Database:
-        path = Path(url.removeprefix("sqlite:///"))
+    def _sqlite(cls, url: str, path: Path, clock: Clock) -> Database:
         if not path.parent.is_dir():
             raise StorageError(f"{url}: the directory {path.parent} does not exist")
         _keep_private(path)
@@ -170,7 +170,7 @@ class Database:
         if self._datagrams is None:
             return None
         try:
-            found = os.stat(make_url(self.url).database or "")
+            found = os.stat(sqlite_file(self.url) or "")
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino

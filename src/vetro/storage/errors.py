@@ -28,6 +28,8 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from vetro.storage.urls import sqlite_file
+
 
 class StorageError(Exception):
     """An error of the database, or a request that it cannot serve."""
@@ -179,7 +181,7 @@ def _is_full(where: str) -> bool:
     When the disk is full, SQLite reports an I/O error for that file, and SQLITE_FULL for the others.
     """
     try:
-        status = os.statvfs(Path(where.removeprefix("sqlite:///")).parent)
+        status = os.statvfs((sqlite_file(where) or Path()).parent)
     except OSError:
         return False
     return status.f_bavail * status.f_frsize < _SHARED_MEMORY_BYTES

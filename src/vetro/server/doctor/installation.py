@@ -25,7 +25,7 @@ from vetro.server.installation import KEYS, migration_sets
 from vetro.server.listeners import reachable, url_at
 from vetro.server.node import mutual_tls
 from vetro.server.settings import Settings
-from vetro.storage import Database, StorageError, pending_migrations
+from vetro.storage import Database, StorageError, pending_migrations, sqlite_file
 
 #: Bytes that a disk should have free: one image of a small system.
 ROOM = 2**30
@@ -90,19 +90,22 @@ def _directories(settings: Settings) -> Iterator[Finding]:
 
 
 async def _database(settings: Settings) -> AsyncIterator[Finding]:
-    url = make_url(settings.database_url)
-    kept = url.get_backend_name() == "sqlite"
-    if kept and not Path(url.database or "").exists():
+    kept = sqlite_file(settings.database_url)
+    if kept is not None and not kept.exists():
         if (settings.data_dir / "admin-openrc").exists():
             yield error(
                 "database",
-                f"{url.database} is missing, but the rest of the installation exists",
+                f"{kept} is missing, but the rest of the installation exists",
                 "Restore it: vetro restore (docs/operating.md).",
             )
         else:
             yield ok("database", "none yet: the first start makes it")
         return
-    shown = f"SQLite in {url.database}" if kept else f"PostgreSQL at {url.host}/{url.database}"
+    if kept is not None:
+        shown = f"SQLite in {kept}"
+    else:
+        url = make_url(settings.database_url)
+        shown = f"PostgreSQL at {url.host}/{url.database}"
     try:
         database = await Database.open(settings.database_url, use=settings.database_use)
     except (StorageError, OSError) as failed:
@@ -129,7 +132,7 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         else:
             yield ok("database", shown)
         async with database.read() as tx:
-            if kept:
+            if kept is not None:
                 said = (await tx.execute(text("PRAGMA quick_check(1)"))).scalar_one()
                 if said != "ok":
                     yield error(
