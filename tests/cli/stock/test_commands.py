@@ -32,7 +32,7 @@ from vetro.cli.client.connection import read_openrc
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
-def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) -> None:
+def murano_manages_packages_and_categories(clients: Clients, shop: Path) -> None:
     """Import with each answer to a conflict, find by every filter, change, save, delete."""
     run = clients.murano
     web = id_in(run("category-create", "Web"), "Web")
@@ -88,7 +88,7 @@ def test_murano_manages_packages_and_categories(clients: Clients, shop: Path) ->
     assert web not in run("category-list")
 
 
-def test_murano_takes_packages_from_a_repository(clients: Clients, repository: str) -> None:
+def murano_takes_packages_from_a_repository(clients: Clients, repository: str) -> None:
     """By name, by bundle, and saved beside each other without a service's help."""
     at = ["--murano-repo-url", repository]
     imported = id_in(
@@ -103,7 +103,7 @@ def test_murano_takes_packages_from_a_repository(clients: Clients, repository: s
     clients.murano("package-delete", id_in(clients.murano("package-list", "--owned")))
 
 
-def test_murano_makes_templates_and_environments_of_them(clients: Clients) -> None:
+def murano_makes_templates_and_environments_of_them(clients: Clients) -> None:
     """Create, fill, rename, clone, use and delete."""
     run = clients.murano
     (clients.directory / "app.json").write_text(json.dumps(SHOP))
@@ -123,7 +123,7 @@ def test_murano_makes_templates_and_environments_of_them(clients: Clients) -> No
     assert "of-template" not in run("environment-delete", environment, "--abandon")
 
 
-def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path) -> None:
+def murano_composes_and_deploys_an_environment(clients: Clients, shop: Path) -> None:
     """A session is edited in both ways and deployed; an action is called; it is shown and deleted."""
     run = clients.murano
     package = id_in(run("package-import", str(shop), "--exists-action", "u"), "Shop")
@@ -170,8 +170,8 @@ def test_murano_composes_and_deploys_an_environment(clients: Clients, shop: Path
     run("package-delete", package)
 
 
-def test_every_command_of_murano_was_run(clients: Clients) -> None:
-    """The list is the client's own; the tests above ran each of its commands."""
+def every_command_of_murano_was_run(clients: Clients) -> None:
+    """The list is the client's own; the steps above ran each of its commands."""
     offered = re.findall(r"^    ([a-z-]+)(?:  |$)", clients.murano("help"), re.M)
     assert len(offered) > 40
     used = {word for line in clients.used if line.startswith("murano ") for word in line.split()}
@@ -179,7 +179,7 @@ def test_every_command_of_murano_was_run(clients: Clients) -> None:
     assert set(offered) - used == {"bash-completion"}
 
 
-def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
+def the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
     """Each command of the OpenStack client's plug-in, with its JSON output where it has one."""
     run, ask = clients.openstack, clients.json
     ask("category", "create", "Shops")
@@ -257,7 +257,7 @@ def test_the_plugin_does_the_same(clients: Clients, shop: Path) -> None:
     run("package", "delete", ask("package", "list", "--owned")[0]["id"])
 
 
-def test_environments_of_the_first_generation_are_handled_too(clients: Clients) -> None:
+def environments_of_the_first_generation_are_handled_too(clients: Clients) -> None:
     """Made and filled without ``/v1`` (catalog-api.md §7), then shown, edited, deployed and forgotten."""
     rc = read_openrc(clients.directory / "data" / "admin-openrc")
     token = clients.openstack("token", "issue", "-f", "value", "-c", "id").strip()
@@ -333,8 +333,8 @@ def offered_options(usage: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])(--?[a-z][\w-]*)", usage.partition("\n\n")[0])) - FRAME
 
 
-def test_every_option_was_used(clients: Clients) -> None:
-    """The lists are the clients' own; the tests above gave each of their options."""
+def every_option_was_used(clients: Clients) -> None:
+    """The lists are the clients' own; the steps above gave each of their options."""
     unused: list[tuple[str, str]] = []
     verbs = re.findall(r"^    ([a-z-]+)(?:  |$)", clients.murano("help"), re.M)
     used = [line.split() for line in clients.used]
@@ -349,6 +349,20 @@ def test_every_option_was_used(clients: Clients) -> None:
         given = {word for line in lines for word in line}
         unused += [(words, one) for one in offered_options(usage) - given]
     assert set(unused) - BROKEN == set()
+
+
+def test_both_clients_run_all_their_commands_with_all_their_options(
+    clients: Clients, shop: Path, repository: str
+) -> None:
+    """Step by step, in one test: its end looks at what was run, and workers share the tests of a file."""
+    murano_manages_packages_and_categories(clients, shop)
+    murano_takes_packages_from_a_repository(clients, repository)
+    murano_makes_templates_and_environments_of_them(clients)
+    murano_composes_and_deploys_an_environment(clients, shop)
+    every_command_of_murano_was_run(clients)
+    the_plugin_does_the_same(clients, shop)
+    environments_of_the_first_generation_are_handled_too(clients)
+    every_option_was_used(clients)
 
 
 def test_global_options_say_where_and_as_whom(clients: Clients) -> None:
