@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "mutants.toml"
 # What starts whole services or needs one is too dear to be run for each mutant.
 MARKERS = "not (root or e2e or postgres or rabbitmq or s3 or openstack or programs)"
-SECONDS = 60  # of wall time for the tests of one mutant: one that hangs is found, too
+SECONDS = 60  # of wall time for the tests that find a mutant: one that hangs is found, too
+ALL_SECONDS = 900  # for all tests of its room
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,9 +163,10 @@ class Forks:
         self,
         wanted: Sequence[Mutant],
         choose: Callable[[Mutant, list[pytest.Item]], Iterable[pytest.Item]],
+        seconds: float,
     ) -> None:
         self.answers: dict[int, str] = {}
-        self._wanted, self._choose = wanted, choose
+        self._wanted, self._choose, self._seconds = wanted, choose, seconds
         self._functions: dict[str, list[FunctionType]] = {}
         self._failed = False
 
@@ -189,7 +191,7 @@ class Forks:
                 print(f"{done} of {len(self._wanted)} mutants were tried", file=sys.__stderr__)
             items = list(self._choose(mutant, session.items))
             self.answers[mutant.number] = (
-                in_child(lambda m=mutant, i=items: self._found_by(m, i), SECONDS)
+                in_child(lambda m=mutant, i=items: self._found_by(m, i), self._seconds)
                 if items
                 else "survived"
             )
@@ -212,7 +214,9 @@ def _session(wanted: Sequence[Mutant], every_test: bool) -> dict[int, str]:
     """What became of each mutant, in one session of pytest."""
     places = {place for mutant in wanted for place in mutant.places}
     files = {name.partition("::")[0] for mutant in wanted for name in mutant.found_by}
-    forks = Forks(wanted, _all_tests if every_test else _own_tests)
+    forks = (
+        Forks(wanted, _all_tests, ALL_SECONDS) if every_test else Forks(wanted, _own_tests, SECONDS)
+    )
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as output:
         os.dup2(output.fileno(), 1)
         options = [
@@ -238,6 +242,10 @@ def _check(wanted: list[Mutant]) -> int:
     for every_test in (False, True):
         if not wanted:
             break
+        if every_test:
+            print(
+                *(f"its own tests do not find {mutant}" for mutant in wanted), sep="\n", flush=True
+            )
         # Each session in a process of its own: what the first one imported shall not meet the second.
         with multiprocessing.get_context("fork").Pool(1) as pool:
             answers = pool.apply(_session, (wanted, every_test))
@@ -246,8 +254,8 @@ def _check(wanted: list[Mutant]) -> int:
             if answer.startswith("error"):
                 print(f"{answer.removeprefix('error ')}: {mutant}")
                 wrong += 1
-            elif every_test and answer == "survived":
-                print(f"no test finds {mutant}")
+            elif every_test and answer in ("survived", "no end"):
+                print(f"{'no test finds' if answer == 'survived' else 'no end of'} {mutant}")
                 wrong += 1
             elif every_test:
                 print(f"{answer}: put it first in found_by of {mutant}")
