@@ -4,7 +4,8 @@ Whatever makes something of this kind keeps it below a directory `vetro-run.*` o
 (`flock`) while it lives: without a lock it has no owner, whatever became of its process. What belongs to a
 directory is found by its name, which nothing else has: processes that were started with it (tests have it as
 TMPDIR), mounts, loop devices. A Vetro below it has a directory in /run/vetro with the hash of its own in the
-name; that tells containers, interfaces and tables. A run that ends removes its own directory in the same way.
+name; that tells containers, interfaces and tables. One whose data directory is gone is swept, too. A run that
+ends removes its own directory in the same way.
 """
 
 from __future__ import annotations
@@ -65,7 +66,28 @@ def sweep() -> list[Path]:
     for directory in dead:
         print(f"Removing what a run that was killed left: {directory}", flush=True)
         remove(directory)
+    for runtime in orphans():
+        print(f"Removing what a Vetro left whose data directory is gone: {runtime}", flush=True)
+        undo(set(), [runtime], {one.name for one in runtime.iterdir()})
     return dead
+
+
+def orphans() -> list[Path]:
+    """Directories in /run/vetro whose data directory is gone: pytest without `make` left them."""
+    return [
+        runtime
+        for runtime in sorted(RUNTIME.glob("*-*"))
+        if (homes := homes_of(runtime)) and not any(home.exists() for home in homes)
+    ]
+
+
+def homes_of(runtime: Path) -> set[Path]:
+    """The node directories that the configurations of its containers name."""
+    return {
+        Path(found[1])
+        for config in runtime.glob("*/config")
+        for found in re.finditer(r"^lxc\.log\.file = (.+)/vms/[^/]+/", config.read_text(), re.M)
+    }
 
 
 def is_dead(directory: Path) -> bool:
@@ -93,14 +115,18 @@ def remove(directory: Path) -> None:
 
 def end(directory: Path) -> None:
     """End what belongs to a directory outside of it: processes, mounts, devices, interfaces."""
-    runtimes, names = vetros(directory)
-    kill({str(directory)} | {str(one) for one in runtimes}, names)
+    undo({directory}, *vetros(directory))
+
+
+def undo(directories: set[Path], runtimes: list[Path], names: set[str]) -> None:
+    """End what belongs to these directories and to the Vetros with these in /run/vetro and machines."""
+    kill({str(one) for one in (*directories, *runtimes)}, names)
     for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
-        if any(f"{one}/" in line for one in (directory, *runtimes)):
+        if any(f"{one}/" in line for one in (*directories, *runtimes)):
             subprocess.run(["umount", "--lazy", line.split()[4]], capture_output=True)
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
-            if file.read_text().startswith(f"{directory}/"):
+            if file.read_text().startswith(tuple(f"{one}/" for one in directories)):
                 device = f"/dev/{file.parent.parent.name}"
                 subprocess.run(["losetup", "--detach", device], capture_output=True)
     groups = [f"lxc.{kind}.{name}*" for name in names for kind in ("payload", "monitor")]
