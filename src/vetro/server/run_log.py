@@ -11,7 +11,6 @@ import structlog
 
 from vetro.server.settings import Settings
 from vetro.server.supervisor import READY, STOPPING, notify_supervisor
-from vetro.storage import sqlite_file
 
 log = structlog.get_logger("vetro.server")
 
@@ -52,7 +51,8 @@ class RunLog:
 
 def database_of(settings: Settings) -> str:
     """The database's URL without the password."""
-    if (file := sqlite_file(settings.database_url)) is not None:
+    kind, _, file = settings.database_url.partition(":///")
+    if kind == "sqlite":  # not by `sqlite_file`: a node loads no storage
         return f"sqlite {file}"
     url = urlsplit(settings.database_url)
     port = f":{url.port}" if url.port else ""
