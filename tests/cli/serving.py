@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -75,7 +76,11 @@ class Service:
 
     @contextlib.contextmanager
     def project(self, name: str) -> Iterator[Service]:
-        """The same service, to its administrator in a new project; what that shares goes at the end."""
+        """The same service, to its administrator in a new project; what that shares goes at the end.
+
+        A worker may come back to a module whose tests another one has taken: each time it is another project.
+        """
+        name = f"{name}_{secrets.token_hex(4)}"
         openrc = (self.directory / "data" / "admin-openrc").read_text("utf-8")
         data = self.directory / name / "data"
         data.mkdir(parents=True)
