@@ -21,6 +21,7 @@ from typing import Any
 
 from playwright.sync_api import Browser
 from tests.browser import QUIET, chromium, settled
+from tests.waiting import until
 
 from .conftest import ROOT, Service
 
@@ -124,7 +125,14 @@ def furnish(service: Service, directory: Path) -> dict[str, Mapping[str, str]]:
     at = f"/v1/environments/{made['wiki']}"
     (session,) = service.api("GET", f"{at}/sessions")["sessions"]
     service.api("POST", f"{at}/sessions/{session['id']}/deploy")
-    (deployment,) = service.api("GET", f"{at}/deployments")["deployments"]
+
+    def deployed() -> dict[str, Any]:
+        (found,) = service.api("GET", f"{at}/deployments", X_Vetro_Fields="all")["deployments"]
+        return dict(found)
+
+    # Lists show what a deployment said last: this is all until a guest answers, which none does here.
+    until(lambda: deployed()["waiting_on"], "the deployment waits for its guest")
+    deployment = deployed()
     packages = service.api("GET", f"/v1/catalog/packages?fqn={database}")["packages"]
     return {
         name: {
