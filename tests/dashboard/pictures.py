@@ -55,6 +55,24 @@ LOADED = """
 }).map((one) => one.decode().catch(() => undefined))])
 """
 """Letters, and the logos in sight."""
+SETTLED = """
+async () => {
+  const places = () => [...document.body.querySelectorAll('*')].map((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return [x, y, width, height].map(Math.round).join();
+  }).join(' ');
+  const later = () => new Promise((done) =>
+    requestAnimationFrame(() => requestAnimationFrame(() => requestIdleCallback(done))));
+  let before;
+  let now = '';
+  do {
+    before = now;
+    await later();
+    now = places();
+  } while (now !== before);
+}
+"""
+"""Everything stays where it is: a list places its rows in a later frame, by their heights."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +197,7 @@ def take(
     page.add_style_tag(content=STILL + spoil)
     page.evaluate(LOADED)
     page.evaluate(TIMES)
+    page.evaluate(SETTLED)
     session: Any = context.new_cdp_session(page)
     taken = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
     context.close()
