@@ -365,7 +365,7 @@ def test_both_clients_run_all_their_commands_with_all_their_options(
     every_option_was_used(clients)
 
 
-def test_global_options_say_where_and_as_whom(clients: Clients) -> None:
+def test_global_options_say_where_and_as_whom(clients: Clients, shop: Path) -> None:
     """Another project's user by options alone, a token without a login, and what they may not do."""
     rc = read_openrc(clients.directory / "data" / "admin-openrc")
     stack = clients.openstack
