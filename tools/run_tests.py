@@ -59,7 +59,9 @@ def pytest(run: Path, marks: str, *arguments: str, tier: str) -> Running:
 class Running:
     """A command that runs, and what it has printed."""
 
-    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+    def __init__(self, command: list[str], environ: dict[str, str], *, chain: bool = False) -> None:
+        #: Whether it waits for another program, which must be interrupted too, as by a terminal (`make`).
+        self.chain = chain
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,  # who presses Ctrl-C interrupts it once, and not its servers
@@ -69,8 +71,9 @@ class Running:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with self.process.stdout as printed:
+            for line in printed:
+                self._lines.put(line)
         self._lines.put(None)
 
     def show(self) -> tuple[int, str]:
@@ -81,6 +84,14 @@ class Running:
             lines.append(line)
         return self.process.wait(), "".join(lines)
 
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does: end it, and what it has started with it."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.chain:
+                os.killpg(self.process.pid, signal.SIGINT)
+            else:
+                self.process.send_signal(signal.SIGINT)
+
 
 def shown(*started: Running) -> list[tuple[int, str]]:
     """Show commands that run side by side, one after the other; what each returned and printed."""
@@ -89,7 +100,7 @@ def shown(*started: Running) -> list[tuple[int, str]]:
     except KeyboardInterrupt:
         print("Interrupted: the tests that run are ended.", flush=True)
         for each in started:
-            each.process.send_signal(signal.SIGINT)
+            each.interrupt()
         for each in started:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 each.process.wait(ENDING_SECONDS)
@@ -139,7 +150,7 @@ def run_suite(run: Path, suite: suites.Suite, known: suites.Standing) -> bool:
     print(f"\n== {suite.name}: {suite.subject}", flush=True)
     before, began = suites.digest(suite), time.monotonic()
     if suite.command:
-        [outcome] = shown(Running([*suite.command], {**os.environ}))
+        [outcome] = shown(Running([*suite.command], {**os.environ}, chain=True))
         passed = outcome[0] == 0
     else:
         records = Path(tempfile.mkdtemp(prefix="s", dir=run))

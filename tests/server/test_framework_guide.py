@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.docs.framework_page import write
 from tests.waiting import until
+
+from .conftest import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(900)]
 ASK = "import urllib.request as r; print(r.urlopen('http://localhost/').read().decode())"
 
 
-def test_the_guides_cluster_serves_grows_and_shrinks(install: Callable[..., Any]) -> None:
+def test_the_guides_cluster_serves_grows_and_shrinks(vetro: Installation) -> None:
     """Its package is checked, tested, imported and deployed: each machine has the page of the model."""
-    vetro = install("guide")
     commands = [shlex.split(line)[1:] for line in write(vetro.directory)]
     for words in commands:
         more = ["--cache-dir", str(ROOT / "var/image-cache")] if words[0] == "image" else []
@@ -35,7 +34,7 @@ def test_the_guides_cluster_serves_grows_and_shrinks(install: Callable[..., Any]
     until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
 
 
-def pages(vetro: Any) -> dict[str, str]:
+def pages(vetro: Installation) -> dict[str, str]:
     """What the web server of each running machine answers, or why it does not."""
     running = [row["alias"] for row in vetro.json("vm", "list") if row["state"] == "running"]
     return {

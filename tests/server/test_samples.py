@@ -6,7 +6,7 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,9 +107,8 @@ outputs:
 """
 
 
-def test_the_samples_do_what_they_say(install: Callable[..., Installation]) -> None:
+def test_the_samples_do_what_they_say(vetro: Installation) -> None:
     """Each in an environment of its own, all at the same time, on one installation."""
-    vetro = install("samples")
     cache = ROOT / "var/image-cache"
     vetro.run("image", "build", IMAGE, "--packages", PACKAGES, "--cache-dir", str(cache))
     # A machine of its own, where nothing else listens: the stack of the web tier makes it.
