@@ -55,6 +55,12 @@ test-setup: setup ## what tests need beside what `make setup` installs
 	@tools/system-packages.sh test
 	@tools/vm-python.sh $(VENV)
 	@tools/stock-clients.sh $(PYTHON) .venv-stock
+	@$(MAKE) --no-print-directory $(VENV)/.collected
+
+# What tests import is compiled once: seven processes that begin together would each do it.
+$(VENV)/.collected: $(VENV)/.installed
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -q -p no:cacheprovider >/dev/null
+	@touch $@
 
 test: test-setup ## set everything up and run the tests that decide whether this tree is right here
 	@$(SERVERS) $(BIN)/python tools/run_tests.py quick $(if $(WRITE),--keep-budget)

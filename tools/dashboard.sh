@@ -33,7 +33,7 @@ fi
 cd dashboard
 if [ ! -f node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
   echo "Installing the npm packages of the dashboard"
-  npm ci --no-audit --no-fund --loglevel=error >"$log" 2>&1 || give_up "its npm packages could not be installed."
+  npm ci --prefer-offline --no-audit --no-fund --loglevel=error >"$log" 2>&1 || give_up "its npm packages could not be installed."
   touch node_modules/.package-lock.json
 fi
 "$venv/bin/python" ../tools/api_documents.py .api >"$log" 2>&1 || give_up "the faces could not be described."

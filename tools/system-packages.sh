@@ -48,7 +48,10 @@ install() {
     if [ -z "$(find /var/lib/apt/lists -maxdepth 1 -name '*_Packages*' -cmin -30 -print -quit 2>/dev/null)" ]; then
       apt-get update -qq
     fi
-    apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
+    apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null || {
+      echo "Debian packages are missing and could not be installed: ${missing[*]}. Run it again when the mirror can be reached." >&2
+      return 1
+    }
   else
     echo "Not installed (no root): ${missing[*]}. $why" >&2
   fi
