@@ -8,6 +8,7 @@ session of its own, after the first deployment.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import time
@@ -58,6 +59,9 @@ async def update(cloud: Any) -> dict[str, Any]:
         # Deploying takes far longer than what is measured, so that is not repeated.
         metadata = {"note": f"changed {len(seconds)}"}
         template["resources"]["web-1"]["properties"]["metadata"] = metadata
+        # To look through what the deployment left in memory took 0.2 s in two of five updates.
+        gc.collect()
+        gc.freeze()
         began = time.process_time()
         done = await cloud.stacks.update(stack.project_id, stack.name, template)
         seconds.append((time.process_time() - began) * factor)
