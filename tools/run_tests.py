@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.times import loop  # noqa: E402 - what tests time themselves with
 
-#: Four for two cores: with three, a core in five had nothing to do while tests waited for browsers.
+#: Five for two cores: with four, one had nothing to do a sixth of the time, while tests waited for browsers.
 WORKERS = ("-n", "5", "--dist", "worksteal")
 #: Tests marked `root`: each worker has a network, mounts and processes of its own (decision 0783).
 NAMESPACES = ("--tx", "2*popen//python=tools/python-in-namespaces", "--dist", "worksteal")
