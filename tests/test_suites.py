@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import budgets  # noqa: E402
+import run_tests  # noqa: E402
 import suites  # noqa: E402
 
 KNOWN = suites.standing().suites
@@ -96,6 +98,29 @@ def test_what_was_edited_during_a_run_is_not_proven(
     assert standing.unproven() == [suite]
 
 
+def test_two_runs_side_by_side_keep_the_suites_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another run noted since this one began stays."""
+    rows = {name: suites.Suite(name=name, subject="", minutes=1) for name in ("one", "two")}
+    monkeypatch.setattr(suites, "PASSED", tmp_path / "passed.json")
+    monkeypatch.setattr(suites, "digest", lambda suite: suite.name)
+    here, there = suites.Standing(rows), suites.Standing(rows)
+    here.keep(rows["one"], "one", 1, "passed")
+    there.keep(rows["two"], "two", 1, "passed")
+    assert there.unproven() == []
+    assert list(json.loads((tmp_path / "passed.json").read_text())) == ["one", "two"]
+
+
+def test_a_test_beside_the_rooms_is_of_its_own_suite_only() -> None:
+    """What all tests share is in each suite; a file of tests beside it only where it is run."""
+    with_it = [
+        suite.name for suite in KNOWN.values() if "tests/test_suites.py" in suites.files(suite)
+    ]
+    assert with_it == ["commands", "mutants"]
+    assert all("tests/waiting.py" in suites.files(suite) for suite in KNOWN.values())
+
+
 def test_the_longest_unproven_suite_comes_first() -> None:
     """One that never passed is before one that passed, and an older pass is before a newer one."""
     rows = {name: suites.Suite(name=name, subject="", minutes=1) for name in ("new", "old", "no")}
@@ -166,3 +191,25 @@ def test_who_raises_one_budget_lowers_another(budget: Path, tmp_path: Path) -> N
 def test_the_budgets_of_the_tree_are_within_their_limits() -> None:
     """What tests/budgets.json says of each run adds up to at most its limit."""
     assert list(budgets.sums_within_limits()) == []
+
+
+#: Waits for a signal, which it heeds also where the run of the tests ignores it, as in the background.
+WAITS = """
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+pathlib.Path(sys.argv[1]).touch()
+signal.pause()
+"""
+
+
+def test_an_interrupted_suite_ends_with_what_it_started(tmp_path: Path) -> None:
+    """Ctrl-C reaches the programs below a suite that is a command: a shell waits for its own."""
+    waits, begun = tmp_path / "waits.py", tmp_path / "begun"
+    waits.write_text(WAITS)
+    shell = ["sh", "-c", '"$0" "$1" "$2"; echo "it ended"', sys.executable, str(waits), str(begun)]
+    started = run_tests.Running(shell, {}, chain=True)
+    until(begun.exists, "the program waits")
+    started.interrupt()
+    # What it prints ends with the last process that could print.
+    started.show()
+    assert started.process.returncode is not None

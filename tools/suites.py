@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DEFINITIONS = ROOT / "tests/suites.toml"
 PASSED = ROOT / "tests/passed.json"
-#: What every suite depends on: the releases of libraries, modules beside the rooms, what all tests share.
-EVERY = ("constraints.txt", ":(glob)src/vetro/*.py", ":(glob)tests/*.py")
+#: What every suite depends on, and on the modules beside the rooms of the tests: they share those.
+EVERY = ("constraints.txt", ":(glob)src/vetro/*.py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,8 @@ class Standing:
         ``before`` is its digest when it began: what was edited while it ran is not proven.
         """
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        # Another run may have noted other suites since this one began.
+        self.passed.update(passes(self.suites))
         self.passed[suite.name] = Pass(before, round(seconds), result, today)
         rows = {name: vars(self.passed[name]) for name in self.suites if name in self.passed}
         PASSED.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
@@ -105,8 +107,13 @@ def standing() -> Standing:
         )
         for name, row in rows.items()
     }
+    return Standing(suites, passes(suites))
+
+
+def passes(suites: Iterable[str]) -> dict[str, Pass]:
+    """What the tree has of these suites."""
     kept = json.loads(PASSED.read_text(encoding="utf-8")) if PASSED.exists() else {}
-    return Standing(suites, {name: Pass(**row) for name, row in kept.items() if name in suites})
+    return {name: Pass(**row) for name, row in kept.items() if name in suites}
 
 
 def may_import() -> dict[str, list[str]]:
@@ -133,7 +140,9 @@ def source(rooms: Iterable[str]) -> set[str]:
 
 def covered(suite: Suite) -> list[str]:
     """The paths that a suite covers, as git takes them."""
-    paths = [*EVERY, *(path for path in suite.tests if "*" not in path), *suite.paths]
+    beside = [path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_")]
+    paths = [*EVERY, *(str(path.relative_to(ROOT)) for path in beside), *suite.paths]
+    paths += [f":(glob){path}" if "*" in path else path for path in suite.tests]
     for room in sorted(source(suite.rooms)):
         directory = f"src/vetro/{room.replace('.', '/')}"
         paths += [directory, f"{directory}.py"]

@@ -15,7 +15,7 @@ from tests.cli.serving import Service, serving
 
 from vetro.cli import cli
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 PAGE = Path(__file__).parents[2] / "docs" / "compute" / "using.md"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJUdC775vHTWw464UZWrQf5HuSSzybbW8ji5KXcqYk+J ann@desk"
 #: The kinds with the same verbs, and what makes one.

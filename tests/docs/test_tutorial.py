@@ -19,7 +19,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e]
 
 _BLOCK = re.compile(
     r"^(?:`(?P<file>[\w./]+)`:\n\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.S | re.M

@@ -168,7 +168,6 @@ async def test_both_sides_over_tls(
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(240)
 async def test_a_broker_that_is_killed_loses_nothing(
     mailboxes: Mailboxes, names: list[str], tmp_path: Path
 ) -> None:

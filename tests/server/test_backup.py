@@ -61,7 +61,6 @@ Methods:
 
 @pytest.mark.thorough
 @pytest.mark.e2e
-@pytest.mark.timeout(900)
 def test_a_backup_of_a_running_service_is_restored_elsewhere(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
@@ -97,7 +96,6 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
 
 @pytest.mark.thorough
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:
     """A service whose file was deleted is not ready and says why; a restart is refused."""
     vetro = install("lost", driver="simulated")

@@ -17,7 +17,7 @@ from tests.server.conftest import Installation
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e]
 
 
 def bare_image(path: Path) -> None:

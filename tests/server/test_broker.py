@@ -15,7 +15,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = os.environ.get("VETRO_TEST_RABBITMQ_URL")
-pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e, pytest.mark.rabbitmq]
 
 
 async def exists(queue: str) -> bool:

@@ -112,7 +112,6 @@ def test_an_image_has_the_package_and_settings_that_exist() -> None:
 
 
 @pytest.mark.root
-@pytest.mark.timeout(300)
 def test_an_image_starts_as_its_user(unpacked: Path, tmp_path: Path) -> None:
     """The command of the image, with its variables and as its user, serves from the installed package, and
     ends when it is told to."""

@@ -12,7 +12,7 @@ from tests.waiting import until
 from .conftest import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 ASK = "import urllib.request as r; print(r.urlopen('http://localhost/').read().decode())"
 
 

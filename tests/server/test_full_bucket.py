@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Installation
 
-pytestmark = [pytest.mark.thorough, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.e2e]
 MANIFEST = """
 Format: '1.4'
 Type: Library

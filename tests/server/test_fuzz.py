@@ -15,7 +15,7 @@ from tests.server.conftest import Installation
 EXAMPLES = examples(5 * ONE_IN)
 for _type in ("application/murano-packages-json-patch", "application/env-model-json-patch"):
     schemathesis.serializer.alias(_type, "application/json")
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from vetro.storage import Database, migrate
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "hunter2-in-a-model"
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e]
 
 
 def in_database(vetro: Installation, text: str) -> bool:

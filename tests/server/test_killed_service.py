@@ -20,7 +20,7 @@ from vetro.node.processes import command_line, kill_family
 ROOT = Path(__file__).resolve().parents[2]
 SERVICE = Path(__file__).with_name("service_that_waits.py")
 MACHINES = 7  # one for each of the moments in service_that_waits.py
-pytestmark = [pytest.mark.thorough, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.e2e]
 
 
 class Killed:

@@ -15,7 +15,7 @@ import pytest
 from tests.waiting import until
 
 TOOL = Path(__file__).resolve().parents[2] / "tools/leftovers.py"
-pytestmark = [pytest.mark.root, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.root]
 
 
 @pytest.fixture

@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.postgres,
     pytest.mark.rabbitmq,
-    pytest.mark.timeout(900),
 ]
 
 

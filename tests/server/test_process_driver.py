@@ -15,7 +15,7 @@ from tests.server.conftest import Installation
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 
 
 def test_a_page_is_served_by_a_plain_process(project: Installation, tmp_path: Path) -> None:

@@ -129,7 +129,6 @@ def parts(
 @pytest.mark.thorough
 @pytest.mark.e2e
 @pytest.mark.postgres
-@pytest.mark.timeout(300)
 def test_a_deployment_goes_through_processes_of_their_own(parts: Parts, tmp_path: Path) -> None:
     """Two APIs, two engines, the compute service and a node deploy an application, also after kills."""
     api = parts.api

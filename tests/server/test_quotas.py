@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
 def test_a_deployment_that_meets_a_quota_says_which(project: Installation, tmp_path: Path) -> None:
     """It fails with the resource and the numbers, leaves nothing, and deploys when there is room."""
     empty = tmp_path / "empty.tar"

@@ -16,7 +16,6 @@ pytestmark = [
     pytest.mark.thorough,
     pytest.mark.e2e,
     pytest.mark.postgres,
-    pytest.mark.timeout(1200),
 ]
 
 

@@ -18,7 +18,7 @@ from tests.server.conftest import Installation
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 IMAGE = "samples"
 # One image for all of them: installing in every container would take longer than everything else.
 PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"

@@ -15,7 +15,6 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
 def test_a_deployment_is_one_trace(install: Callable[..., Any], tmp_path: Path) -> None:
     """The request of a command that was given a trace, the deployment, its effects, the calls of the
     compute service and the node's tasks are one trace; heartbeats and polls are in none.
@@ -62,7 +61,6 @@ def test_a_deployment_is_one_trace(install: Callable[..., Any], tmp_path: Path) 
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
 def test_a_collector_that_is_away_changes_nothing(install: Callable[..., Any]) -> None:
     """Everything works, one line of the log says that traces are not sent, and the process ends in time."""
     vetro = install(

@@ -25,7 +25,7 @@ from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e]
 
 
 def do(*command: str) -> str:

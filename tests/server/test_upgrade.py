@@ -18,7 +18,7 @@ from vetro.server.installation import migration_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 OWNER = "9f7c1b3a-4a0e-4c0d-8a3c-f4f4b7c1f111"
-pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 
 
 class Client:

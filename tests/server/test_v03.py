@@ -11,7 +11,7 @@ from tests.waiting import until
 
 from .conftest import IMAGE, ROOT, Installation
 
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e]
 PAGE = "<h1>It works</h1>"
 
 

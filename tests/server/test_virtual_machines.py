@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from tests.browser import somebody
 from tests.waiting import until
 
-pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 
 ROOT = Path(__file__).resolve().parents[2]
 VETRO = str(Path(sys.executable).with_name("vetro"))

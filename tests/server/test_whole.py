@@ -11,7 +11,7 @@ from tests.browser import somebody
 from tests.server.conftest import IMAGE, Installation
 from tests.waiting import until
 
-pytestmark = [pytest.mark.root, pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.root, pytest.mark.e2e]
 
 
 def test_a_page_is_deployed_changed_and_removed(vetro: Installation) -> None:

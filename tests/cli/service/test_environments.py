@@ -15,7 +15,7 @@ from tests.cli.serving import Service
 
 from vetro.cli.terminal.output import word
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 MISTAKES: list[tuple[tuple[str, ...], str, str]] = [
     (("package", "import", "{text}"), "not a zip", "vetro package build"),
     (("package", "import", "{shop}"), "catalog already", "--exists-action update"),

@@ -18,7 +18,7 @@ from tests.cli.serving import Service
 
 from vetro.cli import cli
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 HEAT = """
 heat_template_version: 2013-05-23
 parameters:

@@ -10,7 +10,7 @@ from tests.cli.serving import Service
 
 from vetro.cli import cli
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.e2e]
 
 
 def test_images_are_looked_at_before_they_are_sent(service: Service, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.cli.stock.conftest import (
 
 from vetro.cli.client.connection import read_openrc
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e]
 
 
 def murano_manages_packages_and_categories(clients: Clients, shop: Path) -> None:

@@ -13,7 +13,7 @@ from tests.cli.stock.conftest import FORM, MANIFEST, Clients, id_in
 
 from vetro.cli.client.connection import read_openrc
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e]
 
 
 SLOW_MANIFEST = MANIFEST.replace("test.Shop", "test.Slow").replace("Shop", "Slow")

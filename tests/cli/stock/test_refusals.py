@@ -11,7 +11,7 @@ from tests.cli.stock.conftest import CLASSES, FORM, MANIFEST, Clients, id_in, wa
 
 from vetro.cli.client.connection import read_openrc
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e]
 Case = tuple[tuple[str, ...], str, str]
 """A command, its standard input, and what it shows."""
 
