@@ -7,8 +7,10 @@
   chosen by its name, so that one more case does not change which others run;
 - of a test with the marker `sampled(only=[...])` all cases but these;
 - of tests that run on both databases about three in four of those on PostgreSQL, except in the storage:
-  elsewhere the two differ in few statements, and each store and each face keeps some.
+  elsewhere the two differ in few statements, and each store and each face keeps some;
+- of a table of six cases or more, each with files of its own (a database, a service), about one in two.
 
+Tests in a browser come first: they take longest, and short tests share the end of a run best.
 What was left out is counted by directory and said at the end of the run (decision 0788).
 """
 
@@ -17,13 +19,15 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 TIER = os.environ.get("VETRO_TEST_TIER", "full")
 TIERS = ("quick", "full")
+#: A table is what has so many cases.
+TABLE = 6
 
 
 def pytest_configure() -> None:
@@ -32,29 +36,32 @@ def pytest_configure() -> None:
         raise pytest.UsageError(f"VETRO_TEST_TIER={TIER}: the tiers are {' and '.join(TIERS)}")
 
 
-def left_out(item: pytest.Item) -> bool:
-    """Whether the tier `quick` leaves this test to `make test-all`."""
+def left_out(item: pytest.Item, table: list[int]) -> bool:
+    """Whether the tier `quick` leaves this test to `make test-all`; ``table``: the lots of all its cases."""
     if item.get_closest_marker("thorough") is not None:
         return True
     sampled = item.get_closest_marker("sampled")
     if sampled is not None and (only := sampled.kwargs.get("only")):
         return not item.name.endswith(tuple(f"[{case}]" for case in only))
-    every = sampled.kwargs["every"] if sampled is not None else 1
-    parameters = (
-        item.callspec.params
-        if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-        else {}
-    )
-    if parameters.get("database_url") == "postgresql" and "storage" not in item.path.parts:
+    every = 1
+    if sampled is not None:
+        every = sampled.kwargs["every"]
+    elif len(table) >= TABLE and "tmp_path" in getattr(item, "fixturenames", ()):
+        every = 2 if any(lot % 2 == 0 for lot in table) else 1
+    if database_of(item) == "postgresql" and "storage" not in item.path.parts:
         every = max(every, 4)
-    return zlib.crc32(item.name.encode()) % every != 0
+    return lot_of(item) % every != 0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the tests of the tier, and note how many of each directory were left."""
+    """Take the tests of the tier in their order, and note how many of each directory were left."""
+    items.sort(key=lambda item: "visit" not in getattr(item, "fixturenames", ()))
     if TIER == "full":
         return
-    left = [item for item in items if left_out(item)]
+    tables: defaultdict[str, list[int]] = defaultdict(list)
+    for item in items:
+        tables[table_of(item)].append(lot_of(item))
+    left = [item for item in items if left_out(item, tables[table_of(item)])]
     taken = set(items) - set(left)
     items[:] = [item for item in items if item in taken]
     config.hook.pytest_deselected(items=left)
@@ -62,6 +69,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         counts = Counter(directory_of(item.nodeid) for item in left)
         # Every process of a run collects the same, and leaves the same.
         Path(records, "left.json").write_text(json.dumps(counts), encoding="utf-8")
+
+
+def lot_of(item: pytest.Item) -> int:
+    """A number that depends on nothing but the name of a test."""
+    return zlib.crc32(item.name.encode())
+
+
+def database_of(item: pytest.Item) -> str:
+    """The database that a test runs on, when it runs on both."""
+    if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        return str(item.callspec.params.get("database_url", ""))
+    return ""
+
+
+def table_of(item: pytest.Item) -> str:
+    """The test that an item is a case of, on its database."""
+    return f"{item.nodeid.partition('[')[0]} {database_of(item)}"
 
 
 def directory_of(test: str) -> str:

@@ -19,9 +19,10 @@ if [ "$(id -u)" = 0 ]; then
 fi
 broker= epmd=
 cleanup() {
-  # Whoever started it last. While it runs, epmd does not end.
+  # Whoever started it last. While it runs, epmd does not end. It goes with all it has: seven seconds for an end in
+  # good order would be for nothing.
   last=$(cat "$root/pid" 2>/dev/null || true)
-  kill $last $broker 2>/dev/null || true
+  kill -KILL $last $broker 2>/dev/null || true
   wait $broker 2>/dev/null || true
   for _ in $(seq 120); do
     [ -n "$last" ] && kill -0 "$last" 2>/dev/null || break

@@ -108,6 +108,7 @@ async def test_a_killed_service_ends_its_waits_and_loses_no_ticket(start: Start)
     await two.end()
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(only=["sqlite"])
 async def test_a_service_that_stops_ends_its_waits_with_an_answer(start: Start) -> None:
     """The service ends the waits with an error, and the clients ask the other service."""
@@ -128,6 +129,7 @@ async def test_a_service_that_stops_ends_its_waits_with_an_answer(start: Start) 
     await two.end()
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(only=["postgresql"])
 async def test_two_services_grant_each_others_tickets_while_one_dies(start: Start) -> None:
     """The turn of a killed service's client continues after a release at the other service."""

@@ -67,6 +67,7 @@ def test_quotas_are_set_and_shown(visit: Visit) -> None:
         person.service.api("DELETE", f"/v1/quotas/{own}")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_administrator_lets_a_user_into_a_project(visit: Visit) -> None:
     """A new user with a role in a new project can sign in there, and sees no administration."""

@@ -314,6 +314,7 @@ def test_the_palette_shows_the_applications_of_a_category(visit: Visit) -> None:
                 service.api("DELETE", f"/v1/catalog/categories/{one['id']}")
 
 
+@pytest.mark.thorough
 def test_an_open_session_without_changes_is_nothing_to_deploy(
     visit: Visit, service: Service
 ) -> None:

@@ -37,6 +37,7 @@ def test_a_definition_is_edited_and_its_findings_are_shown(visit: Visit, theme: 
     expect(page.get_by_role("region", name="Findings")).to_contain_text("Nothing is wrong")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_a_service_is_composed_by_its_form(visit: Visit, image: str) -> None:
     """An environment for services says its kind; a form of the definitions makes one, and changes it."""

@@ -59,6 +59,7 @@ def choose(page: Page, name: str) -> None:
     raise AssertionError(f"the menu does not come to {name}")
 
 
+@pytest.mark.thorough
 def test_an_application_is_deployed_and_removed_without_a_mouse(visit: Visit, hostile: str) -> None:
     """Sign in, make an environment, fill in a form, deploy, read the log, destroy, sign out."""
     person = visit()

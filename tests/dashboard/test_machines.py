@@ -10,6 +10,7 @@ from .conftest import Visit
 pytestmark = pytest.mark.programs
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("visit", [True], indirect=True)
 def test_an_instance_is_stopped_started_and_destroyed(visit: Visit, instance: str) -> None:
     """The menu of an instance changes it, and the page shows its new state."""

@@ -35,6 +35,7 @@ def member(service: Service, name: str) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_lost_connection_is_said_and_made_again(visit: Visit) -> None:
     """While the service does not answer the dialog says so; afterwards the same button works."""
     page = visit().sign_in()

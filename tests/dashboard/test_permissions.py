@@ -31,6 +31,7 @@ def offered(page: Page) -> set[str]:
     return {one.get_attribute("aria-label") or one.inner_text().strip() for one in found}
 
 
+@pytest.mark.thorough
 def test_what_the_policy_denies_is_not_offered(visit: Visit, service: Service, image: str) -> None:
     """An administrator under a strict policy sees neither the buttons nor the pages of what it denies."""
     made = service.api("POST", "/v1/environments", {"name": "kept"})
@@ -96,6 +97,7 @@ def test_quotas_are_shown_below_the_size_of_a_machine(
         service.api("DELETE", f"/v1/quotas/{project}")
 
 
+@pytest.mark.thorough
 def test_the_settings_of_the_installation_are_listed(visit: Visit) -> None:
     """Who is signed in sees what operators have set for the pages."""
     person = visit()

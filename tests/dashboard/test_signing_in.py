@@ -111,6 +111,7 @@ def test_somebody_else_sees_nothing_of_the_page_whose_session_is_over(
             expect(page.get_by_role("button", name="Account of eve")).to_be_visible()
 
 
+@pytest.mark.thorough
 def test_a_language_is_chosen_and_kept(visit: Visit) -> None:
     """The browser's language is used at first; another choice stays after a reload."""
     page = visit(language="de-DE").sign_in()

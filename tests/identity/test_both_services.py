@@ -318,6 +318,7 @@ async def test_a_domain_in_use_is_kept_and_a_disabled_one_locks_its_users_out(
     await out(served, token)
 
 
+@pytest.mark.sampled(only=["built-in-DEFAULT"])
 @pytest.mark.parametrize("domain", ["default", "DEFAULT", "Default"])
 async def test_a_domain_is_found_by_its_name_in_any_case(served: Served, domain: str) -> None:
     """The stock clients' default ``default`` logs in, as user's and as project's domain."""

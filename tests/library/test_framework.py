@@ -263,6 +263,7 @@ async def test_a_limit_above_the_number_of_servers_limits_nobody(framework: Fram
     assert app_of(model)["maxParallel"] == 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("allowed", "fails"), [("one", False), ("none", True)])
 async def test_a_server_that_never_boots_among_ten(
     framework: Framework, allowed: str, fails: bool
@@ -331,6 +332,7 @@ async def test_a_server_that_is_gone_can_be_scaled_away(framework: Framework) ->
     assert framework.counted() == {}
 
 
+@pytest.mark.thorough
 async def test_healing_makes_lost_servers_again(framework: Framework) -> None:
     """A removed and a stopped server are replaced and installed; the others are left alone."""
     model = await framework.deploy(framework.web(4))
@@ -493,6 +495,7 @@ async def test_two_scale_actions_at_once(framework: Framework) -> None:
     assert app_of(framework.reply.model)["servers"]["numItems"] == 3
 
 
+@pytest.mark.thorough
 async def test_a_kill_after_the_servers_have_left(framework: Framework) -> None:
     """The model has not been saved: the same action again ends in the same state, nobody drains."""
     model = await framework.deploy(framework.web(3, "Draining"))
@@ -508,6 +511,7 @@ async def test_a_kill_after_the_servers_have_left(framework: Framework) -> None:
     assert framework.counted() == {"configure": 1, "install": 1}
 
 
+@pytest.mark.thorough
 async def test_a_release_that_the_stack_refuses(framework: Framework) -> None:
     """Nothing is forgotten between begin and end of a release: the next try releases the server."""
     model = await framework.deploy(framework.web(3))

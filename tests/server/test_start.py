@@ -118,6 +118,7 @@ def test_an_external_network_that_is_none_stops_the_start(tmp_path: Path, cidr: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sampled(only=["setting2-[tls] needs"])
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

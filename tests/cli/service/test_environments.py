@@ -124,6 +124,7 @@ def test_deployed_applications_are_taken_over_from_their_list(
     shop.ok("env", "destroy", "--yes", "new")
 
 
+@pytest.mark.thorough
 def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> None:
     """--no-wait comes back at once; --file adds an object as it is; --abandon forgets."""
     shop.ok("env", "create", "left")
@@ -175,6 +176,7 @@ def test_environments_are_left_and_abandoned(shop: Service, tmp_path: Path) -> N
     assert shop.json("env", "list") == []
 
 
+@pytest.mark.thorough
 def test_changes_that_wait_are_never_passed_over(
     shop: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,6 +361,7 @@ def test_every_mistake_has_a_hint_that_fits(shop: Service, tmp_path: Path, packa
     shop.ok("env", "destroy", "--yes", "taken")
 
 
+@pytest.mark.sampled(only=["edit"])
 @pytest.mark.parametrize("how", ["add", "edit", "file"])
 def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path, how: str) -> None:
     """The same mistakes are refused in a form, in an edit and in a file; nothing is changed."""

@@ -34,6 +34,7 @@ Methods:
 """
 
 
+@pytest.mark.thorough
 def test_errors_of_sessions_and_deployments_are_shown_as_their_reason(
     clients: Clients, shop: Path
 ) -> None:

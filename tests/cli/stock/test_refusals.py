@@ -130,6 +130,7 @@ FAILING = """
 """
 
 
+@pytest.mark.thorough
 def test_odd_input_is_refused_with_its_reason(clients: Clients) -> None:
     """What remains of §5 and §6: names, sessions that have ended, services, calls, packages."""
     run = clients.murano

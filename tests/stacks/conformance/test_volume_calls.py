@@ -68,6 +68,7 @@ async def refused(client: Any, call: Any) -> str:
     return error.value.message
 
 
+@pytest.mark.sampled(only=["simulated"])
 async def test_copies_of_a_volume_in_use(cloud: Any) -> None:
     """A snapshot and a backup of an attached volume become volumes; restoring needs a detached one; a
     volume is at one server; what is in use is not removed."""
