@@ -37,6 +37,8 @@ LEAST_READS = 1000.0
 LONG_LIST = "list of 1000 environments"
 LEAST_LONG_LISTS = 40.0
 MOST_P99_MS = 20.0
+LEAST_AGAINST_ONE = 0.95
+"""16 callers are never slower than one: within what two runs differ by (upload + delete: 0.96 and 1.03)."""
 MOST_MEMORY = 1.2
 ROOT = Path(__file__).resolve().parent.parent
 VETRO = str(Path(sys.executable).with_name("vetro"))
@@ -307,9 +309,13 @@ def report(service: Service, row: Row, topic: Topic) -> None:
     least = row.original * TIMES
     if row.reads:
         least = max(least, LEAST_LONG_LISTS if name == LONG_LIST else LEAST_READS)
-    topic.take(name, single, "/s", least, at_least=True)
-    topic.take(f"{name}: processor time", processor, "ms")
-    topic.take(f"{name}: {CALLERS} callers", against_one, "x one", 1, at_least=True)
+    # Calls a second, and what the file system takes of the processor, differ by more than a fifth between two
+    # runs of one hour (search 7,412 and 6,003; upload + delete 1,163 and 722): they have their promise, and
+    # `catalog_api_ratios.py` where two versions are compared.
+    topic.take(name, single, "/s", least, at_least=True, compared=False)
+    topic.take(f"{name}: processor time", processor, "ms", compared=row.reads)
+    against = f"{name}: {CALLERS} callers"
+    topic.take(against, against_one, "x one", LEAST_AGAINST_ONE, at_least=True, compared=False)
     if row.reads:
         what = f"{name}: p99 at half the rate"
         topic.take(what, at_half, "ms", MOST_P99_MS, compared=False)
