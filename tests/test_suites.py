@@ -193,23 +193,26 @@ def test_the_budgets_of_the_tree_are_within_their_limits() -> None:
     assert list(budgets.sums_within_limits()) == []
 
 
-#: Waits for a signal, which it heeds also where the run of the tests ignores it, as in the background.
+#: Notes its number and waits for a signal, which it heeds also where the run of the tests ignores it.
 WAITS = """
-import pathlib, signal, sys
+import os, pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-pathlib.Path(sys.argv[1]).touch()
+note = pathlib.Path(sys.argv[1])
+note.with_suffix(".new").write_text(str(os.getpid()))
+note.with_suffix(".new").rename(note)
 signal.pause()
 """
 
 
 def test_an_interrupted_suite_ends_with_what_it_started(tmp_path: Path) -> None:
     """Ctrl-C reaches the programs below a suite that is a command: a shell waits for its own."""
-    waits, begun = tmp_path / "waits.py", tmp_path / "begun"
+    waits, note = tmp_path / "waits.py", tmp_path / "begun"
     waits.write_text(WAITS)
-    shell = ["sh", "-c", '"$0" "$1" "$2"; echo "it ended"', sys.executable, str(waits), str(begun)]
+    shell = ["sh", "-c", '"$0" "$1" "$2"; echo "it ended"', sys.executable, str(waits), str(note)]
     started = run_tests.Running(shell, {}, chain=True)
-    until(begun.exists, "the program waits")
+    until(note.exists, "the program waits")
+    program = Path("/proc", note.read_text())
     started.interrupt()
-    # What it prints ends with the last process that could print.
+    until(lambda: not program.exists(), "the program below the shell has ended")
     started.show()
     assert started.process.returncode is not None
