@@ -7,5 +7,7 @@ cmp -s "$list" "$venv/.installed" && exit 0
 echo "Installing the stock clients into $venv"
 "$python" -m venv "$venv"
 . "$(dirname "$0")/pip-kept.sh"
-pip_install_kept "$venv/bin/python" wheel --no-deps -r "$list"
+# Some are published as sources only, and a new environment of Debian's Python 3.11 has no package `wheel`:
+# they are built in an environment of their own.
+pip_install_kept "$venv/bin/python" wheel --use-pep517 --no-deps -r "$list"
 cp "$list" "$venv/.installed"
