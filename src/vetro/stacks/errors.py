@@ -12,6 +12,7 @@
     ├── StackNotFound           update: there is no such stack
     ├── StackBusy               another live operation works on the stack (retry later)
     ├── OperationLost           another process took this operation over
+    ├── LossRefused             (in `vetro.stacks.losses`) it would lose what its request did not name
     └── ResourceFailure         one resource could not be created, changed or removed
         ├── PlacementFailure        no server had room; carries the allocator's steps
         └── AddressRangeTaken       a subnet's addresses are in use; another range may be free

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -147,6 +147,9 @@ class WorkOptions(TemplateOptions, total=False):
     timeout: float | None
     """Seconds that the whole operation may take."""
     progress: ProgressCallback | None
+    may_lose: Collection[str] | None
+    """The machines, volumes and addresses (`Loss.key`) that the request lets go; anything else that the
+    operation would replace or remove raises `LossRefused` before it begins. None: it does not guard."""
 
 
 @runtime_checkable

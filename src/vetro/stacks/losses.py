@@ -1,0 +1,94 @@
+"""What an operation on a stack would take from its user: machines, volumes and addresses.
+
+A caller that guards its data gives `may_lose` to `Stacks.create` and `Stacks.update`. What the operation
+would replace or remove and the caller did not name there is refused before it begins (core-library.md §4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vetro.stacks.errors import StackError
+from vetro.stacks.model import Json
+
+
+class LossKind(StrEnum):
+    """What is lost."""
+
+    MACHINE = "machine"
+    VOLUME = "volume"
+    ADDRESS = "address"
+
+
+class LossHow(StrEnum):
+    """What happens to it."""
+
+    REPLACED = "replaced"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedProperty:
+    """Why something is replaced: a property in the words of people, with both values; secrets are masked."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One thing that an operation would replace or remove."""
+
+    kind: LossKind
+    name: str
+    """As people know it: a host name, a volume's name, an address; else the name of the resource."""
+    how: LossHow
+    resource: str
+    """Its resource in the template."""
+    changes: tuple[ChangedProperty, ...] = ()
+    """Of something that is replaced."""
+
+    @property
+    def key(self) -> str:
+        """How a request names it in `may_lose`: ``machine web-1``."""
+        return f"{self.kind} {self.name}"
+
+    @property
+    def text(self) -> str:
+        """``replaces machine web-1, its data is lost: host name a → b``."""
+        verb = "replaces" if self.how is LossHow.REPLACED else "removes"
+        lost = "" if self.kind is LossKind.ADDRESS else ", its data is lost"
+        why = ", ".join(f"{one.name} {one.old} → {one.new}" for one in self.changes)
+        return f"{verb} {self.key}{lost}" + (f": {why}" if why else "")
+
+    def as_json(self) -> dict[str, Json]:
+        """As results of deployments and the API give it."""
+        return {
+            "key": self.key,
+            "kind": self.kind.value,
+            "name": self.name,
+            "how": self.how.value,
+            "text": self.text,
+            "changes": [{"name": x.name, "old": x.old, "new": x.new} for x in self.changes],
+        }
+
+
+class LossRefused(StackError):
+    """The operation would lose what its request did not name. Nothing was begun or changed."""
+
+    def __init__(self, stack: str, losses: Sequence[Loss]) -> None:
+        super().__init__(
+            "Nothing was changed, because this "
+            + "; ".join(one.text for one in losses)
+            + ". Deploy again and say that this may be lost"
+        )
+        self.stack = stack
+        self.losses = list(losses)
+
+
+def unnamed(losses: Sequence[Loss], may_lose: Collection[str] | None) -> list[Loss]:
+    """The losses that a request did not name; none for a request that does not guard (`may_lose` is None)."""
+    return [] if may_lose is None else [one for one in losses if one.key not in may_lose]
