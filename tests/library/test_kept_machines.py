@@ -1,0 +1,448 @@
+"""What is kept is kept: each property of each class that makes machines, volumes or addresses, and each
+source of a difference. Nothing is lost that the user did not ask for in this deployment (core-library.md
+§4.4)."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.library.house import (
+    BESIDE,
+    OWN,
+    SPARE,
+    SYSTEMS,
+    Seen,
+    applications,
+    environment,
+    found,
+    losses,
+    made_of,
+    objects,
+    prepare,
+    thing,
+    volume,
+)
+
+from vetro.compute.wire import Image
+from vetro.engine.services import library_path
+from vetro.engine.settings import EngineSettings
+from vetro.engine.signing import PlanSigner
+from vetro.engine.system import system_runtime
+from vetro.engine.system.memory import MemoryCloud
+from vetro.muranopl import describe_class
+from vetro.packages import open_package
+from vetro.stacks import DEFAULT_FLAVORS
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One property of one object gets another value; what the deployment after that does."""
+
+    app: str
+    object: str
+    value: Any
+    does: str
+    """`keep`: nothing. `update`: something is changed in place. `replace`: `loses` go."""
+    loses: tuple[str, ...] = ()
+    """Machines, volumes; `address` for addresses beside those of lost machines."""
+    says: str = ""
+    """Part of what the guard says."""
+
+
+#: By `Class.property`, with the class that declares it.
+EDITS: dict[str, Edit] = {
+    "MetadataAware.checkApplicability": Edit("site", "web", False, "keep"),
+    "CloudResource.regionName": Edit("plain", "alone", "south", "replace", ("machine alone",)),
+    "SharedIp.assignFloatingIp": Edit("site", "shared", False, "keep"),
+    "SharedIp.network": Edit("site", "shared", None, "update"),
+    "SharedIpRange.cidr": Edit("site", "range", "10.98.0.0/24", "update"),
+    "Environment.name": Edit("site", "env", "other", "update"),
+    "Environment.applications": Edit("site", "env", [], "replace", ("address", "machine web", "volume data")),
+    "Environment.defaultNetworks": Edit(
+        "plain", "env", {"environment": thing("net", "ExistingNeutronNetwork"), "flat": None},
+        "replace", ("machine alone",),
+    ),
+    "Environment.region": Edit("plain", "env", "south", "replace", ("machine alone",)),
+    "NeutronNetworkBase.port_security_disable": Edit("nets", "own", True, "update"),
+    "NeutronNetwork.name": Edit("nets", "own", "other", "update"),
+    "NeutronNetwork.ipVersion": Edit("nets", "own", 6, "keep"),
+    "NeutronNetwork.externalRouterId": Edit("nets", "own", made_of(BESIDE, "router"), "keep"),
+    "NeutronNetwork.autoUplink": Edit("nets", "own", False, "keep"),
+    "NeutronNetwork.autogenerateSubnet": Edit("nets", "own", False, "keep"),
+    "NeutronNetwork.subnetCidr": Edit("nets", "own", "10.200.0.0/24", "keep"),
+    "NeutronNetwork.dnsNameservers": Edit("nets", "own", ["192.0.2.55"], "keep"),
+    "ExistingNeutronNetwork.internalNetworkName": Edit(
+        "nets", "there", "beside", "replace", ("machine joined",)
+    ),
+    "ExistingNeutronNetwork.internalSubnetworkName": Edit("nets", "there", "there", "keep"),
+    "ExistingNeutronNetwork.externalNetworkName": Edit("nets", "there", None, "keep"),
+    "NewNetwork.dnsNameserver": Edit("nets", "new", "192.0.2.56", "keep"),
+    "NewNetwork.useDefaultDns": Edit("nets", "new", False, "keep"),
+    "Instance.name": Edit("site", "web", "shop", "replace", ("address", "machine web"), "host name web → shop"),
+    "Instance.flavor": Edit("site", "web", "m1.medium", "update"),
+    "Instance.image": Edit("systems", "linuxinstance", "other", "replace", ("machine linuxinstance",), "image debian → other"),
+    "Instance.keyname": Edit("site", "web", "other", "replace", ("machine web",), "mine → other"),
+    "Instance.availabilityZone": Edit("site", "web", "other", "keep"),
+    "Instance.networks": Edit(
+        "site", "web", {**OWN, "customNetworks": [thing("n2", "NeutronNetwork", name="n2")]},
+        "replace", ("address", "machine web"),
+    ),
+    "Instance.assignFloatingIp": Edit("site", "web", False, "replace", ("address",)),
+    "Instance.securityGroupName": Edit("systems", "linuxinstance", "own", "update"),
+    "Instance.securityGroups": Edit("systems", "linuxinstance", ["byhand"], "update"),
+    "Instance.sharedIps": Edit("site", "web", ["shared"], "update"),
+    "Instance.volumes": Edit("site", "web", {}, "replace", ("volume data",)),
+    "Instance.blockDevices": Edit(
+        "storage", "booted", [{"volume": volume("boot2", sourceImage="debian"), "bootIndex": 0}],
+        "replace", ("machine booted", "volume boot"),
+    ),
+    "Instance.instanceAffinityGroup": Edit("site", "web", None, "replace", ("machine web",)),
+    "InstanceAffinityGroup.name": Edit("site", "near", "far", "keep"),
+    "InstanceAffinityGroup.affinity": Edit("site", "near", False, "replace", ("machine web",)),
+    "CinderVolume.name": Edit("site", "data", "other", "update"),
+    "CinderVolume.size": Edit("site", "data", 3, "update"),
+    "CinderVolume.availabilityZone": Edit("site", "data", "other", "keep"),
+    "CinderVolume.readOnly": Edit("site", "data", True, "update"),
+    "CinderVolume.sourceImage": Edit("storage", "boot", "other", "replace", ("machine booted", "volume boot")),
+    "CinderVolume.sourceVolume": Edit("storage", "copy", None, "replace", ("volume copy", "volume first")),
+    "CinderVolume.sourceSnapshot": Edit("storage", "snap", None, "replace", ("volume snap",)),
+    "CinderVolume.sourceVolumeBackup": Edit("storage", "back", None, "replace", ("volume back",)),
+    "ExistingCinderVolume.openstackId": Edit("storage", "kept", SPARE, "update"),
+    "CinderVolumeSnapshot.openstackId": Edit("storage", "s", "snap2", "replace", ("volume snap",)),
+    "CinderVolumeBackup.openstackId": Edit("storage", "b", "back2", "replace", ("volume back",)),
+}  # fmt: skip
+#: Properties that no edit of a model reaches, and why.
+UNREACHED = {
+    "Environment.regionConfigs": "the operator's; it is among the settings",
+    "Environment.regions": "the service's own: objects of regions, which a deployment makes",
+    "CloudRegion.name": "as above",
+    "CloudRegion.defaultNetworks": "the networks of the environment, copied",
+    "SecurityGroupManager.environment": "made at each deployment, in no model",
+    "SecurityGroupManager.defaultGroupName": "as above",
+}
+#: Classes that make nothing in a stack.
+IDLE = ("io.murano.Application", "io.murano.File", "io.murano.User", "io.murano.Project")
+
+
+def declared() -> Iterator[str]:
+    """The properties of the core library's classes that a model can give."""
+    runtime = system_runtime()
+    package = open_package(library_path() / "io.murano")
+    runtime.add_package(package)
+    for name in package.classes:
+        if name not in IDLE and ".test" not in name:
+            for one in describe_class(runtime.type(name)).properties:
+                if one.usage in ("In", "InOut", "Config"):
+                    yield f"{name.rpartition('.')[2]}.{one.name}"
+
+
+def test_every_property_of_the_core_library_is_in_the_table() -> None:
+    """A property that is added to a class gets a row, or a reason why no edit reaches it."""
+    assert set(declared()) == {*EDITS, *UNREACHED}
+
+
+def test_the_house_has_objects_of_every_class() -> None:
+    """What the sources of differences are tried on leaves no class out that can be in a model."""
+    there = {one["?"]["type"] for one in objects({**applications()})}
+    package = open_package(library_path() / "io.murano")
+    abstract = {"Network", "NeutronNetworkBase", "Volume", "MetadataAware"}
+    wanted = {
+        name
+        for name in package.classes
+        if name.startswith(("io.murano.resources.", "io.murano.lib.", "io.murano.SharedIp"))
+        and name.rpartition(".")[2] not in abstract
+    }
+    assert wanted == there
+    assert all(f"io.murano.resources.{one}" in there for one in SYSTEMS)
+
+
+async def built(lab: Any, *apps: str) -> Any:
+    """The house, deployed; deployed again nothing of it changes."""
+    await prepare(lab)
+    lab.cloud.compute.images["other"] = Image(
+        uuid="00000000-0000-4000-8000-000000000009", name="other"
+    )
+    return await lab.deploy(environment(lab, *apps))
+
+
+def edited(model: Any, name: str) -> Any:
+    """The model with a property of the table changed."""
+    changed = copy.deepcopy(model)
+    found(changed, EDITS[name].object)[name.partition(".")[2]] = EDITS[name].value
+    return changed
+
+
+def kinds(lost: list[str]) -> list[str]:
+    """What was lost; of addresses, which others than people choose, that there were any."""
+    return sorted({"address" if one.startswith("address ") else one for one in lost})
+
+
+@pytest.mark.sampled(every=4)
+@pytest.mark.parametrize("name", sorted(EDITS))
+async def test_an_edit_loses_what_the_table_says_and_no_guarded_deployment_does_unnamed(
+    lab: Any, name: str
+) -> None:
+    """Refused, it changes nothing, and says why; with what it named it loses just that."""
+    edit = EDITS[name]
+    model = edited(await built(lab, edit.app), name)
+    seen = Seen(lab)
+    lab.cloud.may_lose = ()
+    if edit.does != "replace":
+        await lab.deploy(model)
+        assert losses(lab, seen) == []
+        assert bool(changes(lab)) is (edit.does == "update")
+        return
+    said = await lab.failure(model)
+    assert losses(lab, seen) == []
+    assert edit.says in said
+    named = lab.reply.extra["losses"]
+    lab.cloud.may_lose = [one["key"] for one in named]
+    await lab.deploy(model)
+    lost = losses(lab, seen)
+    assert kinds(lost) == sorted(edit.loses)
+
+
+def changes(lab: Any) -> list[str]:
+    """What was changed in the cloud since the last time this was asked; places that are looked for are not."""
+    return [one for one in lab.calls() if one not in ("place", "release", "wait_turn")]
+
+
+# Sources of a difference that the user did not ask for
+
+#: Values of settings that are not like any other text.
+OTHERS: dict[str, Any] = {
+    "mailbox_url": "https://elsewhere.example:9443/agents",
+    "engine.agent_source": "https://elsewhere.example/vetro-guest.pyz#sha256=" + 64 * "0",
+    "network.external_cidr": "172.25.4.0/24",
+    "network.env_ip_template": "10.128.0.0",
+    "network.default_dns": ["192.0.2.99"],
+    "rabbitmq.host": "broker.example",
+    "rabbitmq.management_url": "https://broker.example:15671",
+    "rabbitmq.ca_certs": __file__,
+}
+DEFAULTS = EngineSettings(
+    database_url="sqlite:a",
+    data_dir=Path("a"),
+    compute_url="http://compute.example",
+    service_key="key",
+    mailbox_url="http://mailbox.example:8082",
+    package_dir=Path("a"),
+)
+
+
+def other(name: str, value: Any) -> Any:
+    """Another value for a setting."""
+    if name in OTHERS:
+        return OTHERS[name]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if isinstance(value, list):
+        return [*value, "other"]
+    if isinstance(value, dict):
+        return {**value, "other": "other"}
+    if isinstance(value, str):
+        return f"{value}other"
+    return Path("other")
+
+
+def settings(of: Any = DEFAULTS, before: str = "") -> Iterator[tuple[str, Any]]:
+    """All settings that an engine has, with other values: it hears of the service by nothing else."""
+    for one in fields(of):
+        value, name = getattr(of, one.name), before + one.name
+        if is_dataclass(value):
+            yield from settings(value, name + ".")
+        else:
+            yield name, other(name, value)
+
+
+SETTINGS = dict(settings())
+RELEASED = sorted(
+    str(one.relative_to(library_path() / "io.murano"))
+    for one in (library_path() / "io.murano").rglob("*")
+    if one.is_file()
+    and one.parent.name != "Classes"
+    and one.suffix not in (".yaml", "")
+    or one.name == "murano-agent"
+)
+
+
+def configure(lab: Any, names: Any) -> None:
+    """Give the service other settings."""
+    made = lab.cloud.settings()
+    for name in names:
+        section, _, option = name.rpartition(".")
+        if section:
+            changed = replace(getattr(made, section), **{option: SETTINGS[name]})
+            made = replace(made, **{section: changed})
+        else:
+            made = replace(made, **{option: SETTINGS[name]})
+    lab.cloud.settings = lambda: made
+
+
+def release(lab: Any, directory: Path, names: Any) -> None:
+    """Another release of Vetro, in which these files of the core library are others."""
+    at = directory / "io.murano"
+    shutil.copytree(library_path() / "io.murano", at)
+    manifest = at / "manifest.yaml"
+    manifest.write_text(manifest.read_text() + "Version: 0.0.7\n")
+    for name in names:
+        with (at / name).open("a") as file:
+            file.write("\n# of another release\n")
+
+    def make() -> Any:
+        runtime = system_runtime()
+        runtime.add_package(open_package(at))
+        return runtime
+
+    lab.make = make
+
+
+async def nothing_is_lost(lab: Any, model: Any) -> None:
+    """Deployed, guarded: refused is nothing, and everything is there as it was."""
+    seen = Seen(lab)
+    lab.cloud.may_lose = ()
+    model = await lab.deploy(model)
+    assert losses(lab, seen) == []
+    lab.calls()
+    await lab.deploy(model)
+    assert changes(lab) == []
+
+
+async def test_no_settings_of_the_service_change_a_machine(lab: Any) -> None:
+    """All of them at once; the next test says which one it was."""
+    model = await built(lab)
+    configure(lab, SETTINGS)
+    await nothing_is_lost(lab, model)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+async def test_no_setting_of_the_service_changes_a_machine(lab: Any, name: str) -> None:
+    """Each alone: where a mailbox is, who logs in at the broker, what an agent is installed from."""
+    model = await built(lab, "site", "systems")
+    configure(lab, [name])
+    await nothing_is_lost(lab, model)
+
+
+async def test_no_new_release_changes_a_machine(lab: Any, tmp_path: Path) -> None:
+    """Every file that gets into user data is another one, and the core library has another version."""
+    model = await built(lab)
+    release(lab, tmp_path, RELEASED)
+    await nothing_is_lost(lab, model)
+
+
+async def image_again(lab: Any, model: Any) -> Any:
+    """The operator builds the image again, under the same name."""
+    for number, name in enumerate(("debian", "other")):
+        made = Image(uuid=f"00000000-0000-4000-8000-00000000009{number}", name=name)
+        lab.cloud.compute.images[name] = made
+    return model
+
+
+async def image_gone(lab: Any, model: Any) -> Any:
+    """The image is deleted: only new machines need it."""
+    del lab.cloud.compute.images["debian"]
+    return model
+
+
+async def flavor_changed(lab: Any, model: Any) -> Any:
+    """The operator makes the flavor larger."""
+    lab.cloud.flavors["m1.small"] = replace(DEFAULT_FLAVORS["m1.small"], memory=4096, disk=80)
+    return model
+
+
+async def flavor_gone(lab: Any, model: Any) -> Any:
+    """The operator offers the flavor no more."""
+    del lab.cloud.flavors["m1.small"]
+    return model
+
+
+async def key_changed(lab: Any, model: Any) -> Any:
+    """The key pair is another one of the same name."""
+    lab.cloud.compute.keypair_list[lab.cloud.project_id, "mine"] = "ssh-rsa another"
+    return model
+
+
+async def tokens_rotated(lab: Any, model: Any) -> Any:
+    """Every guest's credential is a new one."""
+    for queue in list(lab.cloud.transport.queues):
+        await lab.cloud.transport.rotate_credential(queue)
+    return model
+
+
+async def signer_changed(lab: Any, model: Any) -> Any:
+    """Plans are signed with another key."""
+    lab.cloud.signer = PlanSigner.load_or_create(lab.cloud.directory / "other.pem")
+    return model
+
+
+async def region_moved(lab: Any, model: Any) -> Any:
+    """The region has another broker."""
+    lab.class_configs = copy.deepcopy(lab.class_configs)
+    regions = lab.class_configs["io.murano.Environment"]["regionConfigs"]
+    regions[""] = {"agentRabbitMq": {"host": "north.example", "login": "l", "password": "p"}}
+    return model
+
+
+async def package_changed(lab: Any, model: Any) -> Any:
+    """The applications are of a new version of their package."""
+    lab.packages[0].version = "2.0.0"
+    for one in objects(model["Objects"]):
+        if one["?"]["type"] == "test.App":
+            one["?"]["classVersion"] = "2.0.0"
+    return model
+
+
+async def restored(lab: Any, model: Any) -> Any:
+    """The model is an older one: its machine was given another size and its network another name since."""
+    newer = copy.deepcopy(model)
+    found(newer, "web")["flavor"] = "m1.medium"
+    found(newer, "data")["name"] = "renamed"
+    await lab.deploy(newer)
+    return model
+
+
+async def outputs_lost(lab: Any, model: Any) -> Any:
+    """What deployments have written is not in the model, as in a template or an export."""
+    written = {
+        "openstackId", "floatingIpAddress", "ipAddresses", "joinedNetworks", "attachments", "virtualIp",
+    }  # fmt: skip
+    for one in objects(model["Objects"]):
+        if one["?"]["type"].rpartition(".")[2] not in (
+            "ExistingCinderVolume", "CinderVolumeSnapshot", "CinderVolumeBackup",
+        ):  # fmt: skip
+            for name in written & one.keys():
+                del one[name]
+    return model
+
+
+async def never_kept(lab: Any, model: Any) -> Any:
+    """The engine died before it kept the model: it is the one that was given to the first deployment."""
+    return environment(lab)
+
+
+SOURCES: list[Callable[[Any, Any], Any]] = [
+    image_again, image_gone, flavor_changed, flavor_gone, key_changed, tokens_rotated, signer_changed,
+    region_moved, package_changed, restored, outputs_lost, never_kept,
+]  # fmt: skip
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda one: one.__name__)
+async def test_no_source_but_the_user_changes_a_machine(
+    lab: Any, tmp_path: Path, source: Callable[[Any, Any], Any]
+) -> None:
+    """What operators, releases and accidents change costs no machine, volume or address."""
+    lab.cloud = MemoryCloud(tmp_path, flavors=dict(DEFAULT_FLAVORS))
+    lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "key.pem")
+    model = await built(lab)
+    await nothing_is_lost(lab, await source(lab, json.loads(json.dumps(model))))
