@@ -177,6 +177,14 @@ class Operation:
         requires = self._requires(wanted)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
+        if decision.kept and row is not None:
+            _log.info(
+                "kept_as_first_started",
+                stack=self.stack.name,
+                resource=wanted.name,
+                properties=sorted(decision.kept),
+            )
+            properties = decision.settled(row, properties)
         if decision.kind is ChangeKind.KEEP and row is not None:
             await self._note_dependencies(row, requires, wanted.retain)
         elif decision.kind is ChangeKind.UPDATE and row is not None:

@@ -60,6 +60,8 @@ class Property:
     """Why a value is not served."""
     needs: str = ""
     """What the compute service must offer for a value (`ComputePort.offers`)."""
+    first_start: bool = False
+    """It is read at the first start only: another value keeps the resource, and the value that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,13 @@ class ResourceType:
         """True if these changed properties can be changed without a new resource."""
         known = (self.properties[key] for key in changed)
         return all(one.update or bool(one.ignored) for one in known)
+
+    def kept(
+        self, changed: frozenset[str], old: Mapping[str, Json], new: Mapping[str, Json]
+    ) -> frozenset[str]:
+        """Those of the changed properties whose new values concern a new resource only: the resource keeps
+        the values that it was made with. `new` may hold `Unknown` values."""
+        return frozenset(key for key in changed if self.properties[key].first_start)
 
     def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
         """The id of a resource about to be made; by default the uuid chosen for it."""
