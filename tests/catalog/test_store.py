@@ -118,7 +118,7 @@ async def test_a_replacement_keeps_what_a_package_is_and_who_uses_it(
     assert (again["tags"], again["categories"]) == (["web", "other"], [])
 
 
-REFUSED: dict[str, tuple[type[Fault], str]] = {
+REFUSED: dict[str, tuple[type[Exception], str]] = {
     "member of a public one": (Forbidden, "is public: only an administrator may replace it"),
     "member who publishes": (Forbidden, "Only an administrator may make"),
     "of another project": (Forbidden, "belongs to another project"),

@@ -45,7 +45,7 @@ def test_packages_from_upload_to_deletion(
     assert (newer["version"], len(service.json("package", "list"))) == ("2.0.0", 2)
     service.ok("package", "delete", "--yes", newer["id"])
     (again,) = service.json("package", "import", package(), "--exists-action", "update")
-    assert again["id"] != row["id"]
+    assert again["id"] == row["id"]
     assert (again["categories"], again["is_public"]) == (["Web"], True)
     changed = service.json("package", "update", "Shop", "--private", "--tag", "a", "--tag", "b")
     assert (changed["is_public"], changed["tags"]) == (False, ["a", "b"])
@@ -146,7 +146,8 @@ def test_a_replacement_that_is_refused_leaves_the_old_package(
     service: Service, package: Callable[..., Path]
 ) -> None:
     """The catalog is as it was, whoever is refused and for whatever reason; what replaces it has its id."""
-    (row,) = service.json("package", "import", package(), "--public")
+    service.ok("package", "import", package(), "--public")
+    (row,) = service.json("package", "list")
     update = ("package", "import", package(), "--exists-action", "update")
     assert "Nowhere" in service.refused(*update, "-c", "Nowhere")
     assert service.json("package", "list") == [row]
