@@ -62,7 +62,7 @@ _CALLS: dict[str, tuple[str, ...]] = {
     "update_env_template_services": ("add_components", "delete_component"),
     "update_service_env_template": ("replace_component",),
     "upload_package": ("upload_package", "check_package", "read_bundle", "import_package"),
-    "modify_package": ("change_package",),
+    "modify_package": ("change_package", "replace_package"),
     "delete_package": ("delete_package",),
     "download_package": ("download_package",),
     "get_quotas": ("show_project_quotas",),
