@@ -196,7 +196,15 @@ def made_of(network: str, what: str) -> str:
 
 
 async def prepare(lab: Any) -> None:
-    """What others have made: a key pair, networks, volumes."""
+    """What others have made: a key pair, networks, volumes. `lab.may_lose` guards deployments from now on."""
+    lab.may_lose, services = None, lab.cloud.services
+
+    def guarded(*given: Any) -> Any:
+        lab.services = services(*given)
+        lab.services.may_lose = lab.may_lose
+        return lab.services
+
+    lab.cloud.services = guarded
     lab.class_configs = REGIONS
     lab.packages = []
     lab.add_class(APPS)

@@ -65,7 +65,8 @@ def decide(
     if not changed:
         return Decision(ChangeKind.KEEP, "nothing changed")
     reason = _because(row.properties, properties, changed)
-    if kind.changed_in_place(changed):
+    # What the resource uses and did not make (`claim` is None) is not changed.
+    if kind.changed_in_place(changed) and row.claim is not None:
         return Decision(ChangeKind.UPDATE, reason, changed, kept=kept)
     return Decision(ChangeKind.REPLACE, reason, changed)
 

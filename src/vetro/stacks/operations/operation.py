@@ -29,7 +29,7 @@ from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.operations.losing import Losses
 from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
+from vetro.stacks.resources.base import PlacementGroup, Relation, ResourceContext, ResourceType
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
@@ -90,7 +90,7 @@ class Operation:
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
         self._attached = AttachedVolumes(template, evaluation)
-        await self._release(template)
+        await self._release(template, evaluation)
         kept = await self._keep(template, evaluation)
         await self._each(
             {
@@ -124,7 +124,7 @@ class Operation:
             attribute=self._attribute,
         )
 
-    async def _release(self, template: Template) -> None:
+    async def _release(self, template: Template, evaluation: Evaluation) -> None:
         """Remove first what holds something that new resources may take: a volume's former attachment.
 
         What other resources require is left for the end.
@@ -133,13 +133,40 @@ class Operation:
         gone = [
             row
             for name, row in self._rows.items()
-            if name not in template.resources
-            and row.id not in needed
-            and resource_type(row.type, name).delete_first
+            if row.id not in needed and self._gives_up(row, template, evaluation)
         ]
         for row in gone:
             await self._abandon(row)
         await self._clean_up(gone)
+
+    def _gives_up(self, row: ResourceRow, template: Template, evaluation: Evaluation) -> bool:
+        """Whether what only this resource can have is free for others in the template."""
+        kind, wanted = resource_type(row.type, row.name), template.resources.get(row.name)
+        if wanted is None:
+            return kind.delete_first
+        if kind.takes(row.properties) is None or wanted.needs_attributes:
+            return False
+        try:
+            properties = evaluation.known(wanted.properties)
+        except StackError:
+            return False  # its task will say so
+        kind = resource_type(wanted.type, row.name)
+        return decide(row, wanted.type, kind, properties).kind is ChangeKind.REPLACE
+
+    async def _make_room(self, kind: ResourceType, properties: Mapping[str, Json]) -> None:
+        """Remove what leaves the template and has what a new resource takes, whatever requires it."""
+        taken = kind.takes(properties)
+        if taken is None:
+            return
+        for row in list(self.stack.resources):
+            other = resource_type(row.type, row.name)
+            if self._is_leaving(row) and not row.retain and other.takes(row.properties) == taken:
+                if row.current:
+                    await self._abandon(row)
+                await self._delete(row)
+
+    def _is_leaving(self, row: ResourceRow) -> bool:
+        return not (row.current and row.name in self._wanted)
 
     async def _keep(self, template: Template, evaluation: Evaluation) -> set[str]:
         """The resources that stay as they are, as do all that they require.
@@ -200,6 +227,7 @@ class Operation:
                     await self._delete(row)
                     if self.failure is not None:
                         return
+            await self._make_room(kind, properties)
             await self._create(self._fresh(wanted, properties, requires), properties)
 
     async def _refuse_loss(
@@ -218,13 +246,15 @@ class Operation:
     def _fresh(
         self, wanted: ResourceDefinition, properties: dict[str, Json], requires: list[int]
     ) -> ResourceRow:
+        chosen = str(uuid.uuid4())
         row = ResourceRow(
             name=wanted.name,
             type=wanted.type,
-            physical_id=str(uuid.uuid4()),
+            physical_id=chosen,
             retain=wanted.retain,
             properties=properties,
             requires=requires,
+            claim=chosen,
         )
         kind = resource_type(row.type, row.name)
         row.physical_id = kind.new_id(self._context(row), properties)
@@ -234,13 +264,17 @@ class Operation:
         kind = resource_type(row.type, row.name)
         self._say(row, "being created")
         row.status, row.reason, row.properties = StackStatus.CREATE_IN_PROGRESS, "", properties
-        if row.id == 0:
+        row.claim = row.claim if row.claim is not None else str(uuid.uuid4())
+        is_first = row.id == 0
+        if is_first:
             await self.store.add_resource(self.hold, row)
             self.stack.resources.append(row)
             self._rows[row.name] = row
         else:
             await self.store.change_resource(self.hold, row)
         making = self._made(kind, kind.create(self._context(row), properties))
+        if is_first and isinstance(kind, Relation):
+            making = self._or_disowned(row, making)
         await self._or_failed(row, making, StackStatus.CREATE_FAILED)
         row.status = StackStatus.CREATE_COMPLETE
         await self.store.change_resource(self.hold, row)
@@ -265,6 +299,15 @@ class Operation:
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
         row.properties, row.requires = properties, requires
         await self.store.change_resource(self.hold, row)
+
+    async def _or_disowned(self, row: ResourceRow, making: Coroutine[Any, Any, None]) -> None:
+        """Make a relation for the first time: what was refused is not the stack's, and never removed."""
+        try:
+            await making
+        except ResourceFailure as error:
+            if not error.uncertain:
+                row.claim = None
+            raise
 
     async def _or_failed(
         self, row: ResourceRow, work: Coroutine[Any, Any, None], failed: StackStatus
@@ -316,7 +359,7 @@ class Operation:
         kind = resource_type(row.type, row.name)
         self._say(row, "being removed")
         try:
-            if not row.retain:
+            if not row.retain and row.claim is not None:
                 row.status, row.reason = StackStatus.DELETE_IN_PROGRESS, ""
                 await self.store.change_resource(self.hold, row)
                 await kind.delete(self._context(row), row.properties)
@@ -326,7 +369,8 @@ class Operation:
                 await self.store.change_resource(self.hold, row)
             raise _Undeletable(f"it could not be removed: {describe(error)}") from error
         await self.store.remove_resource(self.hold, row)
-        self.stack.resources.remove(row)
+        if row in self.stack.resources:  # not when what takes its place has removed it, too
+            self.stack.resources.remove(row)
 
     # --- the schedule ------------------------------------------------------------------
 
@@ -394,6 +438,10 @@ class Operation:
             if row.id:
                 await self.store.change_resource(self.hold, row)
 
+        async def adopt() -> None:
+            row.claim = None
+            await self.store.change_resource(self.hold, row)
+
         context = ResourceContext(
             project_id=self.stack.project_id,
             stack_id=self.stack.id,
@@ -409,12 +457,14 @@ class Operation:
             leaving=lambda: [
                 one.physical_id
                 for one in self.stack.resources
-                if one.type == row.type and not (one.current and one.name in self._wanted)
+                if one.type == row.type and self._is_leaving(one) and not one.retain
             ],
             volumes=lambda: self._attached.of(row) if self._attached else (),
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
             changed=changed,
+            claim=row.claim or "",
+            adopt=adopt,
         )
         return context
 

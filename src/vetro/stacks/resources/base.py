@@ -3,6 +3,10 @@
 A type's `create` is given the physical id to use and may be called again for the same id after a
 crash; `delete` is also called for resources that may never have been created. Both must therefore
 be idempotent.
+
+A stack removes what it made. An object has a uuid that was chosen for it, so whatever has this uuid is the
+stack's. What has none is a `Relation`: the service keeps it with the mark `ResourceContext.claim`, and it is
+the stack's only with this mark (decision 0794).
 """
 
 from __future__ import annotations
@@ -75,6 +79,10 @@ class PlacementGroup:
     """The ids of the other servers that have their place."""
 
 
+async def _cannot_adopt() -> None:
+    raise AssertionError("only an operation on a stack can adopt")
+
+
 @dataclass(slots=True)
 class ResourceContext:
     """One resource in an operation: its identity, what was saved about it, and the world."""
@@ -104,6 +112,10 @@ class ResourceContext:
     """What the type keeps about the resource, beyond its properties."""
     changed: frozenset[str] = frozenset()
     """The properties that differ, when it is changed in place."""
+    claim: str = ""
+    """The mark of what the resource makes that has no uuid of its own."""
+    adopt: Callable[[], Awaitable[None]] = _cannot_adopt
+    """Record that it was there before: it is neither changed nor removed, and outlives the stack."""
 
     async def config_text(self, given: str) -> str:
         """A text, or that of the software configuration whose id it is."""
@@ -185,6 +197,10 @@ class ResourceType:
         the values that it was made with. `new` may hold `Unknown` values."""
         return frozenset(key for key in changed if self.properties[key].first_start)
 
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...] | None:
+        """What only one resource can have and that has no uuid of its own; None: nothing."""
+        return None
+
     def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
         """The id of a resource about to be made; by default the uuid chosen for it."""
         return context.physical_id
@@ -260,6 +276,18 @@ class ComputeObject(ResourceType):
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(self.kind, context.physical_id)
+
+
+class Relation(ResourceType):
+    """Base of types without a uuid of their own: a name, or two objects that belong together.
+
+    One call makes it, with the mark `context.claim`: after a refusal nothing of it is there.
+    """
+
+    delete_first = True
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
+        raise NotImplementedError
 
 
 class StackOnly(ResourceType):

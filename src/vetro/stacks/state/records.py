@@ -66,6 +66,11 @@ class ResourceRow:
     properties: dict[str, Json] = field(default_factory=dict[str, Json])
     data: dict[str, Json] = field(default_factory=dict[str, Json])
     requires: list[int] = field(default_factory=list[int])
+    claim: str | None = ""
+    """The mark of what the stack makes under it; '': made before there were marks.
+
+    None: nothing there is the stack's, because the creation was refused or what was there is used.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
