@@ -107,7 +107,7 @@ async def test_a_replacement_keeps_what_a_package_is_and_who_uses_it(
     assert new["class_definitions"] == [NAME, "org.acme.New"]
     assert new == await shelf.catalog.show(root, row["id"])
     assert await names(
-        shelf, root, PackageQuery(search="second", include_disabled=True, owned=True)
+        shelf, root, PackageQuery(search=["second"], include_disabled=True, owned=True)
     ) == [NAME]
     assert shelf.kept() == 1
     found = await shelf.catalog.find_package_for_class(

@@ -172,18 +172,21 @@ async def replace_package(call: Call) -> Json:
     if not _may(call, "upload_package"):
         raise denied("upload_package")
     await _refuse_public(call)
+    catalog, id_ = call.service.catalog, call.path["package_id"]
+    may_publish = _may(call, "publicize_package")
+    await catalog.check_replaceable(call.principal, id_, may_publish=may_publish)
     archive, metadata = await receive_package(
         call.request,
-        call.service.catalog.blobs.directory,
+        catalog.blobs.directory,
         call.service.limits.archive_bytes,
         ReplacementMetadata,
     )
-    return await call.service.catalog.replace(
+    return await catalog.replace(
         call.principal,
-        call.path["package_id"],
+        id_,
         archive,
         metadata,
-        may_publish=_may(call, "publicize_package"),
+        may_publish=may_publish,
         condition=call.condition,
     )
 

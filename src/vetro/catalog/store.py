@@ -193,6 +193,14 @@ class Catalog:
         _log_upload("package_uploaded", principal, view)
         return view
 
+    async def check_replaceable(
+        self, principal: Principal, id_: str, *, may_publish: bool = False
+    ) -> None:
+        """Refuse who may not replace a package, before its archive is received. Errors: 403, 404."""
+        async with self.database.read() as tx:
+            row = await self._row(tx, id_)
+        _may_replace(principal, row, ReplacementMetadata(), may_publish or principal.is_admin)
+
     async def replace(
         self,
         principal: Principal,
@@ -209,12 +217,6 @@ class Catalog:
         404, 409, 412, 507; after each of them the catalog is as before.
         """
         may_publish = may_publish or principal.is_admin
-        try:
-            async with self.database.read() as tx:
-                _may_replace(principal, await self._row(tx, id_), metadata, may_publish)
-        except BaseException:
-            _drop_file(archive)
-            raise
         async with self._received(archive) as (package, extended, digest):
             async with self.database.transaction() as tx:
                 await tx.exclude(f"catalog/package/{id_}")
