@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -202,7 +203,8 @@ async def test_an_edit_loses_what_the_table_says_and_nothing_that_was_not_named(
         changed += did
         if refused is None:
             break
-        assert named or not did
+        # What was made before it was refused is kept, as what it is refused to lose.
+        assert named or all(one.startswith(MADE) for one in did)
         assert set(losses(lab, seen)) <= named.keys()
         named |= {one.key: one.text for one in refused.losses}
         # As the service keeps it: what was not begun leaves the model as it was.
@@ -217,6 +219,10 @@ async def test_an_edit_loses_what_the_table_says_and_nothing_that_was_not_named(
 def changes(lab: Any) -> list[str]:
     """What was changed in the cloud since this was asked before."""
     return [one for one in lab.calls() if one not in ("place", "release", "wait_turn")]
+
+
+#: Calls that take nothing from anybody.
+MADE = ("create_", "add_router_interface", "ensure_image")
 
 
 # Sources of a difference that the user did not ask for
@@ -297,8 +303,6 @@ def release(lab: Any, directory: Path, names: Any) -> None:
     """Another release of Vetro, in which these files of the core library are others."""
     at = directory / "io.murano"
     shutil.copytree(library_path() / "io.murano", at)
-    manifest = at / "manifest.yaml"
-    manifest.write_text(manifest.read_text() + "Version: 0.0.7\n")
     for name in names:
         with (at / name).open("a") as file:
             file.write("\n# of another release\n")
@@ -339,7 +343,7 @@ async def test_no_setting_of_the_service_changes_a_machine(lab: Any, name: str) 
 
 
 async def test_no_new_release_changes_a_machine(lab: Any, tmp_path: Path) -> None:
-    """Every file that gets into user data is another one, and the core library has another version."""
+    """Every file that gets into user data is another one, and so the core library."""
     model = await built(lab)
     release(lab, tmp_path, RELEASED)
     await nothing_is_lost(lab, model)
@@ -401,10 +405,8 @@ async def region_moved(lab: Any, model: Any) -> Any:
 async def package_changed(lab: Any, model: Any) -> Any:
     """The applications are of a new version of their package."""
     lab.packages[0].version = "2.0.0"
-    for one in objects(model["Objects"]):
-        if one["?"]["type"] == "test.App":
-            one["?"]["classVersion"] = "2.0.0"
-    return model
+    moved = json.dumps(model).replace("test.App/0.0.0@test", "test.App/2.0.0@test")
+    return json.loads(moved.replace('"test": ["0.0.0"]', '"test": ["2.0.0"]'))
 
 
 async def restored(lab: Any, model: Any) -> Any:
@@ -422,9 +424,7 @@ async def outputs_lost(lab: Any, model: Any) -> Any:
         "openstackId", "floatingIpAddress", "ipAddresses", "joinedNetworks", "attachments", "virtualIp",
     }  # fmt: skip
     for one in objects(model["Objects"]):
-        if one["?"]["type"].rpartition(".")[2] not in (
-            "ExistingCinderVolume", "CinderVolumeSnapshot", "CinderVolumeBackup",
-        ):  # fmt: skip
+        if not re.search("Existing|Snapshot|Backup", one["?"]["type"]):
             for name in written & one.keys():
                 del one[name]
     return model

@@ -120,6 +120,10 @@ PENDING = query(
 _KEYS = Rule("texts", STRING.check, {"type": "array", "items": {"type": "string"}})
 MAY_LOSE = query(_KEYS, "mayLose")
 DEPLOY = (*PENDING, *MAY_LOSE)
+#: What becomes of components that refer to what a change takes out (`component_users`).
+USES = query(
+    pattern("ignore|refuse", schema={"type": "string", "enum": ["ignore", "refuse"]}), "uses"
+)
 ACTION = Body({"type": ["object", "null"]}, required=False)
 STATIC_ACTION = Body(
     an_object(

@@ -145,6 +145,13 @@ class Call(http.Call[Services]):
             return None
         return [text for one in given if (text := str(one))]
 
+    def keeps_used(self) -> bool:
+        """Whether a change is refused that takes out what other components use. Errors: 400."""
+        given = self.query("uses", "ignore")
+        if given not in ("ignore", "refuse"):
+            raise BadRequest(f"uses must be 'ignore' (the default) or 'refuse', not {given!r:.80}")
+        return given == "refuse"
+
 
 Endpoint = http.Endpoint[Call]
 

@@ -19,7 +19,9 @@ from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
+from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
+from vetro.environments.machine_names import TakenNames
 from vetro.environments.model import check_model, named, new_id
 from vetro.environments.store import (
     MODELS_CHANNEL,
@@ -208,13 +210,21 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[JsonObject], T],
         condition: Callable[[JsonObject, str], None] | None = None,
+        *,
+        keep_used: bool = False,
     ) -> T:
         """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         ``condition`` gets the model before the change, and the environment's status; it may raise.
+        ``keep_used``: 409 when components that stay refer to what the change takes out.
         """
         return await self.change_model(
-            principal, environment_id, session_id, lambda model: change(model["Objects"]), condition
+            principal,
+            environment_id,
+            session_id,
+            lambda model: change(model["Objects"]),
+            condition,
+            keep_used=keep_used,
         )
 
     async def change_model(
@@ -224,10 +234,13 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[JsonObject], T],
         condition: Callable[[JsonObject, str], None] | None = None,
+        *,
+        keep_used: bool = False,
     ) -> T:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
-        Concurrent changes of one session are serialised by a lock on its row.
+        A host name that the change gives to a second machine is a 409 (``machine_names``). Concurrent
+        changes of one session are serialised by a lock on its row.
         """
         async with self.database.transaction() as tx:
             environment = await self.store.environment(
@@ -240,12 +253,17 @@ class SessionStore:
             if condition is not None:
                 condition(model, await self.store.status(tx, environment.id))
             before = copy.deepcopy(objects.get("services")) if is_workflow(model) else None
+            names = TakenNames(objects, model.get("ObjectsCopy"))
+            parts = owners(objects) if keep_used else {}
             result = change(model)
             if is_workflow(model):
                 # The times of flat services end in Z, as all of their dialect (§3).
                 complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
                 check_model(objects)
+                names.number(objects)
+                names.refuse(objects)
+                refuse_used(parts, objects)
             await self.store.settings.refuse_large(objects)
             now = max(self.database.clock.now(), session.created + WRITTEN)
             await tx.execute(_CHANGED, {"wanted": session.id, "changed": model, "now": now})
@@ -444,6 +462,7 @@ class SessionStore:
                     type_="ChangesLost",
                 )
             check_model(objects)
+            TakenNames(environment.model.get("Objects")).refuse(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == view["id"])

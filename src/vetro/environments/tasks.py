@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from vetro import log_context, tracing
 from vetro.environments import lifecycle, states
+from vetro.environments.component_users import dangling
 from vetro.environments.flat import WORKFLOW, is_workflow
 from vetro.environments.history import TaskHistory
 from vetro.environments.instance_records import InstanceRecords
@@ -102,11 +103,14 @@ class TaskStore:
         *,
         overtake: bool = True,
         may_lose: list[str] | None = None,
+        looked_at: bool = False,
     ) -> str | None:
         """Submit a session; the task's id, or ``None`` when the environment was removed at once.
 
         ``overtake``: deploy although other sessions hold changes; otherwise that is a 409.
         ``may_lose``: the machines, volumes and addresses that may be lost; ``None``: any.
+        ``looked_at``: whether what it refers to was looked at; otherwise references to what was taken
+        out are a 409 (``Dangling``).
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -120,6 +124,11 @@ class TaskStore:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
+            if not looked_at and not is_workflow(session.model):
+                deployed = (environment.model.get("Objects"), session.model.get("ObjectsCopy"))
+                refusal = dangling(deployed, session.model.get("Objects"))
+                if refusal is not None:
+                    raise refusal
             action = TaskAction(object_id=environment_id, method="deploy", args={})
             return await self._submit(
                 tx, principal, environment, session, action, delegated, may_lose
