@@ -275,14 +275,14 @@ class Seen:
 
 
 def losses(lab: Any, before: Seen) -> list[str]:
-    """What was there and is not any more: machines, volumes, and addresses but those of lost machines."""
+    """What was there and is not any more: machines, volumes, and addresses of machines that stay."""
     now = Seen(lab)
     gone = [before.machines[key] for key in before.machines.keys() - now.machines.keys()]
     volumes = [before.volumes[key] for key in before.volumes.keys() - now.volumes.keys()]
     addresses = before.floating - now.floating
     for address in before.fixed.keys() - now.fixed.keys():
         device = before.fixed[address]
-        if device is None or device in now.machines:
+        if device in now.machines:
             addresses.add(address)
     return [
         f"{kind} {name}"

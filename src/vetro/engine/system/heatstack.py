@@ -113,6 +113,9 @@ class HeatStack:
             if found and self._leaving:
                 self._content[0] = found["template"]
                 self._change()
+                # Whoever wanted it gone may never push again, as one that moved to another region.
+                self._deferred = True
+                self._finish_later(ctx)
             if found and not found["settled"]:
                 # Resources that the last operation left half done differ from the template.
                 self._unmade = set(found.get("unmade") or [])
