@@ -142,7 +142,7 @@ def applications() -> dict[str, Model]:
                     assignFloatingIp=True,
                     networks={
                         **OWN,
-                        "customNetworks": ["own", "new", "there"],
+                        "customNetworks": ["own", "new", "there", "any"],
                         "primaryNetwork": "own",
                     },
                 )
@@ -171,6 +171,7 @@ def applications() -> dict[str, Model]:
                     internalNetworkName="there",
                     externalNetworkName="ext-net",
                 ),
+                thing("any", "ExistingNeutronNetwork"),
             ],
         },
         "old": {
@@ -265,7 +266,8 @@ class Seen:
         compute = lab.cloud.compute
         self.machines = {key: one.spec.name for key, one in compute.server_list.items()}
         self.volumes = {key: one.name for key, one in compute.volume_list.items()}
-        self.floating = {one.address for one in compute.floating_list.values()}
+        # By uuid: a new one may be given the same address.
+        self.floating = {key: one.address for key, one in compute.floating_list.items()}
         self.fixed = {
             address: port.device_uuid
             for port in compute.port_list.values()
@@ -279,7 +281,7 @@ def losses(lab: Any, before: Seen) -> list[str]:
     now = Seen(lab)
     gone = [before.machines[key] for key in before.machines.keys() - now.machines.keys()]
     volumes = [before.volumes[key] for key in before.volumes.keys() - now.volumes.keys()]
-    addresses = before.floating - now.floating
+    addresses = {before.floating[key] for key in before.floating.keys() - now.floating.keys()}
     for address in before.fixed.keys() - now.fixed.keys():
         device = before.fixed[address]
         if device in now.machines:

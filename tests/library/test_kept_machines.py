@@ -8,17 +8,20 @@ import copy
 import json
 import re
 import shutil
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.library.house import (
     BESIDE,
     OWN,
     SPARE,
     SYSTEMS,
+    THERE,
     Seen,
     applications,
     environment,
@@ -31,7 +34,8 @@ from tests.library.house import (
     volume,
 )
 
-from vetro.compute.wire import Image
+from vetro.compute.client.calls import NETWORKS, SUBNETS
+from vetro.compute.wire import Image, Network, NewNetwork, NewSubnet
 from vetro.engine.services import library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
@@ -402,6 +406,35 @@ async def region_moved(lab: Any, model: Any) -> Any:
     return model
 
 
+async def networks_come(lab: Any, model: Any) -> Any:
+    """Others make a network and a subnet that are found before the ones that were taken for want of a name."""
+    compute, project = lab.cloud.compute, lab.cloud.project_id
+    first = str(uuid.uuid4())
+    await compute.create(NETWORKS, NewNetwork(uuid=first, project_id=project, name="first"))
+    for number, network in enumerate((first, THERE)):
+        subnet = NewSubnet(
+            uuid=str(uuid.uuid4()), project_id=project, network_uuid=network, name=f"first-{number}",
+            cidr=f"10.8.{number}.0/24",
+        )  # fmt: skip
+        await compute.create(SUBNETS, subnet)
+    for listed in (compute.network_list, compute.subnet_list):
+        # The newest first, as a cloud may list them.
+        newest = dict(reversed(listed.items()))
+        listed.clear()
+        listed.update(newest)
+    return model
+
+
+async def gateway_changed(lab: Any, model: Any) -> Any:
+    """The routers lead to another external network."""
+    compute = lab.cloud.compute
+    uplink = Network(uuid=str(uuid.uuid4()), name="uplink", project_id="", external=True)
+    compute.network_list[uplink.uuid] = uplink
+    for key, one in compute.router_list.items():
+        compute.router_list[key] = msgspec.structs.replace(one, external_network=uplink.uuid)
+    return model
+
+
 async def package_changed(lab: Any, model: Any) -> Any:
     """The applications are of a new version of their package."""
     lab.packages[0].version = "2.0.0"
@@ -437,7 +470,7 @@ async def never_kept(lab: Any, model: Any) -> Any:
 
 SOURCES: list[Callable[[Any, Any], Any]] = [
     image_again, image_gone, flavor_changed, flavor_gone, key_changed, tokens_rotated, signer_changed,
-    region_moved, package_changed, restored, outputs_lost, never_kept,
+    region_moved, networks_come, gateway_changed, package_changed, restored, outputs_lost, never_kept,
 ]  # fmt: skip
 
 
