@@ -52,7 +52,11 @@ async def guarded(
         engine=EngineSection(packages_directories=[str(tmp_path / "installed")]),
     )
     compute = MemoryCompute()
-    monkeypatch.setattr(back_ends, "port_of", lambda _client: compute)
+
+    def port_of(_client: object) -> MemoryCompute:
+        return compute
+
+    monkeypatch.setattr(back_ends, "port_of", port_of)
     database = await Database.open(settings.database_url, data_dir=settings.data_dir)
     rooms = (catalog, environments, messaging, stacks, engine, identity, repository)
     await migrate(database, [room.MIGRATIONS for room in rooms])
