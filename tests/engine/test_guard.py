@@ -223,6 +223,19 @@ async def test_an_action_is_guarded_as_a_deployment_is(guarded: Guarded) -> None
     assert guarded.servers == {}
 
 
+async def test_a_plan_that_was_sent_before_the_refusal_is_sent_again(guarded: Guarded) -> None:
+    """The model stays, so the action does the same once more, to the same machine."""
+    await guarded.create(blog("a"))
+    before = await guarded.whole()
+    result = await guarded.act("retire", may_lose=[])
+    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
+    assert await guarded.whole() == before
+    assert await guarded.status() == "ready"
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.act("retire", may_lose=keys))["isException"]
+    assert guarded.servers == {}
+
+
 async def test_destroying_an_environment_is_not_guarded(guarded: Guarded) -> None:
     """It is its own request, and says what it does."""
     await guarded.create(blog("a"))
