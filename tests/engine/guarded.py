@@ -44,6 +44,13 @@ Methods:
     Body:
       - $.instance.releaseResources()
       - Return: closed
+  # As the framework does: the machine's guest is told to end first.
+  retire:
+    Scope: Public
+    Body:
+      - $plan: {FormatVersion: 2.0.0, Name: quit, Body: 'return true', Scripts: {}}
+      - $.instance.agent.sendRaw($plan)
+      - $.instance.releaseResources()
 ---
 # It waits for nothing: what it pushes is put off to the end.
 Name: Quiet

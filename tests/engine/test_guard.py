@@ -52,7 +52,11 @@ async def guarded(
         engine=EngineSection(packages_directories=[str(tmp_path / "installed")]),
     )
     compute = MemoryCompute()
-    monkeypatch.setattr(back_ends, "port_of", lambda _client: compute)
+
+    def port_of(_client: object) -> MemoryCompute:
+        return compute
+
+    monkeypatch.setattr(back_ends, "port_of", port_of)
     database = await Database.open(settings.database_url, data_dir=settings.data_dir)
     rooms = (catalog, environments, messaging, stacks, engine, identity, repository)
     await migrate(database, [room.MIGRATIONS for room in rooms])
@@ -216,6 +220,19 @@ async def test_an_action_is_guarded_as_a_deployment_is(guarded: Guarded) -> None
     keys = [one["key"] for one in result["result"]["losses"]]
     result = await guarded.act("shut", may_lose=keys)
     assert result["result"] == "closed"
+    assert guarded.servers == {}
+
+
+async def test_a_plan_that_was_sent_before_the_refusal_is_sent_again(guarded: Guarded) -> None:
+    """The model stays, so the action does the same once more, to the same machine."""
+    await guarded.create(blog("a"))
+    before = await guarded.whole()
+    result = await guarded.act("retire", may_lose=[])
+    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
+    assert await guarded.whole() == before
+    assert await guarded.status() == "ready"
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.act("retire", may_lose=keys))["isException"]
     assert guarded.servers == {}
 
 
