@@ -19,6 +19,7 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.system.stack_turns import settled, when_free
+from vetro.engine.telling import Place, at_broker, at_mailbox, note_made, tell
 from vetro.engine.withdrawal import withdraw
 from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
@@ -40,6 +41,7 @@ from vetro.workflows import (
     NetworkRequest,
     PortError,
     Report,
+    result_queue_of,
 )
 
 T = TypeVar("T")
@@ -75,6 +77,7 @@ class WorkflowPort:
         self._stack = f"e{services.environment_id}"
         self._began = datetime.now(UTC)
         self._met: dict[str, bool] = {}
+        self._told: set[str] = set()
         self.used: set[str] = set()
         """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
@@ -311,7 +314,7 @@ class WorkflowPort:
         services, signer = self._services, self._services.signer
         brokered = self._transport is not services.transport
         try:
-            token = self._wait_or_end(self._transport.issue_credential(queue))
+            token = self._wait_or_end(self._credential(queue))
         except MessagingError as error:
             raise PortError(str(error), type(error).__name__) from error
         user = self._transport.broker_user(queue)
@@ -328,6 +331,21 @@ class WorkflowPort:
             # Continuation lines of the INI file are indented.
             "ENGINE_KEY": "" if signer is None else signer.public_key("\t").strip(),
         }
+
+    async def _credential(self, queue: str) -> str:
+        token = await self._transport.issue_credential(queue)
+        await note_made(self._transport, queue, self._place(queue))
+        return token
+
+    def _place(self, queue: str) -> Place:
+        """Where a guest is to come."""
+        services = self._services
+        broker = services.settings.broker({})
+        if broker is None or self._transport is services.transport:
+            return at_mailbox(services.settings.mailbox_url, services.signer)
+        results = result_queue_of(services.environment_id)
+        user = self._transport.broker_user(queue)
+        return at_broker(broker, services.signer, user=user, results=results)
 
     def run_plans(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
         """Send all in order, then wait for all; one that cannot be sent fails alone (§10.2).
@@ -377,6 +395,11 @@ class WorkflowPort:
 
         async def send() -> None:
             await self._transport.declare(request.queue)
+            if "ID" in request.plan and request.queue not in self._told:
+                self._told.add(request.queue)
+                services, place = self._services, self._place(request.queue)
+                transport = self._transport
+                await tell(transport, services.transport, services.signer, request.queue, place)
             await self._transport.send(
                 request.queue,
                 request.plan_id,
