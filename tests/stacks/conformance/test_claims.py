@@ -186,11 +186,19 @@ async def _led(base: Base, _type: str) -> Callable[[], Awaitable[None]]:
 
 HANDLE, AWS_HANDLE = "OS::Heat::WaitConditionHandle", "AWS::CloudFormation::WaitConditionHandle"
 SERVER = {"flavor": "m1.nano", "image": "debian"}
-POOL = {"protocol": "HTTP", "subnet": "<sub>", "lb_method": "ROUND_ROBIN", "vip": {"protocol_port": 80}}
+POOL = {
+    "protocol": "HTTP",
+    "subnet": "<sub>",
+    "lb_method": "ROUND_ROBIN",
+    "vip": {"protocol_port": 80},
+}
 MONITOR = {"type": "TCP", "delay": 1, "timeout": 1, "max_retries": 1}
 AGENT = {
     "vm2": made(
-        "OS::Nova::Server", **SERVER, networks=[{"network": "<net>"}], user_data_format="SOFTWARE_CONFIG"
+        "OS::Nova::Server",
+        **SERVER,
+        networks=[{"network": "<net>"}],
+        user_data_format="SOFTWARE_CONFIG",
     )
 }
 
@@ -212,7 +220,8 @@ ROWS: list[tuple[str, Row]] = [
         {"name": "same", "fixed_ips": [{"subnet": "<sub>"}], "security_groups": ["<group>"]},
         _object(PORTS, NewPort, name="same", network_uuid="<net>"))),
     ("OS::Neutron::FloatingIP", Row(
-        {"floating_network": "ext-net", "port_id": "<port>"}, {"floating_network": "ext-net", "port_id": "<free>"},
+        {"floating_network": "ext-net", "port_id": "<port>"},
+        {"floating_network": "ext-net", "port_id": "<free>"},
         _object(FLOATING_IPS, NewFloatingIp, network_uuid="<ext>", port_uuid="<port>"))),
     ("OS::Neutron::FloatingIPAssociation", Row(
         {"floatingip_id": "<fip>", "port_id": "<port>"}, {"floatingip_id": "<fip>", "port_id": "<free>"},
@@ -220,7 +229,8 @@ ROWS: list[tuple[str, Row]] = [
     ("OS::Neutron::FloatingIPAssociation", Row(
         {"floatingip_id": "<fip>", "port_id": "<free>"}, {"floatingip_id": "<fip>"},
         _led, "refused", theirs={"port_id": "<port>"})),
-    ("OS::Nova::FloatingIP", Row({}, {"pool": "ext-net"}, _object(FLOATING_IPS, NewFloatingIp, network_uuid="<ext>"))),
+    ("OS::Nova::FloatingIP", Row(
+        {}, {"pool": "ext-net"}, _object(FLOATING_IPS, NewFloatingIp, network_uuid="<ext>"))),
     ("OS::Nova::FloatingIPAssociation", Row(
         {"floating_ip": "<fip>", "server_id": "<vm>"}, {"floating_ip": "<fip>", "server_id": ABSENT},
         _led, "adopted")),
@@ -238,16 +248,20 @@ ROWS: list[tuple[str, Row]] = [
         {**SERVER, "name": "base", "networks": [{"subnet": "<sub>"}]},
         _object(PORTS, NewPort, name="ours-it", network_uuid="<net>"))),
     ("OS::Nova::Server", Row(  # a port and a volume that another server has
-        {**SERVER, "networks": [{"port": "<port>"}]}, {**SERVER, "networks": [{"port": "<port>"}], "metadata": {"a": 1}},
+        {**SERVER, "networks": [{"port": "<port>"}]},
+        {**SERVER, "networks": [{"port": "<port>"}], "metadata": {"a": 1}},
         _attached, "refused", theirs={"networks": [{"network": "<net>"}]})),
     ("AWS::EC2::Instance", Row(
         {"InstanceType": "m1.nano", "ImageId": "debian", "SubnetId": "<sub>"},
-        {"InstanceType": "m1.nano", "ImageId": "debian", "SubnetId": "<sub>", "Tags": [{"Key": "a", "Value": "b"}]},
+        {"InstanceType": "m1.nano", "ImageId": "debian", "SubnetId": "<sub>",
+         "Tags": [{"Key": "a", "Value": "b"}]},
         _object(PORTS, NewPort, name="ours-it", network_uuid="<net>"))),
     ("OS::Cinder::Volume", Row(
-        {"size": 1, "name": "same"}, {"size": 2, "name": "same"}, _object(VOLUMES, NewVolume, name="same", size=1))),
+        {"size": 1, "name": "same"}, {"size": 2, "name": "same"},
+        _object(VOLUMES, NewVolume, name="same", size=1))),
     ("OS::Cinder::VolumeAttachment", Row(
-        {"volume_id": "<vol>", "instance_uuid": "<vm>"}, {"volume_id": "<vol>", "instance_uuid": "<vm>", "mountpoint": "/x"},
+        {"volume_id": "<vol>", "instance_uuid": "<vm>"},
+        {"volume_id": "<vol>", "instance_uuid": "<vm>", "mountpoint": "/x"},
         _attached, "refused")),
     ("OS::Nova::ServerGroup", Row({"name": "same"}, {"name": "then"}, memory_only=True)),
     ("OS::Heat::CloudConfig", Row({"cloud_config": {}}, {"cloud_config": {"a": 1}}, memory_only=True)),
