@@ -360,6 +360,12 @@ class ServicePort:
 
     async def _send(self, call: Call[Answer]) -> Answer:
         """Send a request that may be repeated; repeat it when its answer is lost."""
+        if not {"", ".", ".."}.isdisjoint(call.path.split("/")[1:]):
+            # As an address it would mean something else: all objects, or another kind.
+            raise ResourceFailure(
+                f"There is nothing with an empty id, or with the id '.' or '..': {call.path}",
+                details={"status": 404, "code": "ResourceNotFound"},
+            )
         return await _patiently(lambda: self._client.send(call))
 
     async def _find(self, call: Call[Answer]) -> Answer | None:

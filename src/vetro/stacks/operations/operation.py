@@ -33,6 +33,7 @@ from vetro.stacks.resources.base import PlacementGroup, Relation, ResourceContex
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
+from vetro.stacks.template.functions import Unknown
 from vetro.stacks.template.templates import ResourceDefinition, Template
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +91,7 @@ class Operation:
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
         self._attached = AttachedVolumes(template, evaluation)
-        await self._release(template, evaluation)
+        await self._release(template)
         kept = await self._keep(template, evaluation)
         await self._each(
             {
@@ -114,22 +115,25 @@ class Operation:
         """Remove every resource that the stack has or may have."""
         await self._clean_up(list(self.stack.resources))
 
-    def _evaluation(self, template: Template) -> Evaluation:
+    def _evaluation(
+        self, template: Template, reference: Callable[[str], Json] | None = None
+    ) -> Evaluation:
         return Evaluation(
             template,
             stack_id=self.stack.id,
             stack_name=self.stack.name,
             project_id=self.stack.project_id,
-            reference=self._reference,
+            reference=reference or self._reference,
             attribute=self._attribute,
         )
 
-    async def _release(self, template: Template, evaluation: Evaluation) -> None:
+    async def _release(self, template: Template) -> None:
         """Remove first what holds something that new resources may take: a volume's former attachment.
 
         What other resources require is left for the end.
         """
         needed = {need for row in self.stack.resources for need in row.requires}
+        evaluation = self._evaluation(template, self._foreseen)
         gone = [
             row
             for name, row in self._rows.items()
@@ -493,6 +497,10 @@ class Operation:
             if row.physical_id == physical_id and "config" in row.data:
                 return row.data
         return await self.store.config(self.stack.project_id, physical_id)
+
+    def _foreseen(self, name: str) -> Json:
+        """A reference before anything is made: what is not there yet is another one."""
+        return self._reference(name) if name in self._rows else Unknown(name)
 
     def _reference(self, name: str) -> Json:
         row = self._rows[name]
