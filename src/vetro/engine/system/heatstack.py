@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
-from vetro.engine.system.leaving import AskedRules, Leaving, without_rules
+from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
+from vetro.engine.system.leaving import Leaving
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
@@ -232,7 +233,17 @@ class HeatStack:
 
     def forget_rules(self, ctx: CallContext) -> bool:
         """Take out the rules that only removed applications have asked for; whether there were any."""
-        gone = self._asked.forsaken(ctx)
+        return self._take_out(ctx, self._asked.forsaken(ctx))
+
+    @native(lock=False)
+    def settle_rules(self, ctx: CallContext) -> None:
+        """A whole deployment has ended well: rules that nobody asks for any more leave the back end, too."""
+        if self._take_out(ctx, self._asked.given_up(ctx)):
+            self._push(ctx)
+        # Not before: what a failed push has left there is to be taken out by the next deployment.
+        self._asked.forget(ctx)
+
+    def _take_out(self, ctx: CallContext, gone: Rules) -> bool:
         if not gone:
             return False
         before = self._current(ctx)
