@@ -122,6 +122,7 @@ Properties:
   ports: {Contract: [$.int().notNull()]}
   once: {Contract: [$.int().notNull()], Default: []}
   fails: {Contract: $.bool(), Default: false}
+  pushes: {Contract: $.bool(), Default: true}
   parts: {Contract: [$.class(Part)], Default: []}
 Methods:
   rules:
@@ -142,7 +143,9 @@ Methods:
         Then:
           - $.open($.once)
           - $.setAttr(deployed, true)
-      - $.find(std:Environment).stack.push()
+      - If: $.pushes
+        Then:
+          - $.find(std:Environment).stack.push()
       - If: $.fails
         Then:
           - Throw: Broken
@@ -307,3 +310,51 @@ async def test_askers_that_were_known_without_their_places_are_kept(lab: Any) ->
     of(model, "web")["ports"] = [81]
     model = await lab.deploy(model)
     assert await opened(lab) == [9, 81]
+
+
+@pytest.mark.parametrize("change", [False, True])
+async def test_a_rule_that_was_removed_by_hand_is_put_back(lab: Any, change: bool) -> None:
+    """By a deployment in which nothing was edited, and by one that changes another resource.
+
+    A rule that was added by hand stays.
+    """
+    lab.add_class(ALWAYS + MACHINE)
+    machine = lab.application("db", "test.Machine", instance=lab.instance("vm", "vm"))
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, 443), machine))
+    (group,) = lab.cloud.compute.group_list.values()
+    whole = list(group.rules)
+    added = {**whole[-1], "direction": "ingress", "port_range_min": 9, "port_range_max": 9}
+    group.rules = [one for one in whole if one.get("port_range_min") != 443] + [added]
+    of(model, "web")["pushes"] = False
+    if change:
+        of(model, "db")["instance"]["flavor"] = "m1.large"
+    model = await lab.deploy(model)
+    told = [one.get("port_range_min") for one in group_rules(lab)]
+    assert sorted(one for one in told if one) == [9, 22, 80, 443]
+    assert all(one in group_rules(lab) for one in whole)
+    lab.calls()
+    await lab.deploy(model)
+    assert lab.calls() == []
+
+
+def group_rules(lab: Any) -> list[Any]:
+    """The rules of the only group, as the compute service has them."""
+    (group,) = lab.cloud.compute.group_list.values()
+    return list(group.rules)
+
+
+MACHINE = """
+---
+Name: Machine
+Extends: std:Application
+Properties:
+  instance: {Contract: $.class(res:Instance).notNull()}
+Methods:
+  deploy:
+    Body:
+      # As a package that pushes nothing when it is there already.
+      - If: $.getAttr(flavor) != $.instance.flavor
+        Then:
+          - $.instance.deploy()
+          - $.setAttr(flavor, $.instance.flavor)
+"""
