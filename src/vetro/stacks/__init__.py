@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (
         ChangeKind,
+        KnowsAlterations,
         KnowsBalancers,
         Stack,
         StackFailure,

@@ -161,6 +161,15 @@ class KnowsBalancers(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsAlterations(Protocol):
+    """A back end that sees what somebody has taken by hand from what its stacks have made."""
+
+    async def altered(self, project_id: str, name: str) -> list[str]:
+        """The stack's resources, by name, from which something is missing that `update` puts back."""
+        ...
+
+
 class Stacks(Protocol):
     """A back end for infrastructure templates. One instance serves all projects.
 

@@ -31,6 +31,7 @@ from vetro.stacks.model import (
     TemplateOptions,
     WorkOptions,
 )
+from vetro.stacks.operations.altered import altered
 from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
 from vetro.stacks.operations.losing import Losses
@@ -117,6 +118,11 @@ class StackEngine:
             if server is None or server.state in LOST_STATES:
                 lost.append(one.name)
         return lost
+
+    async def altered(self, project_id: str, name: str) -> list[str]:
+        """See `KnowsAlterations`."""
+        row = await self._store.find(project_id, name)
+        return [] if row is None else await altered(row, self._compute, self._settings.flavors)
 
     async def create(
         self,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
-from vetro.engine.system.leaving import AskedRules, Leaving, without_rules
+from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
+from vetro.engine.system.leaving import Leaving
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native
-from vetro.stacks import LossRefused, PlacementFailure, Stack
+from vetro.stacks import KnowsAlterations, LossRefused, PlacementFailure, Stack
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,7 +71,7 @@ class HeatStack:
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._leaving = Leaving(name)
         self._asked = AskedRules(name)
-        self._finishes = self._explained = False
+        self._finishes = self._explained = self._is_altered = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
 
@@ -98,6 +99,7 @@ class HeatStack:
                     "environment": stack.environment,
                     "settled": not stack.status.failed,
                     "unmade": stack.unmade,
+                    "altered": await self._altered(services),
                 }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
@@ -121,6 +123,11 @@ class HeatStack:
                 self._unmade = set(found.get("unmade") or [])
                 self._content = None
                 self._change()
+            elif found and found.get("altered"):
+                # By hand: the next push puts it back, also one that asks for nothing new.
+                self._content = None
+                self._change()
+                self._is_altered = True
         return self._template
 
     def _change(self) -> None:
@@ -235,7 +242,21 @@ class HeatStack:
 
     def forget_rules(self, ctx: CallContext) -> bool:
         """Take out the rules that only removed applications have asked for; whether there were any."""
-        gone = self._asked.forsaken(ctx)
+        return self._take_out(ctx, self._asked.forsaken(ctx))
+
+    @native(lock=False)
+    def settle_rules(self, ctx: CallContext) -> None:
+        """A whole deployment has ended well: rules that nobody asks for any more leave the back end, too.
+
+        What somebody has taken out there by hand is put back, also when nobody has pushed.
+        """
+        self._current(ctx)
+        if self._take_out(ctx, self._asked.given_up(ctx)) or self._is_altered:
+            self._push(ctx)
+        # Not before: what a failed push has left there is to be taken out by the next deployment.
+        self._asked.forget(ctx)
+
+    def _take_out(self, ctx: CallContext, gone: Rules) -> bool:
         if not gone:
             return False
         before = self._current(ctx)
@@ -393,6 +414,12 @@ class HeatStack:
     async def _get(self, services: EngineServices, *, head: bool = False) -> Stack | None:
         stacks = self._stacks(services)
         return await settled(services, self._name, stacks.head if head else stacks.get)
+
+    async def _altered(self, services: EngineServices) -> list[str]:
+        stacks = self._stacks(services)
+        if not isinstance(stacks, KnowsAlterations):
+            return []
+        return await stacks.altered(services.project_id, self._name)
 
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
         return lambda text: services.waiting.say(self._name, text)

@@ -94,6 +94,10 @@ class Operation:
         await self._release(template)
         kept = await self._keep(template, evaluation)
         await self._each(
+            {name: frozenset[str]() for name in kept if self._kind_of(name).restores},
+            lambda name: self._restore(self._rows[name]),
+        )
+        await self._each(
             {
                 name: one.requires | self._attached.made_first(name)
                 for name, one in template.resources.items()
@@ -218,6 +222,7 @@ class Operation:
             properties = decision.settled(row, properties)
         if decision.kind is ChangeKind.KEEP and row is not None:
             await self._note_dependencies(row, requires, wanted.retain)
+            await self._restore(row)
         elif decision.kind is ChangeKind.UPDATE and row is not None:
             await self._update(row, properties, decision, requires, wanted.retain)
         elif decision.resume and row is not None:
@@ -338,6 +343,15 @@ class Operation:
             await work
         finally:
             await stop(work, failed)
+
+    def _kind_of(self, name: str) -> ResourceType:
+        return resource_type(self._rows[name].type, name)
+
+    async def _restore(self, row: ResourceRow) -> None:
+        """Put back what somebody has taken from a resource that stays as it is."""
+        kind = self._kind_of(row.name)
+        if kind.restores:
+            await kind.restore(self._context(row), row.properties)
 
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):

@@ -139,6 +139,9 @@ class ResourceType:
     """Creating it means waiting for others: it delays no other resource, and ends when another one
     fails."""
 
+    restores: ClassVar[bool] = False
+    """Whether something can be taken from a resource by hand, and put back (`lacks`, `restore`)."""
+
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""
         for key, value in properties.items():
@@ -216,6 +219,13 @@ class ResourceType:
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Change the properties `context.changed` in place. Raises `ResourceFailure`."""
         raise ResourceFailure(f"{self.name} cannot be changed in place")
+
+    async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
+        """Whether somebody has taken away what the resource was made with."""
+        return False
+
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Put back what somebody has taken away; what was added by hand stays. Raises `ResourceFailure`."""
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Remove the resource if it exists. Raises `ResourceFailure`."""
