@@ -10,6 +10,7 @@ region, and a definition by another one is refused while the first one lives.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from vetro.engine.errors import HeatStackError
 from vetro.engine.system.leaving import region_of
@@ -117,7 +118,8 @@ def _upwards(one: MuranoObject | None) -> Iterator[MuranoObject]:
 
 
 def _type(body: Json) -> Json:
-    return body.get("type", body.get("Type")) if isinstance(body, dict) else None
+    known = cast("dict[str, Json]", body) if isinstance(body, dict) else {}
+    return known.get("type", known.get("Type"))
 
 
 def described(one: MuranoObject) -> str:
