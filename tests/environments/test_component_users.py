@@ -109,7 +109,7 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> Any:
 
 
 def looked_at(*problems: str) -> CallAnswer:
-    one = {"changes": {}, "problems": list(problems), "notes": []}
+    one: Any = {"changes": {}, "problems": list(problems), "notes": []}
     return CallAnswer({"applications": {"blog": one}, "problems": []})
 
 

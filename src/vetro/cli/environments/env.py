@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import uuid
 from collections.abc import Mapping
@@ -13,7 +14,13 @@ import click
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package_lookup import find_package
 from vetro.cli.client.answers import Deployment, Environment, JsonObject
-from vetro.cli.client.connection import Connection, find_environment, segment
+from vetro.cli.client.connection import (
+    Connection,
+    error_text,
+    find_environment,
+    hint_for,
+    segment,
+)
 from vetro.cli.client.deployment_progress import (
     end_of,
     follow_deployment,
@@ -27,6 +34,7 @@ from vetro.cli.environments.applications import (
     application_row,
     show_applications,
 )
+from vetro.cli.environments.component_users import described, letting_go, uses_in
 from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
@@ -36,7 +44,7 @@ from vetro.cli.environments.objects import (
     objects_of,
     set_path,
 )
-from vetro.cli.environments.patching import patch, session
+from vetro.cli.environments.patching import MODEL_PATCH, REFUSE_USED, patch, session
 from vetro.cli.environments.sessions import (
     SESSION,
     open_session_of,
@@ -287,24 +295,54 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
             Checker(connection).refuse_wrong_change(service, values, services)
             # Only this application: others may be added or changed at the same moment.
             where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-            stored = connection.request("PUT", where, json=service, headers=headers).json()
+            stored = connection.request(
+                "PUT", where, json=service, headers=headers, params=REFUSE_USED
+            ).json()
     emit_object(stored)
 
 
 @env.command("remove", short_help="Take an application out.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
-def remove(environment: str, application: str) -> None:
-    """Take APPLICATION out; its machines go with the next deploy."""
+@click.option(
+    "--let-go", "letting", is_flag=True, help="Others that use it do without from now on."
+)
+def remove(environment: str, application: str, letting: bool) -> None:
+    """Take APPLICATION out; its machines go with the next deploy.
+
+    When others use it they are named, and nothing is changed. With --let-go they do without it, as far as
+    their classes allow that.
+    """
 
     with Connection() as connection:
         row = find_environment(connection, environment)
         with session_and_services(connection, row) as (headers, services):
             service = services[find_application(services, application)]
-            where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-            connection.request("DELETE", where, headers=headers)
-    name = application_row(service)["name"] or application
-    done(f"Removed {name}; deploy to make it so", removed=service)
+            name = application_row(service)["name"] or application
+            base = f"/v1/environments/{row['id']}"
+            where = f"{base}/services/{segment(str(service['?']['id']))}"
+            answer = connection.answer("DELETE", where, headers=headers, params=REFUSE_USED)
+            used = uses_in(answer)
+            if used and not letting:
+                fail(
+                    f"{name} is in use: {'; '.join(described(one) for one in used)}",
+                    f"'vetro env remove {word(row['name'])} {word(application)} --let-go' lets them do"
+                    " without, 'vetro env edit' gives them another one.",
+                )
+            if used:
+                steps = letting_go(Checker(connection), services, used)
+                steps.append({"op": "remove", "path": f"/services/{service['?']['id']}"})
+                connection.request(
+                    "PATCH",
+                    f"{base}/model/",
+                    content=json.dumps(steps).encode(),
+                    headers={**headers, "Content-Type": MODEL_PATCH},
+                    params=REFUSE_USED,
+                )
+            elif answer.status >= 400:
+                fail(error_text(answer), hint_for(answer))
+    back = f"'vetro env changes {word(row['name'])} --discard' takes it back until then"
+    done(f"Removed {name}; deploy to make it so, {back}", removed=service, let_go=used)
 
 
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")

@@ -11,11 +11,12 @@ from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
 from vetro.engine.system.leaving import Leaving
+from vetro.engine.system.owners import Owners, refusal
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
-from vetro.muranopl import CallContext, freeze, native
+from vetro.muranopl import CallContext, MuranoObject, freeze, native
 from vetro.stacks import KnowsAlterations, LossRefused, PlacementFailure, Stack
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class HeatStack:
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._leaving = Leaving(name)
         self._asked = AskedRules(name)
+        self._owners = Owners(name, region_name)
         self._finishes = self._explained = self._is_altered = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
@@ -181,12 +183,30 @@ class HeatStack:
         self._change()
 
     def update_template(self, ctx: CallContext, template: Json) -> None:
-        """Merge a fragment into the template. Errors: wrong version, types that do not fit."""
+        """Merge a fragment into the template.
+
+        Errors: wrong version, types that do not fit, a resource of another application.
+        """
+        self._merge(ctx, template, [], [])
+
+    def _merge(
+        self, ctx: CallContext, template: Json, resources: list[str], outputs: list[str]
+    ) -> None:
         given = cast("dict[str, Json]", template or {})
         self._check_version(given)
         before = self._current(ctx)
+        merged = merge(without(before, resources, outputs), respell(given, before))
+        names = list(section(given, "resources"))
+        first = self._owners.taken(ctx, before, merged, names)
+        if first:
+            # What was another object's goes before: under its name comes something else.
+            self._becomes(before, without(before, first, []))
+            for name in first:
+                self._make_way(ctx, name)
+            before = self._current(ctx)
+            merged = merge(without(before, resources, outputs), respell(given, before))
         self._ask_for(given)
-        self._becomes(before, merge(before, respell(given, before)))
+        self._becomes(before, merged)
 
     def _becomes(self, before: dict[str, Json], template: dict[str, Json]) -> bool:
         """Whether the template is another one than before."""
@@ -229,12 +249,36 @@ class HeatStack:
         Merging alone can only add; this way what the object does not want any more goes. Shared
         resources, such as a security group, are merged: they are not in the object's lists.
         """
-        before = self._current(ctx)
-        given = cast("dict[str, Json]", template or {})
-        self._check_version(given)
-        merged = merge(without(before, resources or [], outputs or []), respell(given, before))
-        self._ask_for(given)
-        self._becomes(before, merged)
+        self._merge(ctx, template, resources or [], outputs or [])
+
+    def server_holders(
+        self, ctx: CallContext, name: str, instance: MuranoObject
+    ) -> list[MuranoObject]:
+        """The other instances whose server the resource of this name is, as of earlier sessions."""
+        return [one for one in self._owners.instances(ctx, name) if one is not instance]
+
+    def refuse_server(self, name: str, instance: MuranoObject, holder: MuranoObject) -> None:
+        """Say that a server of this name is another instance's. Errors: ``HeatStackError``, always."""
+        raise refusal(name, instance, holder)
+
+    @native(lock=False)
+    def make_way(self, ctx: CallContext, name: str) -> None:
+        """Let the back end remove a resource that was taken out of the template, before another object
+        puts its own there under the same name: that is another one.
+
+        Errors: ``HeatStackError`` when it stays because others use it.
+        """
+        if name not in section(self._current(ctx), "resources"):
+            self._make_way(ctx, name)
+
+    def _make_way(self, ctx: CallContext, name: str) -> None:
+        if self._leaving.has(name):
+            self._push(ctx)
+        if self._leaving.has(name):
+            raise HeatStackError(
+                f"The resource {name} of the stack {self._name} is of an object that leaves, and others"
+                " still use it. Deploy without them first, or choose another name"
+            )
 
     def note_rules(self, ctx: CallContext, group: str, key: str, rules: list[Json]) -> None:
         """The calling application asks for rules of a security group."""

@@ -33,6 +33,10 @@ class Leaving:
     def __bool__(self) -> bool:
         return bool(self._names)
 
+    def has(self, name: str) -> bool:
+        """Whether the back end has the resource, or may have it."""
+        return name in self._has
+
     def found(self, ctx: CallContext, template: dict[str, Json]) -> dict[str, Json]:
         """The template of the back end without what earlier sessions have removed."""
         self._has = section(template, "resources")
