@@ -35,7 +35,7 @@ _UNMADE = ("allocated", "creating", "failed", "incomplete")
 _BEING_MADE = (StackStatus.CREATE_IN_PROGRESS, StackStatus.CREATE_FAILED)
 _ALIKE = ("image", "flavor", "block_device_mapping_v2", "ImageId", "InstanceType")
 """Properties that a machine under another name has in common with the one it takes the place of."""
-_WORDS = {
+WORDS = {
     "name": "host name",
     "ImageId": "image",
     "InstanceType": "flavor",
@@ -120,7 +120,7 @@ class Losses:
                 if kind is LossKind.MACHINE and how is LossHow.REMOVED and row.name in renamed:
                     how, other = LossHow.REPLACED, renamed[row.name]
                     if other != name:
-                        changes = (ChangedProperty(_WORDS["name"], name, other),)
+                        changes = (ChangedProperty(WORDS["name"], name, other),)
                 loss = Loss(kind, name, how, row.name, changes)
                 if name in self._twice:
                     loss = replace(loss, name=f"{name} ({row.name})")
@@ -193,7 +193,7 @@ def _renamed(planned: Sequence[Planned]) -> dict[str, str]:
         elif one.row is None:
             come.setdefault(_likeness(one.type, one.properties), []).append(one)
     return {
-        gone[like][0].name: _shown("name", come[like][0].properties.get("name", come[like][0].name))
+        gone[like][0].name: shown("name", come[like][0].properties.get("name", come[like][0].name))
         for like in gone.keys() & come.keys()
         if len(gone[like]) == len(come[like]) == 1
     }
@@ -209,16 +209,16 @@ def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
     known = resource_type(row.type, row.name).properties
     return tuple(
         ChangedProperty(
-            _WORDS.get(key) or key.replace("_", " "),
-            _shown(key, row.properties.get(key)),
-            _shown(key, planned.properties.get(key)),
+            WORDS.get(key) or key.replace("_", " "),
+            shown(key, row.properties.get(key)),
+            shown(key, planned.properties.get(key)),
         )
         for key in sorted(planned.decision.changed)
         if key not in known or not known[key].update
     )
 
 
-def _shown(key: str, value: Json) -> str:
+def shown(key: str, value: Json) -> str:
     """A value as people read it; secrets are masked."""
     text = _text(value if isinstance(value, Unknown) else masked(value, key))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
