@@ -352,8 +352,8 @@ async def test_secrets_of_forms_are_kept_beside_the_model(api: Api, package_zip:
     made = await wizard(api, package_zip, form, environment_id=environment, quick=True)
     path = f"/wizards/{made['id']}"
     await api.call("POST", f"{path}/pages/p", {"values": {"word": "sesame"}})
-    done = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
     built = (await api.call("POST", f"{path}/build", session=session)).json()["model"]
+    done = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
     assert "sesame" not in str([done, built])
     secrets = api.rooms.form_secrets
     assert await secrets.read("p", done["key"]) == await secrets.read("p", built["key"]) == "sesame"

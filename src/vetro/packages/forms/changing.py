@@ -41,14 +41,12 @@ class _Patch:
         """``there`` with the differences between two values at its place."""
         if before == after:
             return there
-        if isinstance(before, dict) and isinstance(after, dict) and isinstance(there, dict):
-            if _class(before) != _class(after) or _class(after) != _class(there):
-                return self._new(after)
-            return self._map(
-                cast("JsonObject", before), cast("JsonObject", after), cast("JsonObject", there)
-            )
-        if isinstance(before, list) and isinstance(after, list) and isinstance(there, list):
-            lists = [cast("list[Any]", one) for one in (before, after, there)]
+        each: tuple[Any, Any, Any] = (before, after, there)
+        if all(isinstance(one, dict) for one in each):
+            if len({_class(one) for one in each}) == 1:
+                return self._map(*each)
+        elif all(isinstance(one, list) for one in each):
+            lists = cast("tuple[list[Any], list[Any], list[Any]]", each)
             if any(isinstance(one, dict) for one in [*lists[1], *lists[2]]):
                 return self._list(*lists)
         return self._new(after)

@@ -95,7 +95,7 @@ class _Reader:
             for one, its in zip(cast("list[object]", node), items, strict=False):
                 self.read(one, its, scope)
         else:
-            self._meet(node)
+            self._meet(cast("object", node))
 
     def _meet(self, node: object) -> None:
         """Note the fields of what the component does not have."""

@@ -107,6 +107,14 @@ class Form:
         hint = f"; did you mean {near[0]}?" if near else f"; fields: {', '.join(known)}"
         raise FormError(f"{self.package_name} has no field {path}{hint}")
 
+    def makes(self, class_name: str) -> bool:
+        """Whether its object can be of a class; an expression may be any."""
+        header: object = self.definition.application.get("?")
+        given = cast("JsonObject", header).get("type") if isinstance(header, dict) else None
+        if self.definition.is_old or not isinstance(given, str):
+            return True
+        return given.partition("/")[0].partition("@")[0] == class_name
+
     def kinds(self) -> set[str]:
         """The kinds of choices that its fields need (`vetro.packages.forms.KINDS`)."""
         types = [one.type for one in self.fields]
