@@ -24,6 +24,7 @@ from vetro import tracing
 from vetro.engine.tables import answers, checkpoints, journal
 from vetro.json_values import Json
 from vetro.muranopl import current_thread, wait
+from vetro.stacks import LossRefused
 from vetro.storage import Database
 
 
@@ -31,6 +32,20 @@ def digest(value: Json) -> str:
     """A hash that identifies a request without keeping its content, which may hold secrets."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_HARMLESS = frozenset(
+    {
+        *("stack.get", "stack.output", "stack.lost", "agent.credential", "agent.result"),
+        *("workflow.result", "report", "track", "untrack"),
+    }
+)
+"""Effects that read, or that nobody has to take back."""
+_READS = ("identity.", "network.", "metadef.", "volume.")
+
+
+def _changes(kind: str) -> bool:
+    return kind not in _HARMLESS and not kind.startswith(_READS)
 
 
 class JournalEffects:
@@ -46,6 +61,9 @@ class JournalEffects:
         seed = hashlib.sha256(f"{task_id}/{fence}".encode()).digest()
         # Ids must not collide between runs; nothing secret is drawn here.
         self._random = random.Random(seed)  # noqa: S311
+
+        self.changed = False
+        """Whether an effect may have changed anything outside of the task."""
 
     def count_from(self, sequence: int) -> None:
         """Number the following entries from here: this run continues the task of another one."""
@@ -87,8 +105,12 @@ class JournalEffects:
             with tracing.span(kind, parent=self._traceparent, vetro_effect=sequence):
                 result = await execute()
         except Exception as error:
+            self.changed |= _changes(kind) and not (
+                isinstance(error, LossRefused) and not error.begun
+            )
             await self._settle(sequence, {"state": "failed", "error": str(error)[:4000]})
             raise
+        self.changed |= _changes(kind)
         await self._settle(sequence, {"state": "done", "result": result})
         return result
 

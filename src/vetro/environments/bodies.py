@@ -117,6 +117,9 @@ EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
 PENDING = query(
     pattern("overtake|refuse", schema={"type": "string", "enum": ["overtake", "refuse"]}), "pending"
 )
+_KEYS = Rule("texts", STRING.check, {"type": "array", "items": {"type": "string"}})
+MAY_LOSE = query(_KEYS, "mayLose")
+DEPLOY = (*PENDING, *MAY_LOSE)
 ACTION = Body({"type": ["object", "null"]}, required=False)
 STATIC_ACTION = Body(
     an_object(

@@ -148,7 +148,8 @@ async def last_status(call: Call) -> Json:
 
 
 async def call_action(call: Call) -> Json:
-    """Call an action; ``pending=refuse``: 409 when sessions hold changes."""
+    """Call an action; ``pending=refuse``: 409 when sessions hold changes. ``mayLose``: see the deployment
+    of a session."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     task = await call.service.work.call_action(
         call.principal,
@@ -156,6 +157,7 @@ async def call_action(call: Call) -> Json:
         call.path["action_id"],
         body,
         overtake=call.may_overtake(),
+        may_lose=call.may_lose(),
     )
     return {"task_id": task}
 
@@ -220,7 +222,7 @@ ENDPOINTS = [
              reply=Reply(shapes.TEXT, media=("text/event-stream",))),
     Endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION,
              reply=shapes.LAST_STATUSES),
-    Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.PENDING,
+    Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.DEPLOY,
              bodies.ACTION, reply=shapes.STARTED_TASK, errors=(409,)),
     Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result,
              reply=shapes.ACTION_RESULT),

@@ -122,9 +122,17 @@ async def rebase(call: Call) -> Json:
 
 
 async def deploy(call: Call) -> Json:
-    """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes."""
+    """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes.
+
+    With ``mayLose`` the deployment fails before it loses a machine, a volume or an address that is not
+    named there.
+    """
     await call.service.work.deploy(
-        call.principal, call.environment, call.path["session_id"], overtake=call.may_overtake()
+        call.principal,
+        call.environment,
+        call.path["session_id"],
+        overtake=call.may_overtake(),
+        may_lose=call.may_lose(),
     )
     return EMPTY
 
@@ -168,5 +176,5 @@ ENDPOINTS = [
     Endpoint("drop_session", "DELETE", _SESSION, drop_session),
     Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase, reply=shapes.SESSION,
              errors=(409,)),
-    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.PENDING, errors=(409,)),
+    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.DEPLOY, errors=(409,)),
 ]  # fmt: skip

@@ -101,10 +101,12 @@ class TaskStore:
         session_id: str,
         *,
         overtake: bool = True,
+        may_lose: list[str] | None = None,
     ) -> str | None:
         """Submit a session; the task's id, or ``None`` when the environment was removed at once.
 
         ``overtake``: deploy although other sessions hold changes; otherwise that is a 409.
+        ``may_lose``: the machines, volumes and addresses that may be lost; ``None``: any.
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -119,7 +121,9 @@ class TaskStore:
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
             action = TaskAction(object_id=environment_id, method="deploy", args={})
-            return await self._submit(tx, principal, environment, session, action, delegated)
+            return await self._submit(
+                tx, principal, environment, session, action, delegated, may_lose
+            )
 
     @asynccontextmanager
     async def _delegated(self, principal: Principal | None) -> AsyncGenerator[_Delegated]:
@@ -143,6 +147,7 @@ class TaskStore:
         session: StoredRow,
         action: TaskAction | None,
         delegated: _Delegated,
+        may_lose: list[str] | None = None,
     ) -> str | None:
         model: JsonObject = session.model
         deletes = model.get("Objects") is None
@@ -204,6 +209,8 @@ class TaskStore:
         }
         if given := tracing.traceparent():
             payload["traceparent"] = given
+        if may_lose is not None and not deletes:
+            payload["may_lose"] = may_lose
         if delegated.value:
             # Sealed, and gone with the task.
             payload["delegation"] = delegated.value
@@ -296,10 +303,12 @@ class TaskStore:
         arguments: object,
         *,
         overtake: bool = True,
+        may_lose: list[str] | None = None,
     ) -> str:
         """Submit an action. Errors: 400, 403, 404; a failure leaves no session behind.
 
         ``overtake``: submit although sessions hold undeployed changes; otherwise that is a 409.
+        ``may_lose``: see ``deploy``.
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -320,6 +329,7 @@ class TaskStore:
                 session,
                 {"object_id": object_id, "method": action["name"], "args": arguments or {}},
                 delegated,
+                may_lose,
             )
             assert task_id is not None
             return task_id

@@ -147,9 +147,11 @@ async def show_session(call: Call) -> Json:
 
 
 async def deploy(call: Call) -> Json:
-    """Deploy a session's changes."""
+    """Deploy a session's changes; ``mayLose`` as in ``/v1``."""
     session = call.path["session_id"]
-    await call.service.work.deploy(call.principal, call.environment, session)
+    await call.service.work.deploy(
+        call.principal, call.environment, session, may_lose=call.may_lose()
+    )
     return EMPTY
 
 
@@ -439,7 +441,7 @@ ENDPOINTS = [
     _endpoint("open_session", "POST", E + "/configure", configure, reply=shapes.V03_SESSION),
     _endpoint("show_session", "GET", _SESSION, show_session, reply=shapes.V03_SESSION),
     _endpoint("drop_session", "DELETE", _SESSION, environment_endpoints.drop_session),
-    _endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy),
+    _endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.MAY_LOSE),
     _endpoint("list_services", "GET", _ALL, read, bodies.SESSION, reply=shapes.ANYTHING),
     _endpoint("show_service", "GET", _AT, read, bodies.SESSION, reply=shapes.ANYTHING),
     _writing("add_services", "POST", _ALL, append, bodies.PUT_SERVICES, reply=shapes.ANYTHING),

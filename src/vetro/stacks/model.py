@@ -206,10 +206,17 @@ class Stacks(Protocol):
         ...
 
     async def delete(
-        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+        self,
+        project_id: str,
+        name: str,
+        *,
+        progress: ProgressCallback | None = None,
+        may_lose: Collection[str] | None = None,
     ) -> Stack | None:
         """Remove the stack and everything it made. None when it is gone (also when it never
-        was there); a stack in `DELETE_FAILED` when something could not be removed."""
+        was there); a stack in `DELETE_FAILED` when something could not be removed.
+
+        `may_lose`: see `WorkOptions`."""
         ...
 
     async def plan(

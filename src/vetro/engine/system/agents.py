@@ -111,10 +111,25 @@ class Agent:
         return self._reached(services_of(ctx)).broker_user(self._queue)
 
     def release(self, ctx: CallContext) -> None:
-        """The guest is gone: its credential and its mailbox as well."""
-        transport = self._reached(services_of(ctx))
-        request = {"queue": self._queue}
-        ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
+        """The guest is gone: its credential and its mailbox as well.
+
+        Where machines are guarded, it is gone when the stack that was put off has been pushed.
+        """
+        services = services_of(ctx)
+        transport = self._reached(services)
+
+        def forget() -> None:
+            request = {"queue": self._queue}
+            ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
+
+        async def forget_later() -> None:
+            if services.refused is None:
+                await ctx.session.in_green_thread_async(forget)
+
+        if services.may_lose is None:
+            forget()
+        else:
+            ctx.session.on_finish(forget_later)
 
     def build_execution_plan(
         self, ctx: CallContext, template: Json, resources: MuranoObject | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +15,7 @@ from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native
-from vetro.stacks import PlacementFailure, Stack
+from vetro.stacks import LossRefused, PlacementFailure, Stack
 
 if TYPE_CHECKING:
     import asyncio
@@ -280,6 +280,8 @@ class HeatStack:
         try:
             await ctx.session.in_green_thread_async(lambda: self._push(ctx))
         except Exception as error:
+            if services_of(ctx).refused is not None:
+                return  # the task says so
             log = logger(__name__)
             log.warning("postponed_stack_update_failed", stack=self._name, exc_info=True)
             text = f"Updating the stack {self._name} failed: {error}"
@@ -337,15 +339,25 @@ class HeatStack:
             "tags": services.settings.heat.stack_tags,
             "timeout": services.settings.heat.stack_timeout,
             "progress": self._progress(services),
+            "may_lose": services.may_lose,
         }
         request = {"stack": self._name, "template": template, "parameters": self._parameters}
-        ctx.effect(
-            "stack.push",
-            request,
-            lambda: when_free(
-                services, self._name, lambda: self._apply(services, template, options)
-            ),
+        self._change_stack(
+            ctx, "stack.push", request, lambda: self._apply(services, template, options)
         )
+
+    def _change_stack(
+        self, ctx: CallContext, kind: str, request: Json, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do it when no other operation is in the way. After a refusal of the task nothing is done."""
+        services = services_of(ctx)
+        if services.refused is not None:
+            raise services.refused
+        try:
+            ctx.effect(kind, request, lambda: when_free(services, self._name, work))
+        except LossRefused as error:
+            services.refused = services.refused or error
+            raise
 
     async def _apply(
         self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
@@ -387,6 +399,7 @@ class HeatStack:
             services.project_id,
             self._name,
             progress=self._progress(services),
+            may_lose=services.may_lose,
         )
         if left is not None:
             await self._expect(services, left, "DELETE_COMPLETE")
@@ -423,10 +436,8 @@ class HeatStack:
         self._deferred = False
         services = services_of(ctx)
         try:
-            ctx.effect(
-                "stack.delete",
-                {"stack": self._name},
-                lambda: when_free(services, self._name, lambda: self._delete(services)),
+            self._change_stack(
+                ctx, "stack.delete", {"stack": self._name}, lambda: self._delete(services)
             )
         except Exception as error:
             # A `.destroy` that fails is muted; that something is left must not be forgotten.

@@ -24,6 +24,7 @@ from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
     KnowsBalancers,
+    LossRefused,
     RouterWithoutGateway,
     Stack,
     StackError,
@@ -241,6 +242,7 @@ class WorkflowPort:
                     parameters=arguments,
                     rollback=stack is None,
                     progress=lambda text: self._services.waiting.say(self._stack, text),
+                    may_lose=self._services.may_lose,
                 ),
             )
             expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
@@ -272,7 +274,11 @@ class WorkflowPort:
         async def remove() -> Json:
             services, stack = self._services, self._stack
             left = await when_free(
-                services, stack, lambda: services.stacks.delete(services.project_id, stack)
+                services,
+                stack,
+                lambda: services.stacks.delete(
+                    services.project_id, stack, may_lose=services.may_lose
+                ),
             )
             if left is not None:
                 raise PortError(f"Unexpected stack state {left.status.value}: {_reason(left)}")
@@ -284,8 +290,12 @@ class WorkflowPort:
         self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]
     ) -> Json:
         try:
+            if self._services.refused is not None:
+                raise self._services.refused
             return self._perform(kind, request, execute)
         except (ConnectionError, StackError) as error:
+            if isinstance(error, LossRefused):
+                self._services.refused = error
             raise PortError(str(error), type(error).__name__) from error
         finally:
             self._loop.call_soon_threadsafe(self._services.waiting.say, self._stack, "")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Collection, Coroutine, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +22,11 @@ from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
+from vetro.stacks.losses import LossRefused, unnamed
 from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackFailure, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
+from vetro.stacks.operations.losing import Losses
 from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
@@ -55,6 +57,8 @@ class Operation:
     hold: Hold
     stack: StackRow
     progress: ProgressCallback | None
+    may_lose: Collection[str] | None = None
+    """See `WorkOptions`. What goes is refused before; this keeps what only now turns out to be replaced."""
 
     def __post_init__(self) -> None:
         self._waiting: dict[str, str] = {}
@@ -66,6 +70,8 @@ class Operation:
         self._failed = asyncio.Event()
         self.failure: StackFailure | None = None
         """The first thing that went wrong."""
+        self.refused: LossRefused | None = None
+        """What would have been lost, if that is what went wrong."""
 
     @property
     def waiting_on(self) -> str | None:
@@ -180,12 +186,26 @@ class Operation:
             await self._create(row, properties)
         else:
             if row is not None:
+                await self._refuse_loss(row, properties, decision)
                 await self._abandon(row)
                 if kind.delete_first:
                     await self._delete(row)
                     if self.failure is not None:
                         return
             await self._create(self._fresh(wanted, properties, requires), properties)
+
+    async def _refuse_loss(
+        self, row: ResourceRow, properties: dict[str, Json], decision: Decision
+    ) -> None:
+        """Raises `LossRefused` before a replacement that the plan has not seen: it depends on what this
+        operation has made of other resources."""
+        if self.may_lose is None:
+            return
+        losses = Losses(self.compute, self.stack.resources)
+        lost = unnamed(await losses.of_replaced(row, properties, decision), self.may_lose)
+        if lost:
+            self.refused = LossRefused(self.stack.name, lost, begun=True)
+            raise self.refused
 
     def _fresh(
         self, wanted: ResourceDefinition, properties: dict[str, Json], requires: list[int]

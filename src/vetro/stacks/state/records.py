@@ -168,9 +168,18 @@ class StackStore(Protocol):
         ...
 
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
+        self,
+        stack_id: str,
+        name: str,
+        values: Mapping[str, object],
+        owner: str,
+        seconds: float,
+        *,
+        fence: int | None = None,
     ) -> Hold:
-        """Take hold of a stack without a living owner and change it. Raises `StackBusy`."""
+        """Take hold of a stack without a living owner and change it. Raises `StackBusy`.
+
+        `fence`: of the last hold that the caller knows of; a later one is `StackBusy`, too."""
         ...
 
     async def renew(self, hold: Hold, seconds: float) -> None: ...
