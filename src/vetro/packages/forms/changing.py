@@ -8,7 +8,7 @@ Ids, and values that were generated, are those that the component has.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import SequenceMatcher
 from typing import Any, cast
 
@@ -20,27 +20,39 @@ _ABSENT: Any = object()
 
 
 def patched(
-    before: JsonObject, after: JsonObject, component: JsonObject, labels: Mapping[str, str]
+    before: JsonObject,
+    after: JsonObject,
+    component: JsonObject,
+    *,
+    generated: Collection[object],
+    labels: Mapping[str, str],
 ) -> JsonObject:
     """The component with what differs between two objects of its form.
 
-    ``labels``: of fields by their paths. Errors: ``FormError`` when a changed value needs one that could
+    ``generated``: the values that ids and generating expressions gave to the two. ``labels``: of fields by
+    their paths. Errors: ``FormError`` when a changed value needs one that could
     not be read from the component.
     """
     renamed: dict[str, str] = {}
     _same(before, component, renamed)
-    return cast("JsonObject", _Patch(renamed, labels).value(before, after, component))
+    return cast("JsonObject", _Patch(renamed, generated, labels).value(before, after, component))
 
 
 class _Patch:
-    def __init__(self, renamed: Mapping[str, str], labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, renamed: dict[str, str], generated: Collection[object], labels: Mapping[str, str]
+    ) -> None:
         self.renamed = renamed
+        self.generated = {one for one in generated if isinstance(one, str)}
         self.labels = labels
 
     def value(self, before: Any, after: Any, there: Any) -> Any:
         """``there`` with the differences between two values at its place."""
         if before == after:
             return there
+        if before == UNKNOWN and isinstance(there, (dict, list)):
+            _same(after, there, self.renamed)
+            return self._carried(after, there)
         each: tuple[Any, Any, Any] = (before, after, there)
         if all(isinstance(one, dict) for one in each):
             if len({_class(one) for one in each}) == 1:
@@ -50,6 +62,22 @@ class _Patch:
             if any(isinstance(one, dict) for one in [*lists[1], *lists[2]]):
                 return self._list(*lists)
         return self._new(after)
+
+    def _carried(self, after: Any, there: Any) -> Any:
+        """A value whose former one could not be built: objects that are there stay the same objects."""
+        if isinstance(after, dict) and isinstance(there, dict):
+            new, old = cast("JsonObject", after), cast("JsonObject", there)
+            if _class(new) != _class(old):
+                return self._new(new)
+            return {**old, **{key: self._carried(one, old.get(key)) for key, one in new.items()}}
+        if isinstance(after, list) and isinstance(there, list):
+            items, known = cast("list[Any]", after), cast("list[Any]", there)
+            return [
+                self._carried(one, known[place]) if place < len(known) else self._new(one)
+                for place, one in enumerate(items)
+            ]
+        is_generated = isinstance(after, str) and after in self.generated
+        return there if is_generated and there is not None else self._new(after)
 
     def _map(self, before: JsonObject, after: JsonObject, there: JsonObject) -> JsonObject:
         made = dict(there)

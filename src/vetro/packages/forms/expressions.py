@@ -121,9 +121,17 @@ class Ingredients:
         return self.hosts[pattern, number]
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """One of the elements of ``repeat``, not evaluated."""
+
+    template: Any
+    number: int
+
+
 @dataclass
 class Scope:
-    """What expressions see."""
+    """What expressions see. ``lazy``: ``repeat`` gives its elements as `Repeated`."""
 
     data: dict[str, Any]
     variables: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -131,6 +139,7 @@ class Scope:
     budget: Budget = field(default_factory=Budget)
     depth: int = 0
     path: list[object] = field(default_factory=list[object])
+    lazy: bool = False
 
     def evaluate(self, marked: Marked, data: object = ...) -> Any:
         """The value of one expression, with ``$`` as given. Errors: `FAILURES`, ``FormError``."""
@@ -222,6 +231,7 @@ class Scope:
             self.budget,
             self.depth,
             [*self.path, number],
+            self.lazy,
         )
 
 
@@ -326,6 +336,8 @@ def _scope_of(rt: Evaluation) -> Scope:
 def _repeat(rt: Evaluation, template: object, times: int) -> list[object]:
     rt.check_items(max(0, times))
     scope = _scope_of(rt)
+    if scope.lazy:
+        return [Repeated(template, number) for number in range(1, times + 1)]
     return [scope.with_index(number).value(template) for number in range(1, times + 1)]
 
 

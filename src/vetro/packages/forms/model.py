@@ -84,7 +84,7 @@ class State:
     was typed, also on a page that was refused. ``parameters``: evaluated once (B8). ``problem``: why
     those of a static action are missing; no page is accepted as long. ``opened``: the values that a
     component had when its form was opened again. ``kept``: paths of fields whose value could not be
-    read from it."""
+    read from it; ``inactive``: of parts that it did not have."""
 
     pages: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     entered: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
@@ -92,12 +92,19 @@ class State:
     problem: str | None = None
     opened: dict[str, dict[str, Any]] | None = None
     kept: list[str] = field(default_factory=list[str])
+    inactive: list[str] = field(default_factory=list[str])
 
     def as_json(self) -> dict[str, object]:
         """The state as JSON."""
-        known = {"pages": self.pages, "entered": self.entered, "parameters": self.parameters}
-        again = {"opened": self.opened, "kept": self.kept} if self.opened is not None else {}
-        return deepcopy({**known, "problem": self.problem, **again})
+        known: dict[str, object] = {
+            "pages": self.pages,
+            "entered": self.entered,
+            "parameters": self.parameters,
+        }
+        known["problem"] = self.problem
+        if self.opened is not None:
+            known |= {"opened": self.opened, "kept": self.kept, "inactive": self.inactive}
+        return deepcopy(known)
 
     @classmethod
     def of_json(cls, given: object) -> State:
@@ -112,4 +119,5 @@ class State:
             body.get("problem"),
             body.get("opened"),
             body.get("kept") or [],
+            body.get("inactive") or [],
         )

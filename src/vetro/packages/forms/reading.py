@@ -1,6 +1,6 @@
 """The values of a form's fields, read back from a component: the inverse of building one (B8).
 
-    values, kept = read_back(definition, pages, component, parameters)
+    readings = read_back(definition, pages, component, parameters)
 
 The ``Application`` section is walked beside the component. Where an expression is a field, the field
 has the component's value. Where it computes with one field, values are tried until the expression gives
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from vetro.json_values import JsonObject
@@ -22,6 +23,7 @@ from vetro.packages.forms.expressions import (
     FAILURES,
     Budget,
     Ingredients,
+    Repeated,
     Scope,
     fields_of,
     has_expressions,
@@ -40,13 +42,23 @@ ROUNDS = 4
 _PROBE = "\1probe\1"
 
 
+@dataclass(frozen=True)
+class Readings:
+    """``values`` by page and field; ``kept``: fields of which the component has what cannot be read;
+    ``inactive``: fields of parts that the component does not have now."""
+
+    values: dict[Path, Any]
+    kept: set[Path]
+    inactive: set[Path]
+
+
 def read_back(
     definition: Definition,
     pages: Sequence[Page],
     component: Mapping[str, object],
     parameters: Mapping[str, object],
-) -> tuple[dict[Path, Any], set[Path]]:
-    """Values by page and field, and the fields of which the component has what cannot be read."""
+) -> Readings:
+    """What a component tells about the fields of its form."""
     reader = _Reader(definition, pages, parameters)
     reader.read(definition.application, component)
     return reader.finished(component)
@@ -65,7 +77,9 @@ class _Reader:
         self.fields: dict[Path, Field] = {}
         self.data: JsonObject = {page.name: {} for page in pages}
         variables = {**definition.templates, **parameters, "forms": self.data}
-        self.scope = Scope(self.data, variables, Ingredients("", definition.templates), Budget())
+        self.scope = Scope(
+            self.data, variables, Ingredients("", definition.templates), Budget(), lazy=True
+        )
         self.found: dict[Path, Any] = {}
         self.mixed: set[Path] = set()
         self.parts: dict[Path, dict[int, Any]] = {}
@@ -81,15 +95,20 @@ class _Reader:
                 self._expression(node, node.tree, value, scope)
             except (FormError, *FAILURES):
                 self.met.update(self._known_fields(node.tree))
+        elif isinstance(node, Repeated):
+            self.read(node.template, value, scope.with_index(node.number))
         elif isinstance(node, dict) and isinstance(value, dict):
             given = cast("dict[str, object]", value)
+            names = {key for key in cast("dict[object, object]", node) if isinstance(key, str)}
+            others = [key for key in given if key not in names and key != "?"]
             for key, one in cast("dict[object, object]", node).items():
                 if isinstance(key, str) and key in given:
                     self.read(one, given[key], scope)
-                elif key == "?" or not has_expressions(one):
-                    continue
+                elif isinstance(key, Marked) and len(others) == 1:
+                    self.read(key, others[0], scope)
+                    self.read(one, given[others[0]], scope)
                 else:
-                    self._meet(one)
+                    self._meet([key, one])
         elif isinstance(node, (list, tuple)) and isinstance(value, list):
             items = cast("list[object]", value)
             for one, its in zip(cast("list[object]", node), items, strict=False):
@@ -192,7 +211,6 @@ class _Reader:
     def _computed(self, marked: Marked, value: Any, scope: Scope, *, again: bool = False) -> bool:
         """An expression that computes: the value of its field is one that gives what is there."""
         wanted = self._known_fields(marked.tree)
-        self.met.update(wanted)
         unknown = [one for one in wanted if one not in self.found]
         for tried in self._trials(unknown, marked, value, scope):
             made = self._tried(marked, tried, scope)
@@ -200,9 +218,10 @@ class _Reader:
                 for path, one in tried.items():
                     if not _is_probe(one):
                         self._have(path, one)
-                if has_expressions(made):
+                if _is_open(made):
                     self.read(made, value, scope)
                 return True
+        self.met.update(wanted)
         if unknown and not again:
             self.waiting.append((marked, value, scope))
         return False
@@ -271,6 +290,10 @@ class _Reader:
         if field.kind == "table":
             yield rows_of(value, field.columns())
             return
+        if isinstance(value, list) and field.kind in ("integer", "instance"):
+            count = len(cast("list[object]", value))
+            yield from range(count, max(-1, count - MOST_TRIED), -1)
+            return
         yield value
         if value is None:
             yield ""
@@ -293,7 +316,7 @@ class _Reader:
 
     # -- the end
 
-    def finished(self, component: Mapping[str, object]) -> tuple[dict[Path, Any], set[Path]]:
+    def finished(self, component: Mapping[str, object]) -> Readings:
         """Try what had to wait, decide the patterns, and say what is not known."""
         header = component.get("?")
         name = cast("JsonObject", header).get("name") if isinstance(header, dict) else None
@@ -313,12 +336,16 @@ class _Reader:
                 break
             self.waiting += left
         values = {path: one for path, one in self.found.items() if path not in self.mixed}
-        return values, {one for one in self.met if one in self.sources and one not in values}
+        kept = {one for one in self.met if one in self.sources and one not in values}
+        self.met = set()
+        self._meet([self.definition.application, *self.definition.templates.values()])
+        return Readings(values, kept, self.met - kept - set(values))
 
     def _pattern(self, path: Path, known: list[tuple[object, str, bool]]) -> None:
         """The pattern of all names: with ``#`` where their numbers are, if they can become more."""
         if path in self.found:
             return
+        known = [one for one in known if isinstance(one[0], int)] or known
         fitting: list[str] | None = None
         for _, name, _ in known:
             own = [
@@ -365,8 +392,19 @@ def _is_probe(value: object) -> bool:
     return value in (_PROBE, [_PROBE, _PROBE])
 
 
+def _is_open(made: object) -> bool:
+    """Whether there are templates in what an expression has made."""
+    if isinstance(made, Repeated):
+        return True
+    if isinstance(made, (list, tuple)):
+        return any(_is_open(one) for one in cast("list[object]", made))
+    return has_expressions(made)
+
+
 def _fits(made: object, value: object) -> bool:
     """Whether a component's value may come of what an expression has made, templates included."""
+    if isinstance(made, Repeated):
+        return _fits(made.template, value)
     if isinstance(made, Marked):
         return True
     if isinstance(made, dict):

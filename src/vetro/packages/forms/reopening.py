@@ -20,7 +20,7 @@ from vetro.packages.forms.expressions import KEPT, Ingredients
 from vetro.packages.forms.model import State
 from vetro.packages.forms.offers import NO_OFFERS, Offers
 from vetro.packages.forms.readers import Refused
-from vetro.packages.forms.reading import read_back
+from vetro.packages.forms.reading import Readings, read_back
 from vetro.packages.forms.version1 import read_document
 from vetro.packages.forms.wizard import Form
 
@@ -36,16 +36,17 @@ def reopened(
     data: JsonObject = {}
     scope = form.scope(data, state)
     if form.definition.is_old:
-        found, kept = read_document(form.definition, component, offers, scope), set[Any]()
+        found = read_document(form.definition, component, offers, scope)
+        read = Readings(found, set(), set())
     else:
-        found, kept = read_back(form.definition, form.pages, component, state.parameters or {})
+        read = read_back(form.definition, form.pages, component, state.parameters or {})
     for page in form.pages:
         values: JsonObject = {}
         data[page.name] = values
         for one in page.fields:
             path = (page.name, one.name)
-            if path in found or path in kept:
-                values[one.name] = found.get(path)
+            if path in read.values or path in read.kept:
+                values[one.name] = read.values.get(path)
                 continue
             field = one.settle(scope)
             try:
@@ -58,7 +59,8 @@ def reopened(
         parameters=state.parameters,
         problem=state.problem,
         opened=opened,
-        kept=sorted(f"{page}.{name}" for page, name in kept),
+        kept=sorted(map(".".join, read.kept)),
+        inactive=sorted(map(".".join, read.inactive)),
     )
 
 
@@ -104,7 +106,13 @@ def changed(
         Ingredients(encrypt=secret, generated=generated, tolerant=is_partly_known, taken=taken),
     )
     labels = {path: form.field(path).attributes.get("label") or path for path in state.kept}
-    return patched(before, after, component, {path: str(one) for path, one in labels.items()})
+    return patched(
+        before,
+        after,
+        component,
+        generated=generated.values(),
+        labels={path: str(one) for path, one in labels.items()},
+    )
 
 
 def _kept_secret(text: str) -> str:

@@ -335,6 +335,7 @@ class Form:
         given = raw or {}
         was = (state.opened or {}).get(page.name, {})
         is_same = state.opened is not None
+        idle: list[Field] = []
         values: JsonObject = {}
         errors: dict[str, list[str]] = {}
         fields: dict[str, Field] = {}
@@ -345,6 +346,8 @@ class Form:
             field = fields[one.name] = one.settle(scope)
             if one.name in was and _is_as_opened(field, given, was[one.name], state, offers):
                 values[one.name] = was[one.name]
+                if one.path in state.inactive:
+                    idle.append(field)
                 continue
             is_same = False
             try:
@@ -370,6 +373,11 @@ class Form:
                 found = self._wrong(field, value, scope, entries, offers)
                 if found:
                     errors[one.name] = found
+        # What a component has is never wrong; what comes to it by another field is checked.
+        for field in idle if not is_same else ():
+            found = self._wrong(field, values[field.name], scope, given, offers)
+            if field.is_enabled and found:
+                errors[field.name] = found
         if not errors and only is None and not is_same:
             said = [
                 one.settle(scope).said("Validation Error occurred")
