@@ -8,6 +8,7 @@ Ids, and values that were generated, are those that the component has.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Collection, Mapping
 from difflib import SequenceMatcher
 from typing import Any, cast
@@ -50,7 +51,11 @@ class _Patch:
         """``there`` with the differences between two values at its place."""
         if before == after:
             return there
-        if before == UNKNOWN and isinstance(there, (dict, list)):
+        if (
+            isinstance(before, str)
+            and before.startswith(UNKNOWN)
+            and isinstance(there, (dict, list))
+        ):
             _same(after, there, self.renamed)
             return self._carried(after, there)
         each: tuple[Any, Any, Any] = (before, after, there)
@@ -112,11 +117,16 @@ class _Patch:
     def _new(self, value: Any) -> Any:
         """A value that the form makes; it refers to the objects that are there."""
         if isinstance(value, str):
-            if UNKNOWN in value or KEPT in value:
+            if "\0" in value:
                 raise self._missing(value)
             return self.renamed.get(value, value)
         if isinstance(value, dict):
-            return {key: self._new(one) for key, one in cast("JsonObject", value).items()}
+            made = {key: self._new(one) for key, one in cast("JsonObject", value).items()}
+            header = cast("JsonObject", value).get("?")
+            if isinstance(header, dict) and cast("JsonObject", header).get("id") in self.renamed:
+                # Its place was that of an object that is there, which is not this one.
+                made["?"]["id"] = uuid.uuid4().hex
+            return made
         if isinstance(value, list):
             return [self._new(one) for one in cast("list[Any]", value)]
         return value

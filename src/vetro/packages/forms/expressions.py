@@ -198,7 +198,7 @@ class Scope:
     def _reported(self, marked: Marked) -> object:
         try:
             if not generates(marked):
-                return self.evaluate(marked)
+                return self._known(marked) if self.ingredients.tolerant else self.evaluate(marked)
             known = [_field_value(self.data, *one) for one in fields_of(marked.tree)]
             place = (marked.text, *self.path, *map(repr, known))
             return self.ingredients.once(place, lambda: self.evaluate(marked))
@@ -206,6 +206,34 @@ class Scope:
             if self.ingredients.tolerant:
                 return UNKNOWN
             raise self._placed(marked, error) from error
+
+    def _known(self, marked: Marked) -> object:
+        """The value of an expression that does not depend on what is `KEPT`; else a mark of its own.
+
+        Two expressions have the same mark when the other fields have the same values in them.
+        """
+        paths = dict.fromkeys(fields_of(marked.tree))
+        values = {path: _field_value(self.data, *path) for path in paths}
+        kept = {
+            path: value
+            for path, value in values.items()
+            if isinstance(value, str) and value.startswith(KEPT)
+        }
+        if not kept:
+            return self.evaluate(marked)
+        mark = f"{UNKNOWN} {[value for value in values.values() if value not in kept.values()]!r}"
+        mark += "".join(kept.values())
+        try:
+            first = self.evaluate(marked)
+            for (page, name), value in kept.items():
+                self.data[page][name] = f"{value} or another"
+            second = self.evaluate(marked)
+        except (FormError, *FAILURES):
+            return mark
+        finally:
+            for (page, name), value in kept.items():
+                self.data[page][name] = value
+        return first if first == second else mark
 
     def _placed(self, marked: Marked, error: Exception) -> Exception:
         if isinstance(error, FormError):

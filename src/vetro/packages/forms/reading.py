@@ -31,7 +31,7 @@ from vetro.packages.forms.expressions import (
 from vetro.packages.forms.fields import Field, FieldSource
 from vetro.packages.forms.readers import as_text, rows_of
 from vetro.packages.forms.source import Marked
-from vetro.packages.forms.vocabulary import BOOLEANS
+from vetro.packages.forms.vocabulary import BOOLEANS, LINE_TYPES
 from vetro.yaql import ast
 
 Path = tuple[str, str]
@@ -294,14 +294,14 @@ class _Reader:
             count = len(cast("list[object]", value))
             yield from range(count, max(-1, count - MOST_TRIED), -1)
             return
-        yield value
-        if value is None:
+        if field.kind in LINE_TYPES and value is None:
             yield ""
-        elif isinstance(value, (bool, int, float)):
+        elif field.kind in LINE_TYPES and isinstance(value, (bool, int, float)):
             yield as_text(value)
-        elif isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
+        elif field.kind == "integer" and re.fullmatch(r"-?[0-9]{1,18}", str(value)):
             yield int(value)
-        yield from _joined(value)
+        yield value
+        yield from _joined(cast("object", value))
         if isinstance(value, str) and field.kind != "integer":
             made = self._tried(marked, {**start, path: _PROBE}, scope)
             if isinstance(made, str) and made.count(_PROBE) == 1:

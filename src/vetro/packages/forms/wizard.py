@@ -497,10 +497,12 @@ def _is_as_opened(
     entered = given[field.name]
     if field.source.path in state.kept:
         return entered in NOTHING or entered is False
-    if entered == was or (field.kind == "password" and field.is_required and entered in NOTHING):
+    if entered == was or (entered in NOTHING and was in NOTHING):
+        return True
+    if field.kind == "password" and field.is_required and entered in NOTHING:
         return True
     try:
-        return field.read(entered, offers) == was
+        return field.read(entered, offers) == field.read(was, offers)
     except (Refused, FormError):
         return False
 
