@@ -204,7 +204,7 @@ def test_more_machines_get_names_that_are_free() -> None:
 @pytest.mark.parametrize(
     ("pattern", "taken", "name"),
     [
-        ("web-#", set(), "web-1"),
+        ("web-#", {"other"}, "web-1"),
         ("web-#", {"web-1"}, "web-2"),
         ("Web-#", {"web-1", "web-2", "web-10"}, "Web-3"),
         ("web", {"web"}, "web"),  # no number: the service refuses it

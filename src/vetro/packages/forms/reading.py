@@ -298,8 +298,8 @@ class _Reader:
             yield ""
         elif field.kind in LINE_TYPES and isinstance(value, (bool, int, float)):
             yield as_text(value)
-        elif field.kind == "integer" and re.fullmatch(r"-?[0-9]{1,18}", str(value)):
-            yield int(value)
+        elif field.kind == "integer" and (text := str(cast("object", value))).isdecimal():
+            yield int(text[:18])
         yield value
         yield from _joined(cast("object", value))
         if isinstance(value, str) and field.kind != "integer":
