@@ -16,7 +16,7 @@ from vetro.engine.errors import HeatStackError
 from vetro.engine.system.leaving import region_of
 from vetro.engine.system.template_spelling import section
 from vetro.json_values import Json
-from vetro.muranopl import CallContext, MuranoObject, calling_objects
+from vetro.muranopl import CallContext, MuranoObject, calling_places
 
 KEPT = frozenset(
     {
@@ -47,7 +47,7 @@ class Owners:
 
         Errors: ``HeatStackError`` for one that is another application's.
         """
-        caller = next(calling_objects(), None)
+        caller = next((one.this for one in calling_places() if one.this is not None), None)
         mine = _application(caller)
         region = region_of(ctx)
         if caller is None or mine is None or region is None:
