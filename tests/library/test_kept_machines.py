@@ -43,7 +43,7 @@ from vetro.engine.system import system_runtime
 from vetro.engine.system.memory import MemoryCloud
 from vetro.muranopl import describe_class
 from vetro.packages import open_package
-from vetro.stacks import DEFAULT_FLAVORS
+from vetro.stacks import DEFAULT_FLAVORS, InvalidProperty
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,13 @@ EDITS: dict[str, Edit] = {
     "ExistingNeutronNetwork.externalNetworkName": Edit("nets", "there", None, "keep"),
     "NewNetwork.dnsNameserver": Edit("nets", "new", "192.0.2.56", "keep"),
     "NewNetwork.useDefaultDns": Edit("nets", "new", False, "keep"),
-    "Instance.name": Edit("site", "web", "shop", "replace", ("address", "machine web"), "host name web → shop"),
+    "Instance.name": Edit(
+        "site", "web", "shop", "replace", ("address", "machine web"), "host name web → shop"
+    ),
     "Instance.flavor": Edit("site", "web", "m1.medium", "update"),
-    "Instance.image": Edit("systems", "linuxinstance", "other", "replace", ("machine linuxinstance",), "image debian → other"),
+    "Instance.image": Edit(
+        "plain", "alone", "other", "replace", ("machine alone",), "image debian → other"
+    ),
     "Instance.keyname": Edit("site", "web", "other", "replace", ("machine web",), "mine → other"),
     "Instance.availabilityZone": Edit("site", "web", "other", "keep"),
     "Instance.networks": Edit(
@@ -100,8 +104,8 @@ EDITS: dict[str, Edit] = {
         "replace", ("address", "machine web"),
     ),
     "Instance.assignFloatingIp": Edit("site", "web", False, "replace", ("address",)),
-    "Instance.securityGroupName": Edit("systems", "linuxinstance", "own", "update"),
-    "Instance.securityGroups": Edit("systems", "linuxinstance", ["byhand"], "update"),
+    "Instance.securityGroupName": Edit("plain", "alone", "own", "update"),
+    "Instance.securityGroups": Edit("plain", "alone", ["byhand"], "update"),
     "Instance.sharedIps": Edit("site", "web", ["shared"], "update"),
     "Instance.volumes": Edit("site", "web", {}, "replace", ("volume data",)),
     "Instance.blockDevices": Edit(
@@ -115,8 +119,12 @@ EDITS: dict[str, Edit] = {
     "CinderVolume.size": Edit("site", "data", 3, "update"),
     "CinderVolume.availabilityZone": Edit("site", "data", "other", "keep"),
     "CinderVolume.readOnly": Edit("site", "data", True, "update"),
-    "CinderVolume.sourceImage": Edit("storage", "boot", "other", "replace", ("machine booted", "volume boot")),
-    "CinderVolume.sourceVolume": Edit("storage", "copy", None, "replace", ("volume copy", "volume first")),
+    "CinderVolume.sourceImage": Edit(
+        "storage", "boot", "other", "replace", ("machine booted", "volume boot")
+    ),
+    "CinderVolume.sourceVolume": Edit(
+        "storage", "copy", None, "replace", ("volume copy", "volume first")
+    ),
     "CinderVolume.sourceSnapshot": Edit("storage", "snap", None, "replace", ("volume snap",)),
     "CinderVolume.sourceVolumeBackup": Edit("storage", "back", None, "replace", ("volume back",)),
     "ExistingCinderVolume.openstackId": Edit("storage", "kept", SPARE, "update"),
@@ -280,14 +288,12 @@ def settings(of: Any = DEFAULTS, before: str = "") -> Iterator[tuple[str, Any]]:
 
 
 SETTINGS = dict(settings())
-RELEASED = sorted(
-    str(one.relative_to(library_path() / "io.murano"))
-    for one in (library_path() / "io.murano").rglob("*")
+RESOURCE_FILES = library_path() / "io.murano" / "Resources"
+RELEASED = [
+    str(one.relative_to(RESOURCE_FILES.parent))
+    for one in sorted(RESOURCE_FILES.rglob("*"))
     if one.is_file()
-    and one.parent.name != "Classes"
-    and one.suffix not in (".yaml", "")
-    or one.name == "murano-agent"
-)
+]
 
 
 def configure(lab: Any, names: Any) -> None:
@@ -407,7 +413,7 @@ async def region_moved(lab: Any, model: Any) -> Any:
 
 
 async def networks_come(lab: Any, model: Any) -> Any:
-    """Others make a network and a subnet that are found before the ones that were taken for want of a name."""
+    """Others make a network and a subnet that are listed before those taken for want of a name."""
     compute, project = lab.cloud.compute, lab.cloud.project_id
     first = str(uuid.uuid4())
     await compute.create(NETWORKS, NewNetwork(uuid=first, project_id=project, name="first"))
@@ -484,3 +490,150 @@ async def test_no_source_but_the_user_changes_a_machine(
     lab.cloud.signer = PlanSigner.load_or_create(tmp_path / "key.pem")
     model = await built(lab)
     await nothing_is_lost(lab, await source(lab, json.loads(json.dumps(model))))
+
+
+# Properties of what is made in a stack
+
+#: What another value of a property does with its resource.
+RESOURCES: dict[str, dict[str, str]] = {
+    "OS::Nova::Server": {
+        "keep": "availability_zone user_data user_data_format",
+        "update": "flavor metadata name security_groups",
+        "replace": "block_device_mapping_v2 image key_name networks scheduler_hints",
+    },
+    "OS::Cinder::Volume": {
+        "keep": "availability_zone",
+        "update": "metadata name read_only size",
+        "replace": "backup_id image snapshot_id source_volid",
+    },
+    "OS::Neutron::FloatingIP": {
+        "update": "port_id",
+        "replace": "floating_network floating_network_id",
+    },
+    "OS::Nova::FloatingIP": {},
+    "OS::Neutron::Port": {
+        "update": "allowed_address_pairs port_security_enabled security_groups",
+        "keep": "replacement_policy",
+        "replace": "fixed_ips network network_id",
+    },
+    "OS::Cinder::VolumeAttachment": {"replace": "instance_uuid mountpoint volume_id"},
+    "OS::Nova::FloatingIPAssociation": {"replace": "floating_ip server_id"},
+    "OS::Neutron::Net": {"update": "name"},
+    "OS::Neutron::Subnet": {
+        "keep": "enable_dhcp",
+        "update": "dns_nameservers",
+        "replace": "cidr ip_version network",
+    },
+    "OS::Neutron::RouterInterface": {"replace": "router_id subnet"},
+    "OS::Neutron::SecurityGroup": {"update": "description rules"},
+    "AWS::EC2::SecurityGroup": {"update": "GroupDescription SecurityGroupIngress"},
+    "OS::Nova::ServerGroup": {"update": "name", "replace": "policies"},
+    "OS::Heat::CloudConfig": {"replace": "cloud_config"},
+    "OS::Heat::MultipartMime": {"replace": "parts"},
+    "OS::Heat::SoftwareConfig": {"replace": "config group"},
+    "OS::Heat::StructuredConfig": {"replace": "config group"},
+    "OS::Heat::SoftwareDeployment": {
+        "update": "config input_values signal_transport", "replace": "server"
+    },
+    "OS::Heat::StructuredDeployment": {"update": "config input_values", "replace": "server"},
+}  # fmt: skip
+#: Which edit of the table above a user asks with for the replacement of what has data, or of an address.
+ASKED = {
+    "OS::Nova::Server block_device_mapping_v2": "Instance.blockDevices",
+    "OS::Nova::Server image": "Instance.image",
+    "OS::Nova::Server key_name": "Instance.keyname",
+    "OS::Nova::Server networks": "Instance.networks",
+    "OS::Nova::Server scheduler_hints": "Instance.instanceAffinityGroup",
+    "OS::Cinder::Volume backup_id": "CinderVolume.sourceVolumeBackup",
+    "OS::Cinder::Volume image": "CinderVolume.sourceImage",
+    "OS::Cinder::Volume snapshot_id": "CinderVolume.sourceSnapshot",
+    "OS::Cinder::Volume source_volid": "CinderVolume.sourceVolume",
+    "OS::Neutron::Port fixed_ips": "Environment.defaultNetworks",
+    "OS::Neutron::Port network": "ExistingNeutronNetwork.internalNetworkName",
+}
+#: What no edit changes once it is made.
+SETTLED = (
+    "OS::Neutron::FloatingIP floating_network",
+    "OS::Neutron::FloatingIP floating_network_id",
+    "OS::Neutron::Port network_id",
+)
+#: Values that are refused unless they are among these.
+CHOICES: dict[str, tuple[Any, Any]] = {
+    "user_data_format": ("RAW", "HEAT_CFNTOOLS"),
+    "replacement_policy": ("AUTO", "REPLACE_ALWAYS"),
+    "signal_transport": ("HEAT_SIGNAL", "CFN_SIGNAL"),
+    "cidr": ("10.240.0.0/24", "10.241.0.0/24"),
+    "ip_version": (4, 6),
+}
+#: What goes with another value of a property.
+TOGETHER: dict[str, dict[str, Any]] = {"ip_version": {"cidr": "fd7e:9::/64"}}
+
+
+def another(key: str, value: Any) -> Any:
+    """Another value of a property."""
+    if key in CHOICES:
+        return next(one for one in CHOICES[key] if one != value)
+    if isinstance(value, dict):
+        return str(uuid.uuid4()) if "get_resource" in value else {**value, "other": "other"}
+    return [] if isinstance(value, list) else other("", value)
+
+
+async def test_every_property_of_what_is_made_keeps_is_updated_or_replaces_as_the_table_says(
+    lab: Any,
+) -> None:
+    """One that a class begins to write, or a type that it begins to make, is in no row and is found."""
+    await prepare(lab)
+    everything = await lab.deploy(environment(lab))
+    found(everything, "own")["port_security_disable"] = True
+    await lab.deploy(everything)
+    old = environment(lab, "old")
+    old["Objects"]["?"]["id"] = "env2"
+    old["Objects"]["defaultNetworks"]["environment"] = thing("net2", "NovaNetwork")
+    reply = await lab.run(old, {"object_id": "env2", "method": "deploy", "args": {}})
+    assert not reply.is_exception, reply.details
+    does: dict[str, set[str]] = {}
+    stacks = lab.cloud.stacks
+    for stack in list(stacks.store.stacks.values()):
+        for name, body in stack.template["resources"].items():
+            does.setdefault(body["type"], set())
+            for key, value in body.get("properties", {}).items():
+                template = copy.deepcopy(stack.template)
+                # Once is enough; and what nothing is in is of no known kind.
+                if value == [] or any(one.endswith(f" {key}") for one in does[body["type"]]):
+                    continue
+                wanted = template["resources"][name]["properties"]
+                wanted |= {key: another(key, value), **TOGETHER.get(key, {})}
+                try:
+                    plan = await stacks.plan(stack.project_id, stack.name, template)
+                except InvalidProperty:
+                    continue  # what is refused changes nothing
+                kind = next(one.kind for one in plan.changes if one.resource == name)
+                does[body["type"]].add(f"{kind} {key}")
+    assert does == {
+        type_: {f"{kind} {key}" for kind, keys in its.items() for key in keys.split()}
+        for type_, its in RESOURCES.items()
+    }
+
+
+def test_every_type_that_the_core_library_makes_is_in_the_table() -> None:
+    """As its classes write them."""
+    text = "".join(one.read_text() for one in RESOURCE_FILES.parent.glob("Classes/**/*.yaml"))
+    kinds = text.replace("'OS::Heat::' + $kind + 'Config'", "OS::Heat::SoftwareConfig").replace(
+        "'OS::Heat::' + $kind + 'Deployment'", "OS::Heat::SoftwareDeployment"
+    )
+    assert {*re.findall(r"(?:OS|AWS)::\w+::\w+", kinds)} <= RESOURCES.keys()
+
+
+def test_only_what_a_user_asks_for_replaces_what_has_data() -> None:
+    """Each property that replaces a machine, a volume or an address belongs to an edit of the table."""
+    having = (
+        "OS::Nova::Server",
+        "OS::Cinder::Volume",
+        "OS::Neutron::FloatingIP",
+        "OS::Neutron::Port",
+    )
+    replacing = {
+        f"{type_} {key}" for type_ in having for key in RESOURCES[type_]["replace"].split()
+    }
+    assert replacing == {*ASKED, *SETTLED}
+    assert all(EDITS[edit].does == "replace" for edit in ASKED.values())
