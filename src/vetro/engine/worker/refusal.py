@@ -9,7 +9,6 @@ from vetro.json_values import Json, JsonObject
 from vetro.secrecy import Cover
 from vetro.stacks import Loss, LossRefused
 
-
 _REPEATED = frozenset({"agent.send"})
 """What is done again when the task is: the model need not know that it was done."""
 
