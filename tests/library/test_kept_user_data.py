@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vetro.compute.wire import Image
 from vetro.engine.services import library_path
 from vetro.engine.signing import PlanSigner
 from vetro.engine.system import system_runtime
 from vetro.muranopl import Runtime
 from vetro.packages import open_package
+from vetro.stacks import DEFAULT_FLAVORS, NativeSettings
+from vetro.stacks.native import StackEngine
 
 APP = """
 Name: App
@@ -26,6 +30,7 @@ Methods:
       - $.instance.deploy()
       - $.instance.agent.call({FormatVersion => '2.2.0', Name => n, Body => 'return 1', Scripts => {}}, null)
 """
+WINDOWS = "io.murano.resources.WindowsInstance"
 BROKER = {"rabbitmq.host": "broker.example", "rabbitmq.password": "first"}
 OWN_USERS = {**BROKER, "rabbitmq.management_url": "https://broker.example:15671"}
 
@@ -76,7 +81,7 @@ SETTINGS: dict[str, list[tuple[dict[str, Any], dict[str, Any], tuple[str, str, s
     "SIGNING_KEY": [
         ({}, {"signer": "other.pem"}, ("mailbox", "url", "http://mailbox.example:8082"))
     ],
-    "MURANO_SERVER_ADDRESS": [({}, {"engine.file_server": "files.example"}, None)],
+    "MURANO_SERVER_ADDRESS": [({"type": WINDOWS}, {"engine.file_server": "files.example"}, None)],
     "PIP_SOURCE": [({}, {"engine.agent_source": "other-agent"}, None)],
     "AGENT_URL": [({}, {"engine.agent_source": "https://vetro.example/agent.pyz"}, None)],
     "AGENT_SHA256": [
@@ -98,7 +103,7 @@ RESOURCES = library_path() / "io.murano" / "Resources"
 def use(lab: Any, directory: Path, options: dict[str, Any]) -> None:
     """Have the service run with these settings."""
     (directory / "ca.pem").write_text("PEM\n")
-    given = dict(options)
+    given = {key: one for key, one in options.items() if key != "type"}
     if "signer" in given:
         lab.cloud.signer = PlanSigner.load_or_create(directory / given.pop("signer"))
     if "rabbitmq.ca_certs" in given:
@@ -145,9 +150,10 @@ async def test_a_setting_that_changes_keeps_the_machine(
     change: dict[str, Any],
     told: tuple[str, str, str] | None,
 ) -> None:
-    """An unchanged deployment afterwards makes and removes nothing; the agent is told what concerns it, once."""
+    """An unchanged deployment makes and removes nothing; the agent is told what concerns it, once."""
+    machine = {"type_": before["type"]} if "type" in before else {}
     use(lab, tmp_path, {"signer": "key.pem", **before})
-    model = await lab.deploy(shop(lab))
+    model = await lab.deploy(shop(lab, **machine))
     servers = list(lab.cloud.compute.server_list)
     assert len(servers) == 1
     assert orders(lab) == []
@@ -200,3 +206,25 @@ async def test_a_new_release_of_the_core_library_keeps_the_machine(
     [other] = lab.cloud.compute.server_list.values()
     assert server not in lab.cloud.compute.server_list
     assert "# another release" in other.spec.customer_metadata["user-data"]
+
+
+async def test_an_image_built_again_and_a_flavor_changed_keep_the_machine(lab: Any) -> None:
+    """Names are compared: what the operator puts behind them is for machines that are made later."""
+    model = await lab.deploy(shop(lab))
+    [server] = lab.cloud.compute.server_list
+    built = str(uuid.uuid4())
+    lab.cloud.compute.images["debian"] = Image(uuid=built, name="debian")
+    flavors = {**DEFAULT_FLAVORS, "m1.small": DEFAULT_FLAVORS["m1.large"]}
+    before = lab.cloud.stacks
+    lab.cloud.stacks = StackEngine(
+        before.store, lab.cloud.compute, settings=NativeSettings(flavors=flavors)
+    )
+    lab.calls()
+    model = await lab.deploy(model)
+    assert list(lab.cloud.compute.server_list) == [server]
+    assert lab.calls() == []
+    model["Objects"]["applications"][0]["instance"]["keyname"] = "other"
+    lab.cloud.compute.keypair_list["project", "other"] = "ssh-ed25519 AAAA other"
+    await lab.deploy(model)
+    [other] = lab.cloud.compute.server_list.values()
+    assert (other.spec.image.uuid, other.spec.memory) == (built, flavors["m1.large"].memory)
