@@ -114,11 +114,11 @@ async def test_an_agent_follows_a_service_that_moves(
     config = await _config(mailboxes, tmp_path, _url(former))
     async with agent_process(archive, tmp_path, config), _served(mailboxes, former, new):
         assert await _runs(mailboxes, places[0], 1) == 1
-        assert await mailboxes.doors() == [places[0].door]
+        assert await mailboxes.doors() == {places[0].door: 1}
         assert await _runs(mailboxes, places[1], 2) == 2
 
         async def moved() -> bool:
-            return await mailboxes.doors() == [places[1].door]
+            return await mailboxes.doors() == {places[1].door: 1}
 
         await eventually(moved)
     again = _listener(int(places[1].door.rpartition(":")[2]))
@@ -138,7 +138,7 @@ async def test_an_agent_keeps_its_door_until_the_new_one_has_answered(
     async with foreign, _served(mailboxes, former), agent_process(archive, tmp_path, config):
         for number, url in enumerate((closed, _url(other)), 1):
             assert await _runs(mailboxes, at_mailbox(url, None), number) == number
-        assert await mailboxes.doors() == [at_mailbox(_url(former), None).door]
+        assert await mailboxes.doors() == {at_mailbox(_url(former), None).door: 1}
 
 
 async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -224,7 +224,7 @@ async def test_a_guest_is_told_once_and_only_what_it_does_not_know(mailboxes: Ma
     await note_made(mailboxes, QUEUE, there)  # it is made already: it keeps what it has
     await tell(mailboxes, mailboxes, None, QUEUE, here)
     assert await orders() == []
-    assert await mailboxes.doors() == [here.door]
+    assert await mailboxes.doors() == {here.door: 1}
     for _ in range(2):
         await tell(mailboxes, mailboxes, None, QUEUE, there)
     assert await orders() == ["http://vetro.example:2"]

@@ -292,12 +292,14 @@ class Mailboxes:
         async with self.db.transaction() as tx:
             await tx.execute(update(table).where(table.c.queue == queue).values(heard))
 
-    async def doors(self) -> list[str]:
-        """Where guests come, or were told to come, sorted; those of brokers are left out."""
+    async def doors(self) -> dict[str, int]:
+        """Where guests come, or were made to come, and how many; those of brokers are left out."""
         door = tables.mailboxes.c.door
+        counted = select(door, func.count().label("guests")).where(door.is_not(None))
         async with self.db.read() as tx:
-            found = await tx.execute(select(door).where(door.is_not(None)).distinct())
-            return sorted(one for one in found.scalars() if not one.startswith(BROKER_DOOR))
+            rows = (await tx.execute(counted.group_by(door).order_by(door))).all()
+        found: dict[str, int] = {row.door: row.guests for row in rows}
+        return {name: count for name, count in found.items() if not name.startswith(BROKER_DOOR)}
 
     async def last_contact(self, queue: str) -> datetime | None:
         """The guest's last contact; None if there is none (or no such mailbox)."""

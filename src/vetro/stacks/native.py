@@ -307,8 +307,10 @@ class StackEngine:
         return None
 
     async def _check_balancers(self, parsed: Template, row: StackRow | None) -> None:
-        """Raises `UnsupportedResource` when a new load balancer's server would have no image."""
+        """Raises `UnsupportedResource` when a new load balancer's server would have no image; one that is
+        there keeps its own."""
         made = {one.name for one in row.resources} if row is not None else set[str]()
+        _keep_balancers(parsed, row)
         for one in parsed.resources.values():
             if one.type == BALANCING and one.name not in made:
                 missing = await self._lacks_balancer_image()
@@ -329,7 +331,9 @@ class StackEngine:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
         outputs: dict[str, Json] = {}
         if former:
-            outputs = await work.operation.converge(await self._check(**former))
+            parsed = await self._check(**former)
+            _keep_balancers(parsed, work.stack)
+            outputs = await work.operation.converge(parsed)
         else:
             await work.operation.remove_all()
         second = work.operation.failure
@@ -413,6 +417,21 @@ class StackEngine:
             setattr(head, key, getattr(row, key))
         stack = head.snapshot()
         return stack if failure is None else replace(stack, failure=failure)
+
+
+def _keep_balancers(parsed: Template, row: StackRow | None) -> None:
+    """Balancers run on what they were made of, whatever the settings name today."""
+    servers = {
+        one.name: one
+        for one in (row.resources if row is not None else ())
+        if one.current and one.status is not StackStatus.CREATE_FAILED
+    }
+    for one in parsed.resources.values():
+        name = one.name.removesuffix(".balancing") + ".server"
+        if one.type == BALANCING and name in servers:
+            stored = servers[name].properties
+            kept = {key: stored[key] for key in ("image", "flavor") if key in stored}
+            parsed.resources[name].properties.update(kept)
 
 
 def check(

@@ -294,6 +294,7 @@ class MemoryCloud:
         made = MemoryTransport(
             lambda queue, plan: self.transport.guest(queue, plan),
             own_users=bool(broker.management_url),
+            told_of=self.transport.told_of,  # mailboxes are one, whatever carries their messages
         )
         return self.doors.setdefault((broker, results), made)
 
