@@ -130,7 +130,7 @@ class Operation:
         evaluation = self._evaluation(template, self._foreseen)
         gone = [
             row
-            for name, row in self._rows.items()
+            for row in self._rows.values()
             if row.id not in needed and self._gives_up(row, template, evaluation)
         ]
         for row in gone:
