@@ -122,6 +122,13 @@ async def rebase(call: Call) -> Json:
     )
 
 
+async def restore(call: Call) -> Json:
+    """Open a session with the applications that an earlier deployment had; 409 when they are not kept."""
+    return await call.service.work.sessions.restore(
+        call.principal, call.environment, call.path["deployment_id"]
+    )
+
+
 async def deploy(call: Call) -> Json:
     """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes.
 
@@ -184,5 +191,7 @@ ENDPOINTS = [
     Endpoint("drop_session", "DELETE", _SESSION, drop_session),
     Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase, reply=shapes.SESSION,
              errors=(409,)),
+    Endpoint("restore_deployment", "POST", E + "/deployments/{deployment_id}/restore", restore,
+             reply=shapes.SESSION, errors=(409,)),
     Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.DEPLOY, errors=(409,)),
 ]  # fmt: skip

@@ -27,7 +27,7 @@ _CALLS: dict[str, tuple[str, ...]] = {
         "change_environment", "rename_environment", "dismiss_leaked", "change_model",
     ),
     "delete_environment": ("delete_environment",),
-    "create_session": ("open_session", "rebase_session"),
+    "create_session": ("open_session", "rebase_session", "restore_deployment"),
     "show_session": ("list_sessions", "show_session"),
     "delete_session": ("drop_session",),
     "deploy_session": ("deploy_session", "cancel_deployment"),

@@ -31,7 +31,7 @@ from vetro.environments.store import (
 )
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.environments.views import Change, OpenedSession, SessionChanges, SessionView
-from vetro.http import Conflict, Forbidden, Principal, Unauthorized
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal, Unauthorized
 from vetro.json_values import JsonObject
 from vetro.storage import Prepared, StoredRow, Transaction
 
@@ -426,6 +426,43 @@ class SessionStore:
             )
             .values(base=model)
         )
+
+    async def restore(
+        self, principal: Principal, environment_id: str, deployment_id: str
+    ) -> SessionView:
+        """Open a session with the applications that a deployment was submitted with.
+
+        Everything else of the model is as it is now. What was on machines that are gone does not come
+        back. Errors: 400 for a deployment of another environment, 403, 404, 409 when what it had is not
+        kept.
+        """
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            environment = await self.store.environment(tx, principal, environment_id)
+            task = (await tx.execute(select(tasks).where(tasks.c.id == deployment_id))).first()
+            if task is None:
+                raise NotFound(
+                    f"Deployment with id {deployment_id} not found", type_="DeploymentNotFound"
+                )
+            if task.environment_id != environment_id:
+                raise BadRequest(
+                    f"Deployment {deployment_id} is not tied with Environment {environment_id}"
+                )
+            query = select(sessions.c.model).where(sessions.c.id == task.session_id)
+            then: JsonObject = (await tx.execute(query)).scalar_one_or_none() or {}
+            objects: JsonObject | None = then.get("Objects")
+            if objects is None:
+                raise Conflict(
+                    f"The applications of deployment {deployment_id} are not kept: it destroyed the"
+                    " environment, or its session was deleted",
+                    type_="NothingToRestore",
+                )
+            now: JsonObject = environment.model.get("Objects") or {}
+            services = pending.restored(now.get("services", []), objects.get("services", []))
+            model = {**environment.model, "Objects": {**now, "services": services}}
+            if not is_workflow(environment.model):
+                check_model(model["Objects"])
+            return await self.open_session(tx, environment, principal.user_id, model)
 
     async def rebase(
         self, principal: Principal, environment_id: str, session_id: str

@@ -497,6 +497,32 @@ def test_an_application_that_others_use_is_taken_out_with_their_consent(
     shop.ok("env", "destroy", "--yes", "used")
 
 
+def test_the_applications_of_an_earlier_deployment_come_back(shop: Service) -> None:
+    """A removal that was deployed is taken back: by default to the deployment before the last."""
+    shop.ok("env", "create", "back")
+    assert "no deployment before" in shop.refused("env", "restore", "back")
+    for name in ("one", "two"):
+        shop.ok("env", "add", "back", "Shop", "--name", name)
+    shop.ok("env", "deploy", "back")
+    before = shop.json("env", "show", "back", "--only-apps")
+    assert "vetro env restore back" in shop.ok("env", "remove", "back", "two")
+    shop.ok("env", "deploy", "back")
+    assert len(shop.json("env", "show", "back", "--only-apps")) == 1
+    assert "no deployment zzz" in shop.refused("env", "restore", "back", "zzz")
+    restored = shop.json("env", "restore", "back")
+    assert [(one["change"], one["application"]) for one in restored["changes"]] == [
+        ("added", "two")
+    ]
+    shop.ok("env", "deploy", "back")
+    after = shop.json("env", "show", "back", "--only-apps")
+    assert [one["?"]["id"] for one in after] == [one["?"]["id"] for one in before]
+    first = shop.json("deployment", "list", "back")[1]["id"]
+    shop.ok("env", "restore", "back", first[:12])
+    (held,) = shop.json("env", "changes", "back")
+    assert held["summary"] == "removed two"
+    shop.ok("env", "destroy", "--yes", "back")
+
+
 def test_a_refused_change_leaves_no_session_behind(shop: Service) -> None:
     """An application that is refused in an environment without changes leaves it as it was."""
     sample = Path(__file__).resolve().parents[3] / "library" / "ApacheHttpServer"

@@ -45,6 +45,7 @@ from vetro.cli.environments.objects import (
     set_path,
 )
 from vetro.cli.environments.patching import MODEL_PATCH, REFUSE_USED, patch, session
+from vetro.cli.environments.restoring import restore
 from vetro.cli.environments.sessions import (
     SESSION,
     open_session_of,
@@ -119,7 +120,7 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-for command in (upgrade, export, import_, patch, session, leaked, destroy):
+for command in (upgrade, export, import_, patch, session, leaked, destroy, restore):
     env.add_command(command)
 
 
@@ -341,8 +342,13 @@ def remove(environment: str, application: str, letting: bool) -> None:
                 )
             elif answer.status >= 400:
                 fail(error_text(answer), hint_for(answer))
-    back = f"'vetro env changes {word(row['name'])} --discard' takes it back until then"
-    done(f"Removed {name}; deploy to make it so, {back}", removed=service, let_go=used)
+    env_name = word(row["name"])
+    done(
+        f"Removed {name}; deploy to make it so. Until then 'vetro env changes {env_name} --discard' takes it"
+        f" back, afterwards 'vetro env restore {env_name}', but not what was on its machines",
+        removed=service,
+        let_go=used,
+    )
 
 
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
