@@ -238,10 +238,17 @@ async def test_a_server_of_an_earlier_release_keeps_its_machine(
     net = of("OS::Neutron::Net")
     sub = of("OS::Neutron::Subnet", network={"get_resource": "net"}, cidr="10.75.0.0/24")
 
-    def template(data: str) -> dict[str, Any]:
+    def template(script: str) -> dict[str, Any]:
+        # As the classes of machines write user data.
+        part = {"config": {"get_resource": "boot"}}
+        data = {
+            "boot": of("OS::Heat::SoftwareConfig", group="ungrouped", config=script),
+            "data": of("OS::Heat::MultipartMime", parts=[part]),
+        }
         nics = [{"network": {"get_resource": "net"}}]
-        one = server(name=f"{name}-old", networks=nics, user_data=data)
-        return hot({"net": net, "sub": sub, "old": {**one, "depends_on": "sub"}})
+        used = {"user_data": {"get_resource": "data"}, "user_data_format": "RAW"}
+        one = server(name=f"{name}-old", networks=nics, **used)
+        return hot({"net": net, "sub": sub, **data, "old": {**one, "depends_on": "sub"}})
 
     body = {"stack_name": name, "template": template("then"), "tags": "murano"}
     await session.request("orchestration", "POST", "/stacks", json=body)

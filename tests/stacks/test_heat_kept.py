@@ -209,6 +209,30 @@ async def test_user_data_are_read_once(bench: Bench) -> None:
     assert bench.ids() == before
 
 
+async def test_user_data_of_parts_are_read_once(bench: Bench) -> None:
+    """As the classes of machines write them: configurations that are made anew keep the server with them."""
+
+    def template(script: str, **more: Any) -> dict[str, Any]:
+        part = {"config": {"get_resource": "boot"}}
+        return hot(
+            {
+                "boot": of("OS::Heat::SoftwareConfig", group="ungrouped", config=script),
+                "data": of("OS::Heat::MultipartMime", parts=[part]),
+                "web": server(name="w", user_data={"get_resource": "data"}, **more),
+            }
+        )
+
+    await bench.stacks.create(P, "s", template("one"))
+    before = bench.ids()
+    assert await bench.refused(template("two")) == []
+    assert bench.ids()["boot"] != before["boot"]
+    assert bench.ids()["web"] == before["web"]
+    anew = {"user_data_update_policy": "REPLACE"}
+    assert await bench.refused(template("two", **anew)) == []
+    texts = await bench.refused(template("three", **anew))
+    assert texts == ["replaces machine w, its data is lost: user data *** → depends on data"]
+
+
 async def test_a_server_of_an_earlier_release_keeps_its_machine(bench: Bench) -> None:
     """Its stack at Heat has no policy for user data, and the tag of the settings only."""
     body = {"template": hot({"a": server(user_data="then")}), "stack_name": "s", "tags": "murano"}

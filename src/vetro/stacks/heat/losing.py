@@ -51,7 +51,12 @@ _BROKEN = ("ERROR", "DELETING", *_GONE)
 """States in which Heat makes a failed resource anew."""
 _ALIKE = ("image", "flavor", "block_device_mapping_v2", "ImageId", "InstanceType")
 """Properties that a machine under another name has in common with the one it takes the place of."""
-_REPLACED_BY_POLICY = {"flavor": "flavor_update_policy", "user_data": POLICY}
+_POLICIES = (
+    ("flavor", "flavor_update_policy", "RESIZE"),
+    ("image", "image_update_policy", "REBUILD"),
+    ("user_data", POLICY, "REPLACE"),
+)
+"""Properties of servers for which a template chooses whether their change makes another one; the default."""
 _IN_PLACE = {SERVER: ("image",), "OS::Cinder::Volume": ("backup_id",)}
 """Properties whose change keeps the resource, and writes over what it has."""
 _FIRST_START = ("user_data", "UserData", "personality")
@@ -154,12 +159,8 @@ class Losing:
         always = after.properties.get("replacement_policy") == "REPLACE_ALWAYS"
         if not (changed or always or self._touches(after.properties)):
             return {}
-        in_place = await self._changed_in_place(after.type)
+        in_place = await self._changed_in_place(after.type) - _anew_by_policy(after)
         hard = set(changed - in_place)
-        for one, policy in _REPLACED_BY_POLICY.items() if after.type == SERVER else ():
-            chosen = after.properties.get(policy, "REPLACE" if one == "user_data" else "")
-            if one in changed and chosen == "REPLACE":
-                hard.add(one)
         if always:
             hard.add("replacement_policy")
         fixed = {key: one for key, one in after.properties.items() if key not in in_place}
@@ -388,6 +389,13 @@ class Losing:
         has = [str(one["ip_address"]) for one in rows if one.get("ip_address")]
         again = {*wished, *(_addresses(after) if after is not None else ())}
         return [one for one in has if one not in again]
+
+
+def _anew_by_policy(definition: Definition) -> set[str]:
+    """The properties whose change makes a server anew because its template says so."""
+    given = definition.properties
+    found = {one for one, policy, default in _POLICIES if given.get(policy, default) == "REPLACE"}
+    return found if definition.type == SERVER else set()
 
 
 def _between(before: Definition, after: Definition, names: Iterable[str]) -> Changes:
