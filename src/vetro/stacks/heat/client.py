@@ -112,12 +112,12 @@ class HeatClient:
         found = await self._get(f"/stacks/{item.place}")
         return {} if found is None else found["resource"].get("attributes") or {}
 
-    async def changed_in_place(self, type_: str) -> frozenset[str] | None:
-        """The properties of a type that can change without making the resource anew; ``None``: unknown."""
+    async def changed_in_place(self, type_: str) -> frozenset[str]:
+        """The properties of a type that can change without making the resource anew, as far as Heat says."""
         # Heat refuses types of services that its catalog lacks, and of its own rules, each in its way.
         found = await self._get(f"/resource_types/{quote(type_)}", absent=(400, 403, 404, 409))
         if found is None:
-            return None
+            return frozenset()
         properties = cast("dict[str, dict[str, Json]]", found["properties"])
         return frozenset(key for key, one in properties.items() if one.get("update_allowed"))
 

@@ -51,7 +51,12 @@ _BROKEN = ("ERROR", "DELETING", *_GONE)
 """States in which Heat makes a failed resource anew."""
 _ALIKE = ("image", "flavor", "block_device_mapping_v2", "ImageId", "InstanceType")
 """Properties that a machine under another name has in common with the one it takes the place of."""
-_REPLACED_BY_POLICY = {"flavor": "flavor_update_policy", "user_data": POLICY}
+_POLICIES = (
+    ("flavor", "flavor_update_policy", "RESIZE"),
+    ("image", "image_update_policy", "REBUILD"),
+    ("user_data", POLICY, "REPLACE"),
+)
+"""Properties of servers for which a template chooses whether their change makes another one; the default."""
 _IN_PLACE = {SERVER: ("image",), "OS::Cinder::Volume": ("backup_id",)}
 """Properties whose change keeps the resource, and writes over what it has."""
 _FIRST_START = ("user_data", "UserData", "personality")
@@ -78,8 +83,8 @@ class Losing:
     """Resources that are other ones afterwards."""
     _altered: set[str] = field(default_factory=set[str], init=False)
     """Those, and the ones whose attributes may change."""
-    _settled: dict[str, frozenset[str] | None] = field(
-        default_factory=dict[str, frozenset[str] | None], init=False
+    _in_place: dict[str, frozenset[str]] = field(
+        default_factory=dict[str, frozenset[str]], init=False
     )
 
     async def of_all(self) -> list[Loss]:
@@ -154,21 +159,11 @@ class Losing:
         always = after.properties.get("replacement_policy") == "REPLACE_ALWAYS"
         if not (changed or always or self._touches(after.properties)):
             return {}
-        in_place = await self._changed_in_place(after.type)
-        hard = {one for one in changed if in_place is not None and one not in in_place}
-        if in_place is None:
-            hard = set(changed)  # Heat does not say
-        for one, policy in _REPLACED_BY_POLICY.items() if after.type == SERVER else ():
-            chosen = after.properties.get(policy, "REPLACE" if one == "user_data" else "")
-            if one in changed and chosen == "REPLACE":
-                hard.add(one)
+        in_place = await self._changed_in_place(after.type) - _anew_by_policy(after)
+        hard = set(changed - in_place)
         if always:
             hard.add("replacement_policy")
-        fixed = {
-            key: one
-            for key, one in after.properties.items()
-            if key not in (in_place or frozenset())
-        }
+        fixed = {key: one for key, one in after.properties.items() if key not in in_place}
         why = _between(before, after, hard)
         for key, one in fixed.items():
             if key not in why and (other := self._other(one)):
@@ -179,10 +174,10 @@ class Losing:
         # Heat may know a reason that its schema does not say; what it has no value for is none.
         return {} if uses else _between(before, after, changed)
 
-    async def _changed_in_place(self, type_: str) -> frozenset[str] | None:
-        if type_ not in self._settled:
-            self._settled[type_] = await self.client.changed_in_place(type_)
-        return self._settled[type_]
+    async def _changed_in_place(self, type_: str) -> frozenset[str]:
+        if type_ not in self._in_place:
+            self._in_place[type_] = await self.client.changed_in_place(type_)
+        return self._in_place[type_]
 
     # --- what is lost with it ---------------------------------------------------------
 
@@ -234,6 +229,12 @@ class Losing:
 
         found = [
             loss for one in await asyncio.gather(*(named(*one) for one in lost)) for loss in one
+        ]
+        found += [
+            loss
+            for item in there
+            if item.type == SERVER and item.physical_id not in machines
+            for loss in self._interfaces(item, new)
         ]
         names = Counter(
             (_KINDS[one.type], given)
@@ -317,7 +318,9 @@ class Losing:
         left = [one for one in _rows(before, "networks") if "port" not in one]
         machine = _given_name(before) or item.path
         changes = (
-            _change("networks", before.properties["networks"], after.properties.get("networks")),
+            _change(
+                "networks", before.properties.get("networks"), after.properties.get("networks")
+            ),
         )
         return [
             Loss(
@@ -386,6 +389,13 @@ class Losing:
         has = [str(one["ip_address"]) for one in rows if one.get("ip_address")]
         again = {*wished, *(_addresses(after) if after is not None else ())}
         return [one for one in has if one not in again]
+
+
+def _anew_by_policy(definition: Definition) -> set[str]:
+    """The properties whose change makes a server anew because its template says so."""
+    given = definition.properties
+    found = {one for one, policy, default in _POLICIES if given.get(policy, default) == "REPLACE"}
+    return found if definition.type == SERVER else set()
 
 
 def _between(before: Definition, after: Definition, names: Iterable[str]) -> Changes:
