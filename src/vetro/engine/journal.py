@@ -44,10 +44,6 @@ _HARMLESS = frozenset(
 _READS = ("identity.", "network.", "metadef.", "volume.")
 
 
-def _changes(kind: str) -> bool:
-    return kind not in _HARMLESS and not kind.startswith(_READS)
-
-
 class JournalEffects:
     """Executes and records the effects of one task."""
 
@@ -62,8 +58,8 @@ class JournalEffects:
         # Ids must not collide between runs; nothing secret is drawn here.
         self._random = random.Random(seed)  # noqa: S311
 
-        self.changed = False
-        """Whether an effect may have changed anything outside of the task."""
+        self.changed: set[str] = set()
+        """The kinds of effects so far that may have changed anything outside of the task."""
 
     def count_from(self, sequence: int) -> None:
         """Number the following entries from here: this run continues the task of another one."""
@@ -105,14 +101,17 @@ class JournalEffects:
             with tracing.span(kind, parent=self._traceparent, vetro_effect=sequence):
                 result = await execute()
         except Exception as error:
-            self.changed |= _changes(kind) and not (
-                isinstance(error, LossRefused) and not error.begun
-            )
+            if not isinstance(error, LossRefused) or error.begun:
+                self._note(kind)
             await self._settle(sequence, {"state": "failed", "error": str(error)[:4000]})
             raise
-        self.changed |= _changes(kind)
+        self._note(kind)
         await self._settle(sequence, {"state": "done", "result": result})
         return result
+
+    def _note(self, kind: str) -> None:
+        if kind not in _HARMLESS and not kind.startswith(_READS):
+            self.changed.add(kind)
 
     async def _settle(self, sequence: int, values: dict[str, object]) -> None:
         async with self._database.transaction() as tx:

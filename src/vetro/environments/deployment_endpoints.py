@@ -15,7 +15,9 @@ from vetro.environments.instance_records import instance_statistics, newest_repo
 from vetro.environments.model import Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.task_values import task_channel
+from vetro.environments.views import DeploymentView
 from vetro.http import BadRequest, Extras, Reply, ServerEvent, event_stream, listed
+from vetro.json_values import JsonObject
 
 
 async def project_deployments(call: Call) -> Json:
@@ -118,11 +120,7 @@ async def events(call: Call) -> Stream:
                     waiting = view["waiting_on"]
                     yield ServerEvent("waiting", {"waiting_on": waiting})
                 if view["finished"] is not None:
-                    result = view["result"]
-                    yield ServerEvent(
-                        "end",
-                        {"state": final_state(state, result), "outcome": view["outcome"]},
-                    )
+                    yield ServerEvent("end", end_of(state, view))
                     return
                 await subscription.wait()
 
@@ -189,6 +187,16 @@ async def aggregated_statistics(call: Call) -> Json:
         group["duration"] += one["duration"]
         group["count"] += 1
     return list(groups.values())
+
+
+def end_of(state: str, view: DeploymentView) -> JsonObject:
+    """The data of the event ``end``: with what a deployment would have lost, if that is why it failed."""
+    stored: JsonObject = view["result"]
+    end: JsonObject = {"state": final_state(state, stored), "outcome": view["outcome"]}
+    result: Json = stored.get("result")
+    if stored.get("isException") and isinstance(result, dict) and "losses" in result:
+        end["losses"] = result["losses"]
+    return end
 
 
 def final_state(state: str, result: dict[str, object]) -> str:

@@ -12,9 +12,10 @@ import click
 
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package_lookup import find_package
-from vetro.cli.client.answers import Environment, JsonObject
+from vetro.cli.client.answers import Deployment, Environment, JsonObject
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import (
+    end_of,
     follow_deployment,
     latest_deployment,
     timeout_option,
@@ -29,6 +30,7 @@ from vetro.cli.environments.applications import (
 from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
+from vetro.cli.environments.losing import unless_lost
 from vetro.cli.environments.objects import (
     Checker,
     objects_of,
@@ -55,6 +57,7 @@ from vetro.cli.terminal.output import (
     emit_rows,
     fail,
     for_people,
+    meta,
     secrets_option,
     shown,
     wants_json,
@@ -313,6 +316,7 @@ def remove(environment: str, application: str) -> None:
     is_flag=True,
     help="Also when other sessions hold changes; they can be taken over afterwards.",
 )
+@yes_option
 @SESSION
 def deploy(
     environment: str,
@@ -323,23 +327,40 @@ def deploy(
 ) -> None:
     """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
 
+    When it would replace or remove a machine, a volume or an address, nothing is changed: it says what
+    would be lost, and asks. Without a terminal it ends; with --yes it goes on and loses it. With --no-wait
+    nobody is asked: it fails, or with --yes loses what it must.
+
     When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
-        used = segment(session or open_session_of(connection, row) or "")
-        post_unless_pending(
-            connection,
-            f"/v1/environments/{row['id']}/sessions/{used}/deploy",
-            agreed=leave_pending,
-            question="Deploy without them? They stay, and can be taken over afterwards",
-            option="--leave-pending",
-        )
-        deployment = latest_deployment(connection, row["id"])
+
+        def send(may_lose: list[str] | None) -> Deployment:
+            used = session
+            if may_lose and not any(one["id"] == used for one in opened_sessions(connection, row)):
+                used = None  # a part of it was deployed, and it has ended
+            used = segment(used or open_session_of(connection, row) or "")
+            post_unless_pending(
+                connection,
+                f"/v1/environments/{row['id']}/sessions/{used}/deploy",
+                agreed=leave_pending or bool(may_lose),
+                question="Deploy without them? They stay, and can be taken over afterwards",
+                option="--leave-pending",
+                may_lose=may_lose,
+            )
+            return latest_deployment(connection, row["id"])
+
         if not wait:
+            deployment = send(None if meta("yes") else [])
             emit_object(deployment, None if wants_json() else ["id", "state", "started"])
             return
-        sys.exit(follow_deployment(connection, row, deployment["id"], seconds))
+        _, ended = unless_lost(
+            row,
+            lambda may_lose: send(may_lose)["id"],
+            lambda task: end_of(connection, row, task, seconds),
+        )
+        sys.exit(ended.code)
 
 
 @env.command("changes", short_help="Show the changes that are not deployed.")

@@ -15,7 +15,7 @@ from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, freeze, native
-from vetro.stacks import LossRefused, PlacementFailure, Stack
+from vetro.stacks import Loss, LossHow, LossKind, LossRefused, PlacementFailure, Stack, unnamed
 
 if TYPE_CHECKING:
     import asyncio
@@ -242,6 +242,27 @@ class HeatStack:
         """Resources and outputs of the template in today's spelling, whatever its own is."""
         template = respell(self._current(ctx), {"heat_template_version": VERSION})
         return copy.deepcopy({one: section(template, one) for one in ("resources", "outputs")})
+
+    def check_removal(self, ctx: CallContext, resources: list[str]) -> None:
+        """Refuse now what a later push would refuse: for programs that tell guests to end before.
+
+        Raises: LossRefused for servers among ``resources`` that the task's request does not let go.
+        """
+        services = services_of(ctx)
+        if services.may_lose is None:
+            return
+        bodies = section(self._current(ctx), "resources")
+        lost: list[Loss] = []
+        for resource in resources:
+            body: Json = bodies.get(resource)
+            if body and body.get("type") == "OS::Nova::Server":
+                name: Json = (body.get("properties") or {}).get("name")
+                known = name if isinstance(name, str) else resource
+                lost.append(Loss(LossKind.MACHINE, known, LossHow.REMOVED, resource))
+        refused = unnamed(lost, services.may_lose)
+        if refused:
+            services.refused = services.refused or LossRefused(self._name, refused)
+            raise services.refused
 
     def has_resource(self, ctx: CallContext, name: str) -> bool:
         """Whether the template has a resource of this name."""

@@ -225,6 +225,9 @@ class MemoryCloud:
 
     flavors: Mapping[str, Flavor] = field(default_factory=lambda: DEFAULT_FLAVORS)
 
+    may_lose: list[str] | None = None
+    """What the tasks of sessions may lose; ``None``: anything."""
+
     def __post_init__(self) -> None:
         self.stacks = MemoryStacks(self.compute, settings=NativeSettings(flavors=self.flavors))
         self.networks = ComputeNetworkDirectory(self.compute)
@@ -272,6 +275,7 @@ class MemoryCloud:
             workflows=self.workflows,
             metadefs=self.metadefs,
             volumes=self,
+            may_lose=self.may_lose,
             pause=self._pause,
         )
 

@@ -294,7 +294,7 @@ async def run_task(
                         # Whatever the program made of it: a refusal in `.destroy` is muted, too.
                         result = result_of_refusal(
                             services.refused,
-                            changed=effects.changed,
+                            effects.changed,
                             model=stored_model(reply, task.model),
                             cover=reports.cover,
                         )

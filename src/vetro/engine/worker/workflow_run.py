@@ -114,9 +114,8 @@ async def run_workflows(
     result = result_of(task, outcome)
     if services.refused is not None:
         # What a former run of this task has changed is not counted here.
-        changed = effects.changed or progress is not None
-        model = result.model if changed else task.model
-        result = result_of_refusal(services.refused, changed=changed, model=model, cover=cover)
+        changed = effects.changed | ({"stack.push"} if progress is not None else set[str]())
+        result = result_of_refusal(services.refused, changed, model=result.model, cover=cover)
         await services.reports.report(task.environment_id, "error", message_of(result), None)
         return result
     # What the rules used before the task was cut off is not known any more.
