@@ -18,12 +18,14 @@ from vetro.catalog import (
     Catalog,
     PackageQuery,
     PackageUser,
+    ReplacementMetadata,
+    UploadMetadata,
     delete_of_project,
     packages_of_project,
 )
 from vetro.http import BadRequest, Conflict, Fault, Forbidden, NotFound
 from vetro.packages import Signers, sign_archive
-from vetro.storage import Database, MigrationSet, migrate
+from vetro.storage import Database, MigrationSet, StorageError, migrate
 
 Shelf = Any  # the fixture of conftest.py
 NAME = "org.acme.App"
@@ -75,6 +77,98 @@ async def test_only_an_administrator_makes_packages_public(shelf: Shelf, user: A
     assert await names(shelf, user("q")) == []
     await shelf.catalog.patch(user("r", admin=True), row["id"], publish, shelf.uses)
     assert await names(shelf, user("q")) == [NAME]
+
+
+async def replaced(
+    shelf: Shelf, principal: Any, id_: str, file: Path | None = None, **given: Any
+) -> dict[str, Any]:
+    """Replace a package by an archive, by default the same content with another description."""
+    archive = file or shelf.archive(description="second")
+    return await shelf.catalog.replace(principal, id_, archive, ReplacementMetadata(**given))
+
+
+async def test_a_replacement_keeps_what_a_package_is_and_who_uses_it(
+    shelf: Shelf, user: Any
+) -> None:
+    """It has the same id, categories, tags and publicity, the new content, and no archive is left over."""
+    await shelf.catalog.categories.add("Web")
+    root = user("p", admin=True)
+    row = await shelf.catalog.upload(
+        root,
+        shelf.archive(classes=[NAME, "org.acme.Old"]),
+        UploadMetadata(is_public=True, categories=["Web"], tags=["mine"], enabled=False),
+    )
+    shelf.uses.users = {NAME: [PackageUser("e", "web", "q")]}
+    file = shelf.archive(classes=[NAME, "org.acme.New"], description="second")
+    new = await replaced(shelf, root, row["id"], file)
+    same = ("id", "tags", "categories", "is_public", "enabled", "created", "owner_id")
+    assert {key: new[key] for key in same} == {key: row[key] for key in same}
+    assert new["description"] == "second"
+    assert new["class_definitions"] == [NAME, "org.acme.New"]
+    assert new == await shelf.catalog.show(root, row["id"])
+    assert await names(
+        shelf, root, PackageQuery(search=["second"], include_disabled=True, owned=True)
+    ) == [NAME]
+    assert shelf.kept() == 1
+    found = await shelf.catalog.find_package_for_class(
+        "org.acme.New", "1.0.0", "q", {NAME: ["1.0.0"]}
+    )
+    assert found is not None
+    again = await replaced(shelf, root, row["id"], tags=["other"], categories=[])
+    assert (again["tags"], again["categories"]) == (["web", "other"], [])
+
+
+REFUSED: dict[str, tuple[type[Exception], str]] = {
+    "member of a public one": (Forbidden, "is public: only an administrator may replace it"),
+    "member who publishes": (Forbidden, "Only an administrator may make"),
+    "of another project": (Forbidden, "belongs to another project"),
+    "other version": (BadRequest, "can only replace a package of that name and version"),
+    "other name": (BadRequest, "can only replace a package of that name and version"),
+    "class of another package": (Conflict, "is declared by package org.acme.Other already"),
+    "unknown category": (BadRequest, "Nowhere"),
+    "wrong signature": (BadRequest, "signature"),
+    "no archive": (BadRequest, "Couldn't load"),
+    "store is full": (StorageError, "full"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+async def test_a_replacement_that_is_refused_changes_nothing(
+    shelf: Shelf, user: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stands against it, the package, its archive and the rest of the catalog are as before."""
+    await shelf.add("p", file=shelf.archive("org.acme.Other"))
+    public = why == "member of a public one"
+    row = await shelf.add("p", admin=True, is_public=public)
+    before, kept = await shelf.catalog.show(user("p"), row["id"]), shelf.kept()
+    principal = user("q" if why == "of another project" else "p")
+    file = {
+        "other version": lambda: shelf.archive(version="1.0.1"),
+        "other name": lambda: shelf.archive("org.acme.Third"),
+        "class of another package": lambda: shelf.archive(classes=[NAME, "org.acme.Other"]),
+    }.get(why, lambda: shelf.archive(description="second"))()
+    if why == "no archive":
+        file.write_bytes(b"text")
+    given: dict[str, Any] = {
+        "member who publishes": {"is_public": True},
+        "unknown category": {"categories": ["Nowhere"]},
+        "wrong signature": {"signature": "{}"},
+    }.get(why, {})
+
+    async def full(*_args: object, **_given: object) -> None:
+        raise StorageError("the disk is full")
+
+    kind, says = REFUSED[why]
+    with monkeypatch.context() as patched:
+        if why == "store is full":
+            patched.setattr(shelf.catalog.blobs, "adopt", full)
+        with pytest.raises(kind, match=says):
+            await replaced(shelf, principal, row["id"], file, **given)
+    assert await shelf.catalog.show(user("p"), row["id"]) == before
+    assert sorted(await names(shelf, user("p"))) == [NAME, "org.acme.Other"]
+    assert (await shelf.catalog.open_for(user("p"), row["id"])).full_name == NAME
+    assert shelf.kept() == kept
+    assert not file.exists()
 
 
 async def test_a_package_of_another_project_is_private(shelf: Shelf, user: Any) -> None:

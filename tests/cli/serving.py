@@ -75,6 +75,33 @@ class Service:
             monkeypatch.setenv(name, value)
 
     @contextlib.contextmanager
+    def member(self) -> Iterator[None]:
+        """Commands within it are those of a member of the project, who is no administrator."""
+        name, data = f"member-{secrets.token_hex(4)}", Path(self.environ["VETRO_DATA_DIR"])
+        openrc = read_openrc(data / "admin-openrc")
+        token = self.json("token")["token"]
+        with httpx2.Client(
+            base_url=openrc["OS_AUTH_URL"], headers={"X-Auth-Token": token}
+        ) as client:
+            wanted = {"name": openrc["OS_PROJECT_NAME"]}
+            project = client.get("projects", params=wanted).json()["projects"][0]["id"]
+            role = client.get("roles", params={"name": "member"}).json()["roles"][0]["id"]
+            body = {"user": {"name": name, "password": f"Str0ng-{name}"}}
+            user = client.post("users", json=body).json()["user"]["id"]
+            answer = client.put(f"projects/{project}/users/{user}/roles/{role}")
+            assert answer.status_code == 204, answer.text
+        theirs = {**openrc, "OS_USERNAME": name, "OS_PASSWORD": f"Str0ng-{name}"}
+        own = self.directory / name
+        own.mkdir()
+        (own / "admin-openrc").write_text(
+            "".join(f"export {key}='{value}'\n" for key, value in theirs.items()), "utf-8"
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VETRO_DATA_DIR", str(own))
+            patch.setenv("XDG_STATE_HOME", str(own / "state"))
+            yield
+
+    @contextlib.contextmanager
     def project(self, name: str) -> Iterator[Service]:
         """The same service, to its administrator in a new project; what that shares goes at the end.
 

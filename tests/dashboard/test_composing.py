@@ -333,3 +333,28 @@ def test_an_open_session_without_changes_is_nothing_to_deploy(
         at = f"/v1/environments/{made}/services"
         service.api("POST", at, body, X_Configuration_Session=session)
     service.api("DELETE", f"/v1/environments/{made}?abandon=true")
+
+
+def test_a_component_that_others_use_is_not_removed(visit: Visit, service: Service) -> None:
+    """A dialog names who uses it, and as what; nothing is removed."""
+    made = environment(service, "in use")
+    session = str(service.api("POST", f"/v1/environments/{made}/configure")["id"])
+    database, at = uuid.uuid4().hex, f"/v1/environments/{made}/services"
+    for header, properties in (
+        ({"id": database, "name": "db"}, {}),
+        ({"id": uuid.uuid4().hex, "name": "blog"}, {"database": database}),
+    ):
+        body = {"?": {"type": "org.example.Any", **header}, **properties}
+        service.api("POST", at, body, X_Configuration_Session=session)
+    page = visit().sign_in()
+    page.goto(f"{service.url}/dashboard/environments/{made}")
+    row = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="db", exact=True))
+    row.get_by_role("button", name="Actions of").click()
+    page.get_by_role("menuitem", name="Remove").click()
+    dialog = page.get_by_role("dialog", name="db is in use")
+    expect(dialog.get_by_text("blog (database)")).to_be_visible()
+    expect(dialog.get_by_role("link", name="blog")).to_be_visible()
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(row).to_be_visible()
+    assert len(service.api("GET", at, X_Configuration_Session=session)) == 2
+    service.api("DELETE", f"/v1/environments/{made}?abandon=true")

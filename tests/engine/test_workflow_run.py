@@ -89,6 +89,28 @@ async def test_a_unit_that_is_removed_loses_its_credential(place: Place) -> None
     assert await place.mailboxes.queues_of("") == ["ee1-s1-u1", "ee10-s1-u2"]
 
 
+async def test_a_machine_that_a_request_did_not_let_go_stays_with_its_mailbox(place: Place) -> None:
+    """The task fails and changes nothing; with the names it is done."""
+    two = telnet()
+    two["services"][0]["units"].append({"id": "u2", "name": "n2"})
+    first = await place.run(two, guests=("ee1-s1-u1", "ee1-s1-u2"))
+    before, machines = first.model["Objects"], [*place.stacks.compute.server_list]
+    model = deepcopy(before)
+    del model["services"][0]["units"][1]
+    place.services.may_lose = []
+    refused = await place.run(deepcopy(model), deepcopy(before))
+    assert (refused.is_exception, refused.untouched) == (True, True)
+    keys = [one["key"] for one in refused.result["losses"]]
+    assert keys == ["machine linu2"]
+    assert [*place.stacks.compute.server_list] == machines
+    assert len(await place.mailboxes.queues_of("ee1-")) == 2
+    place.services.may_lose, place.services.refused = keys, None
+    done = await place.run(model, before)
+    assert not done.is_exception, done.result
+    assert len(place.stacks.compute.server_list) == 1
+    assert await place.mailboxes.queues_of("") == ["ee1-s1-u1"]
+
+
 @pytest.mark.parametrize(
     ("management", "login"),
     [

@@ -128,10 +128,11 @@ class Api:
         metadata: str | None = None,
         user: str = "ann",
         path: str = "/v1/catalog/packages",
+        method: str = "POST",
     ) -> Response:
         """Upload a package as the stock clients do."""
         return await self.http.request(
-            "POST",
+            method,
             path,
             files={"package": ("p.zip", content)},
             data={"__metadata__": metadata} if metadata is not None else None,

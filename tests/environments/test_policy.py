@@ -141,16 +141,17 @@ async def test_public_packages_can_be_left_to_some(
     public = upload.json()["id"]
     own = (await api.upload(package_zip("org.acme.Own"))).json()["id"]
     rules = "manage_public_package: '!'\npublicize_package: '@'\n"
-    changed, removed, mine, listed, offered, all_ = await answers(
+    changed, replaced, removed, mine, listed, offered, all_ = await answers(
         api, tmp_path, rules,
         ("root", "PATCH", f"/v1/catalog/packages/{public}"),
+        ("root", "PUT", f"/v1/catalog/packages/{public}"),
         ("root", "DELETE", f"/v1/catalog/packages/{public}"),
         ("ann", "DELETE", f"/v1/catalog/packages/{own}?force=true"),
         ("ann", "GET", "/v1/catalog/packages"),
         ("ann", "GET", "/v1/catalog/packages?catalog=true"),
         ("root", "GET", "/v1/catalog/packages"),
     )  # fmt: skip
-    for answer in (changed, removed):
+    for answer in (changed, replaced, removed):
         assert answer.status == 403
         assert "manage_public_package" in answer.text
     assert mine.status == 200
@@ -159,6 +160,18 @@ async def test_public_packages_can_be_left_to_some(
         assert [one["id"] for one in answer.json()["packages"]] == [public]
     (seen,) = await answers(api, tmp_path, "", ("ann", "GET", "/v1/catalog/packages"))
     assert [one["id"] for one in seen.json()["packages"]] == [public]
+
+
+async def test_who_may_not_upload_or_not_modify_replaces_no_package(
+    api: Api, package_zip: Any, tmp_path: Path
+) -> None:
+    """A replacement is an upload and a modification: it needs the rights of both."""
+    own = (await api.upload(package_zip())).json()["id"]
+    for rule in ("upload_package", "modify_package"):
+        (answer,) = await answers(
+            api, tmp_path, f"{rule}: '!'\n", ("ann", "PUT", f"/v1/catalog/packages/{own}")
+        )
+        assert (answer.status, rule in answer.text) == (403, True), answer.text
 
 
 async def test_a_rule_that_nobody_wrote_is_the_default_one(api: Api, tmp_path: Path) -> None:

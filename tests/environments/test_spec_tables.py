@@ -354,6 +354,37 @@ async def test_a_token_comes_before_anything_else(api: Api) -> None:
             assert answer.headers["x-openstack-request-id"].startswith("req-")
 
 
+async def test_replacements_of_packages_answer_by_what_stands_against_them(
+    api: Api, package_zip: Any
+) -> None:
+    """``PUT`` of a package: its parts are those of an upload, and what is refused changes nothing."""
+    public = (await api.upload(package_zip(), '{"is_public": true}', "root")).json()
+    path = f"/v1/catalog/packages/{public['id']}"
+    for user, id_, file, metadata, status, says in (
+        ("ann", "", package_zip(), "{}", 403, "another project"),
+        ("root", "none", package_zip(), "{}", 404, "does not exist"),
+        ("root", "", b"text", "{}", 400, "load package"),
+        ("root", "", package_zip("org.acme.Other"), "{}", 400, "of that name and version"),
+        ("root", "", package_zip(), '{"enabled": true}', 400, "metadata"),
+        ("root", "", package_zip(), '{"tags": ["a", "a"]}', 400, "twice"),
+        ("root", "", package_zip(), '{"signature": "x"}', 400, "signature"),
+        ("root", "", package_zip(), '{"tags": ["new"]}', 200, "new"),
+        ("root", "", package_zip(), None, 200, "new"),
+    ):
+        where = path.replace(public["id"], id_) if id_ else path
+        answer = await api.upload(file, metadata, user, where, "PUT")
+        assert (answer.status, says in answer.text) == (status, True), answer.text
+        after = (await api.call("GET", path.removeprefix("/v1"), user="root")).json()
+        same = ("id", "is_public", "fully_qualified_name", "created")
+        assert {key: after[key] for key in same} == {key: public[key] for key in same}
+        assert status == 200 or after == public
+    stale = await api.http.request(
+        "PUT", path, files={"p": ("p.zip", package_zip())},
+        headers={"X-Auth-Token": "root", "If-Match": '"other"'},
+    )  # fmt: skip
+    assert stale.status == 412
+
+
 async def test_uploads_and_patches_of_packages_answer_as_specified(
     api: Api, package_zip: Any
 ) -> None:

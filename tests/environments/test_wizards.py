@@ -297,14 +297,16 @@ async def test_parameters_that_fail_are_an_error_of_the_page(api: Api, package_z
     assert accepted["valid"], accepted
 
 
-async def answered(api: Api, request: Any, answer: CallAnswer) -> dict[str, Any]:
-    """What a request returns whose static action an engine answers."""
+async def answered(
+    api: Api, request: Any, answer: CallAnswer, methods: tuple[str, ...] = ("read",)
+) -> dict[str, Any]:
+    """What a request returns whose static action, or question for a schema, an engine answers."""
     asked = asyncio.create_task(request)
     try:
         while (claimed := await next_call(api.rooms.calls)) is None:
             await api.rooms.calls.queue.wait_for_work(5)
         lease, call = claimed
-        assert call.methods == ["read"]
+        assert call.methods == list(methods)
         assert call.class_name in ("org.acme.App", "org.acme.Own")
         await api.rooms.calls.answer(lease, answer)
         return (await asked).json()
@@ -352,8 +354,8 @@ async def test_secrets_of_forms_are_kept_beside_the_model(api: Api, package_zip:
     made = await wizard(api, package_zip, form, environment_id=environment, quick=True)
     path = f"/wizards/{made['id']}"
     await api.call("POST", f"{path}/pages/p", {"values": {"word": "sesame"}})
-    done = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
     built = (await api.call("POST", f"{path}/build", session=session)).json()["model"]
+    done = (await api.call("POST", f"{path}/finish", {}, session=session)).json()["component"]
     assert "sesame" not in str([done, built])
     secrets = api.rooms.form_secrets
     assert await secrets.read("p", done["key"]) == await secrets.read("p", built["key"]) == "sesame"

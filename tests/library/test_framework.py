@@ -322,6 +322,20 @@ async def test_servers_drain_before_they_leave(framework: Framework) -> None:
     assert framework.counted() == {}
 
 
+async def test_servers_that_a_request_does_not_let_go_do_not_drain(framework: Framework) -> None:
+    """The action is refused before anything ends on them."""
+    model = await framework.deploy(framework.web(3, "Draining"))
+    framework.counted()
+    framework.cloud.may_lose = ["machine web-1"]
+    reply = await framework.run(model, {"object_id": "app", "method": "scaleIn", "args": {}})
+    assert reply.is_exception
+    assert "removes machine web-3, its data is lost" in str(reply.message)
+    assert (framework.names(), framework.counted()) == (["web-1", "web-2", "web-3"], {})
+    framework.cloud.may_lose = ["machine web-3"]
+    await framework.call(model, "app", "scaleIn")
+    assert (framework.names(), framework.counted()) == (["web-1", "web-2"], {"drain": 1})
+
+
 async def test_a_server_that_is_gone_can_be_scaled_away(framework: Framework) -> None:
     """Nobody waits for it to drain."""
     model = await framework.deploy(framework.web(3, "Draining"))

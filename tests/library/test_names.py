@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -76,17 +77,152 @@ async def test_a_new_machine_takes_the_name_of_a_renamed_one(lab: Any, first: in
     assert servers(lab) == ["old"]
 
 
-async def test_two_machines_of_one_name_are_logged(
-    lab: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are one server: the log names them. A machine that was released gives its name back."""
+async def test_a_machine_that_was_released_gives_its_name_back(lab: Any) -> None:
+    """The next one is another server; while it has the name, the first one does not get it again."""
     machines = {name: lab.instance(name, "web") for name in ("one", "two")}
     text = "- $.one.deploy()\n- $.one.releaseResources()\n- $.two.deploy()"
     await lab.probe(text, lab.environment(), **machines)
-    assert "Two instances" not in caplog.text
-    await lab.probe("- $.one.deploy()\n- $.two.deploy()", one=..., two=...)
-    assert "Two instances are called web, one and two, and are one server" in caplog.text
     assert servers(lab) == ["web"]
+    made = set(lab.cloud.compute.server_list)
+    said = await lab.probe("- $.one.deploy()", fails=True, one=..., two=...)
+    assert "The host name web of web (LinuxMuranoInstance one)" in said
+    assert "is taken: web (LinuxMuranoInstance two)" in said
+    assert set(lab.cloud.compute.server_list) == made
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_no_machine_is_taken_over_by_another_one_of_its_name(lab: Any, first: int) -> None:
+    """Whichever is deployed first: the deployment fails, names both, and the machine is what it was."""
+    model = await lab.deploy(environment(lab, lab.instance("one", "web")))
+    made = dict(lab.cloud.compute.server_list)
+    lab.calls()
+    both = copy.deepcopy(model)
+    two = lab.application(
+        "app-two", "test.App", instance=lab.instance("two", "web", flavor="m1.large")
+    )
+    both["Objects"]["applications"].insert(first, two)
+    after = await lab.deploy(both, fails=True)
+    said = lab.reply.details
+    assert "one) of (App app-one)" in said
+    assert "two) of (App app-two)" in said
+    assert dict(lab.cloud.compute.server_list) == made
+    assert lab.calls() == []
+    # It has another name then, or goes: all is well.
+    mended = next(one for one in after["Objects"]["applications"] if one["?"]["id"] == "app-two")
+    mended["instance"]["name"] = "other"
+    await lab.deploy(after)
+    assert servers(lab) == ["other", "web"]
+    assert set(made) < set(lab.cloud.compute.server_list)
+
+
+async def test_two_new_machines_of_one_name_are_two_or_none(lab: Any) -> None:
+    """In one deployment, side by side: it fails."""
+    await lab.deploy(
+        environment(lab, lab.instance("one", "web"), lab.instance("two", "web")), fails=True
+    )
+    assert "The host name web of" in lab.reply.details
+    assert len(servers(lab)) <= 1
+
+
+async def test_a_machine_in_the_place_of_a_removed_one_is_another_one(lab: Any) -> None:
+    """The first one goes before, with what it had; nothing of it becomes the second one's."""
+    volume = {"?": {"id": "v", "type": "io.murano.resources.CinderVolume"}, "size": 1}
+    model = await lab.deploy(
+        environment(lab, lab.instance("one", "web", volumes={"/data": volume}))
+    )
+    (before,) = lab.cloud.compute.server_list
+    (kept,) = lab.cloud.compute.volume_list
+    model["Objects"]["applications"] = [
+        lab.application("app-two", "test.App", instance=lab.instance("two", "web"))
+    ]
+    model = await lab.deploy(model)
+    assert servers(lab) == ["web"]
+    assert before not in lab.cloud.compute.server_list
+    assert kept not in lab.cloud.compute.volume_list
+    lab.calls()
+    await lab.deploy(model)
+    assert lab.calls() == []
+
+
+async def test_two_that_were_one_server_are_mended_by_another_name(lab: Any) -> None:
+    """Of a version that let them be: the one that keeps the name keeps the machine."""
+    model = await lab.deploy(
+        environment(lab, lab.instance("one", "web"), lab.instance("two", "db"))
+    )
+    for row in model["Attributes"]:
+        # As if the second one had been deployed over the first.
+        if row[0] == "two" and row[2] == "serverName":
+            row[3] = "web"
+    first, second = (one["instance"] for one in model["Objects"]["applications"])
+    made = first["openstackId"]
+    second["name"] = "web"
+    model = await lab.deploy(model, fails=True)
+    assert made in lab.cloud.compute.server_list
+    for one in model["Objects"]["applications"]:
+        one["instance"]["name"] = {"one": "web", "two": "new"}[one["instance"]["?"]["id"]]
+    await lab.deploy(model)
+    assert made in lab.cloud.compute.server_list
+    assert "new" in servers(lab)
+
+
+OWN = """
+Name: Own
+Extends: std:Application
+Properties:
+  size: {Contract: $.int(), Default: 1}
+Methods:
+  deploy:
+    Body:
+      - $stack: $this.find(std:Environment).require().stack
+      - $template:
+          resources:
+            own:
+              type: 'OS::Cinder::Volume'
+              properties: {size: $.size}
+            shared:
+              type: 'OS::Neutron::SecurityGroup'
+              properties: {description: "format('of size {0}', $.size)"}
+      - $stack.updateTemplate($template)
+      - $stack.push()
+"""
+
+
+async def test_a_resource_that_a_program_names_is_not_taken_over(lab: Any) -> None:
+    """Another application's definition of it fails and names both; the same one may be of two, and its
+    own may change; when the first application is gone, the second one's is another resource."""
+    lab.add_class(OWN)
+    model = await lab.deploy(lab.environment(lab.application("a", "test.Own")))
+    (made,) = lab.cloud.compute.volume_list
+    for first in (0, 1):
+        both = copy.deepcopy(model)
+        both["Objects"]["applications"].insert(first, lab.application("b", "test.Own", size=2))
+        await lab.deploy(both, fails=True)
+        said = lab.reply.details
+        for part in ("The resource own of the stack is of (Own a)", "(Own b) would take it over"):
+            assert part in said
+        assert list(lab.cloud.compute.volume_list) == [made]
+        assert lab.cloud.compute.volume_list[made].size == 1
+    both["Objects"]["applications"][1]["size"] = 1
+    model = await lab.deploy(both)
+    model["Objects"]["applications"].pop(0)
+    model["Objects"]["applications"][0]["size"] = 2
+    await lab.deploy(model)
+    (now,) = lab.cloud.compute.volume_list
+    assert now != made
+
+
+async def test_a_program_does_not_take_over_a_machine_of_the_library(lab: Any) -> None:
+    """Nor a machine of the library what a program has put there."""
+    own = OWN.replace("Cinder::Volume", "Nova::Server").replace("{size: $.size}", "{name: x}")
+    lab.add_class(f"{CLASSES.strip()}\n---\n{own.strip()}\n")
+    one = lab.application("app-one", "test.App", instance=lab.instance("one", "own"))
+    model = await lab.deploy(lab.environment(one))
+    (made,) = lab.cloud.compute.server_list
+    both = copy.deepcopy(model)
+    both["Objects"]["applications"].append(lab.application("b", "test.Own"))
+    await lab.deploy(both, fails=True)
+    assert "The resource own of the stack is of (App app-one)" in lab.reply.details
+    assert list(lab.cloud.compute.server_list) == [made]
 
 
 async def test_a_network_that_is_renamed_keeps_its_machines(lab: Any) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from vetro.stacks import ResourceFailure
+
 GROUP = "MuranoSecurityGroup-env"
 CLASSES = """
 Name: App
@@ -111,3 +113,248 @@ async def test_rules_from_before_their_askers_were_kept_stay(lab: Any) -> None:
     keep(model, "db")
     await lab.deploy(model)
     assert sorted(one or 0 for one in await ports(lab)) == [0, 1, 22, 80]
+
+
+ALWAYS = """
+Name: Always
+Extends: std:Application
+Properties:
+  ports: {Contract: [$.int().notNull()]}
+  once: {Contract: [$.int().notNull()], Default: []}
+  fails: {Contract: $.bool(), Default: false}
+  pushes: {Contract: $.bool(), Default: true}
+  parts: {Contract: [$.class(Part)], Default: []}
+Methods:
+  rules:
+    Arguments:
+      - ports: {Contract: []}
+    Body:
+      - Return: $ports.select({FromPort => $, ToPort => $, IpProtocol => tcp, External => true})
+  open:
+    Arguments:
+      - ports: {Contract: []}
+    Body:
+      - $.find(std:Environment).securityGroupManager.addGroupIngress($.rules($ports))
+  deploy:
+    Body:
+      - $.open($.ports)
+      - $.parts.pselect($.deploy())
+      - If: not $.getAttr(deployed, false)
+        Then:
+          - $.open($.once)
+          - $.setAttr(deployed, true)
+      - If: $.pushes
+        Then:
+          - $.find(std:Environment).stack.push()
+      - If: $.fails
+        Then:
+          - Throw: Broken
+  also:
+    Scope: Public
+    Arguments:
+      - port: {Contract: $.int().notNull()}
+    Body:
+      - $.open([$port])
+      - $.find(std:Environment).stack.push()
+  again:
+    Scope: Public
+    Body:
+      - $.deploy()
+---
+Name: Part
+Properties:
+  port: {Contract: $.int().notNull()}
+Methods:
+  deploy:
+    Body:
+      - If: not $.getAttr(deployed, false)
+        Then:
+          - $.find(Always).open([$.port])
+          - $.setAttr(deployed, true)
+"""
+
+
+def always(lab: Any, name: str, *ports: int, **properties: Any) -> Any:
+    """An application that asks in each of its deployments for its ports."""
+    return lab.application(name, "test.Always", ports=[*ports], **properties)
+
+
+def part(name: str, port: int) -> Any:
+    """A part of an application, which asks when it is installed."""
+    return {"?": {"id": name, "type": "test.Part"}, "port": port}
+
+
+def of(model: Any, name: str) -> Any:
+    """An application of a model."""
+    return next(one for one in model["Objects"]["applications"] if one["?"]["id"] == name)
+
+
+async def opened(lab: Any) -> list[int]:
+    """The ports that are open, without ICMP."""
+    return sorted(one for one in await ports(lab) if one is not None)
+
+
+async def test_a_port_that_an_application_gave_up_is_closed_by_the_same_deployment(
+    lab: Any,
+) -> None:
+    """What it asks for once, what others ask for, and what it goes on asking for stay."""
+    lab.add_class(ALWAYS)
+    apps = [always(lab, "web", 80, 1883, once=[9]), always(lab, "shop", 80)]
+    model = await lab.deploy(lab.environment(*apps))
+    assert await opened(lab) == [9, 80, 1883]
+    of(model, "web")["ports"] = [1885]
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 80, 1885]
+    lab.calls()
+    model = await lab.deploy(model)
+    assert lab.calls() == []
+    of(model, "shop")["ports"] = []
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 1885]
+    of(model, "web")["ports"] = [80, 1883]
+    await lab.deploy(model)
+    assert await opened(lab) == [9, 80, 1883]
+
+
+async def test_a_deployment_that_fails_gives_nothing_up(lab: Any) -> None:
+    """What an application asked for before stays open until a deployment of all ends well."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80), always(lab, "shop", 1)))
+    of(model, "web").update(ports=[81], fails=True)
+    of(model, "shop").update(ports=[2])
+    model = await lab.deploy(model, fails=True)
+    assert {1, 80} <= {*await opened(lab)}
+    of(model, "web").update(fails=False)
+    await lab.deploy(model)
+    assert await opened(lab) == [2, 81]
+
+
+async def test_a_push_that_fails_is_made_up_for_by_the_next_deployment(lab: Any) -> None:
+    """Who asked for a rule is forgotten only when the back end does not have it any more."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80)))
+    of(model, "web").update(ports=[])
+    lab.cloud.compute.fail["update_security_group"] = ResourceFailure("no room")
+    model = await lab.deploy(model, fails=True)
+    assert await opened(lab) == []
+    (group,) = lab.cloud.compute.group_list.values()
+    assert 80 in [one.get("port_range_min") for one in group.rules]
+    del lab.cloud.compute.fail["update_security_group"]
+    await lab.deploy(model)
+    assert await opened(lab) == []
+    (group,) = lab.cloud.compute.group_list.values()
+    assert 80 not in [one.get("port_range_min") for one in group.rules]
+
+
+async def test_an_action_gives_nothing_up(lab: Any) -> None:
+    """What it asks for stays beside the others, also when it deploys its application again."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80)))
+
+    async def act(method: str, **args: Any) -> Any:
+        action = {"object_id": "web", "method": method, "args": args}
+        reply = await lab.run(model, action)
+        assert not reply.is_exception, reply.details
+        return reply.model
+
+    model = await act("also", port=7)
+    model = await act("also", port=8)
+    assert await opened(lab) == [7, 8, 80]
+    model = await lab.deploy(model)
+    assert await opened(lab) == [7, 8, 80]
+    of(model, "web")["ports"] = [81]
+    model = await act("again")
+    assert 80 in await opened(lab)
+    model = await lab.deploy(model)
+    assert await opened(lab) == [7, 8, 81]
+
+
+async def test_parts_of_an_application_ask_for_themselves(lab: Any) -> None:
+    """A part that was installed before keeps its port beside a new one; a removed one takes its along."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(
+        lab.environment(always(lab, "web", parts=[part("a", 1), part("b", 2)]))
+    )
+    assert await opened(lab) == [1, 2]
+    of(model, "web")["parts"].append(part("c", 3))
+    model = await lab.deploy(model)
+    assert await opened(lab) == [1, 2, 3]
+    del of(model, "web")["parts"][0]
+    await lab.deploy(model)
+    assert await opened(lab) == [2, 3]
+
+
+async def test_a_new_version_that_asks_elsewhere_gives_up_what_its_code_no_longer_asks_for(
+    lab: Any,
+) -> None:
+    """The statements that once asked are gone; what was asked for by code that is still there stays."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, once=[9])))
+    assert await opened(lab) == [9, 80]
+    lab.packages.clear()
+    lab.add_class(ALWAYS.replace("- $.open($.ports)", "- $.open([8080])", 1))
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 8080]
+
+
+async def test_askers_that_were_known_without_their_places_are_kept(lab: Any) -> None:
+    """In models of earlier versions an application stands for all its places until it asks again."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, once=[9])))
+    for row in model["Attributes"]:
+        if row[2].startswith("rules "):
+            for one in row[3][GROUP]:
+                one["by"] = [by if isinstance(by, str) else by["app"] for by in one["by"]]
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 80]
+    of(model, "web")["ports"] = [81]
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 81]
+
+
+@pytest.mark.parametrize("change", [False, True])
+async def test_a_rule_that_was_removed_by_hand_is_put_back(lab: Any, change: bool) -> None:
+    """By a deployment in which nothing was edited, and by one that changes another resource.
+
+    A rule that was added by hand stays.
+    """
+    lab.add_class(ALWAYS + MACHINE)
+    machine = lab.application("db", "test.Machine", instance=lab.instance("vm", "vm"))
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, 443), machine))
+    (group,) = lab.cloud.compute.group_list.values()
+    whole = list(group.rules)
+    added = {**whole[-1], "direction": "ingress", "port_range_min": 9, "port_range_max": 9}
+    group.rules = [one for one in whole if one.get("port_range_min") != 443] + [added]
+    of(model, "web")["pushes"] = False
+    if change:
+        of(model, "db")["instance"]["flavor"] = "m1.large"
+    model = await lab.deploy(model)
+    told = [one.get("port_range_min") for one in group_rules(lab)]
+    assert sorted(one for one in told if one) == [9, 22, 80, 443]
+    assert all(one in group_rules(lab) for one in whole)
+    lab.calls()
+    await lab.deploy(model)
+    assert lab.calls() == []
+
+
+def group_rules(lab: Any) -> list[Any]:
+    """The rules of the only group, as the compute service has them."""
+    (group,) = lab.cloud.compute.group_list.values()
+    return list(group.rules)
+
+
+MACHINE = """
+---
+Name: Machine
+Extends: std:Application
+Properties:
+  instance: {Contract: $.class(res:Instance).notNull()}
+Methods:
+  deploy:
+    Body:
+      # As a package that pushes nothing when it is there already.
+      - If: $.getAttr(flavor) != $.instance.flavor
+        Then:
+          - $.instance.deploy()
+          - $.setAttr(flavor, $.instance.flavor)
+"""

@@ -25,7 +25,7 @@ def test_the_guides_cluster_serves_grows_and_shrinks(vetro: Installation) -> Non
     grown = {"web-1": "Hello", "web-2": "Hello", "web-3": "Hello"}
     # A machine's agent may be there before its web server.
     until(lambda: pages(vetro) == grown, "three serve")
-    vetro.run("action", "call", "web", "scaleIn")
+    vetro.run("action", "call", "--yes", "web", "scaleIn")
     assert set(pages(vetro)) == {"web-1", "web-2"}
     vetro.run("env", "edit", "web", "cluster", "--set", "page=Bye")
     vetro.run("env", "deploy", "web")

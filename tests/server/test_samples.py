@@ -146,7 +146,7 @@ def walk_of_the_web_tier(vetro: Installation) -> None:
         vetro.run("action", "call", "web", "heal")
         assert machine(vetro, "web-2") != lost
         until(lambda: servers_behind(url, 6) == {"web-1", "web-2", "web-3"}, "three serve")
-        vetro.run("action", "call", "web", "scaleIn")
+        vetro.run("action", "call", "--yes", "web", "scaleIn")
         until(lambda: len(servers_behind(url, 6)) == 2, "two serve")
     assert failures == []
     vetro.run("env", "destroy", "--yes", "web")
@@ -168,7 +168,7 @@ def walk_of_the_cluster(vetro: Installation) -> None:
     text = gzip.decompress(base64.b64decode(dump["base64Content"])).decode()
     assert "COPY public.item" in text
     assert "\n42\n" in text
-    vetro.run("action", "call", "data", "scaleIn")
+    vetro.run("action", "call", "--yes", "data", "scaleIn")
     assert vetro.json("action", "call", "data", "status").startswith("1 of 1 replicas follow ")
     assert psql(vetro, "db-1", ITEM) == "42"
     vetro.run("env", "destroy", "--yes", "data")
@@ -268,7 +268,7 @@ def scale(vetro: Installation, environment: str, servers: str) -> None:
     vetro.run(
         "env", "edit", environment, environment, "--set", f"templateParameters.servers={servers}"
     )
-    vetro.run("env", "deploy", environment)
+    vetro.run("env", "deploy", "--yes", environment)
 
 
 def add(vetro: Installation, environment: str, sample: str, *answers: str) -> None:

@@ -74,6 +74,7 @@ class Heat:
         if not self.status:
             return 404, {"error": {"message": "no stack"}}
         shown = {"id": "1", "stack_name": "s", "creation_time": "2026-01-01T00:00:00Z"}
+        shown |= {"tags": ["vetro"]}
         updated = "2026-01-01T00:00:01Z" if self.status == "UPDATE_COMPLETE" else None
         return 200, {"stack": {**shown, "stack_status": self.status, "updated_time": updated}}
 
@@ -81,7 +82,7 @@ class Heat:
 def shown(status: str, reason: str = "") -> Answer:
     """The stack in a state."""
     times = {"creation_time": "2026-01-01T00:00:00Z", "updated_time": None}
-    state = {"stack_status": status, "stack_status_reason": reason}
+    state = {"stack_status": status, "stack_status_reason": reason, "tags": ["vetro"]}
     return 200, {"stack": {"id": "1", "stack_name": "s", **times, **state}}
 
 

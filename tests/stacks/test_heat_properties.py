@@ -63,7 +63,6 @@ def test_no_property_is_ignored_without_a_reason() -> None:
         ("Neutron::Subnet", {"host_routes": [{"destination": "10.0.0.0/8"}]}, "gateway only"),
         ("Neutron::Port", {"value_specs": {"a": "b"}}, "extensions"),
         ("Neutron::Port", {"binding:vnic_type": "direct"}, "virtual"),
-        ("Nova::Server", {"user_data_update_policy": "IGNORE"}, "another server"),
         ("Nova::KeyPair", {"type": "x509"}, "SSH"),
     ],
 )

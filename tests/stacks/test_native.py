@@ -132,22 +132,88 @@ async def test_a_new_network_replaces_what_stands_on_it(
     assert is_empty(compute)
 
 
-async def test_changed_user_data_replaces_the_server(
+async def test_a_server_keeps_the_user_data_of_its_first_start(
     stacks: StackEngine, compute: MemoryCompute, application_template: Any
 ) -> None:
-    """A changed boot script makes a new server on the same port with the same address."""
+    """A changed boot script keeps the server, which has read it; a preview says so, and the next server
+    gets the new one."""
     await stacks.create(PROJECT, "env", application_template())
-    [old] = compute.server_list
+    [server] = compute.server_list
     [port] = compute.port_list
     template = application_template()
     script = template["resources"][f"boot_script_{WEB}"]
     script["properties"]["config"] = "#!/bin/sh\necho other\n"
+    plan = await stacks.plan(PROJECT, "env", template)
+    said = {one.resource: (one.kind, one.reason) for one in plan.changes}
+    assert said[WEB] == (ChangeKind.KEEP, "user_data: read at the first start only")
+    for _ in range(2):
+        stack = await stacks.update(PROJECT, "env", template)
+        assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+        assert list(compute.server_list) == [server]
+        assert "echo 0" in compute.server_list[server].spec.customer_metadata["user-data"]
+    template["resources"][WEB]["properties"]["image"] = "vetro-balancer"
+    await stacks.update(PROJECT, "env", template)
+    [new] = compute.server_list
+    assert new != server
+    assert list(compute.port_list) == [port]
+    assert "echo other" in compute.server_list[new].spec.customer_metadata["user-data"]
+
+
+async def test_other_user_data_is_another_server_where_the_template_says_so(
+    stacks: StackEngine, compute: MemoryCompute, application_template: Any
+) -> None:
+    """With the policy REPLACE; the port stays, with its address."""
+    template = application_template()
+    template["resources"][WEB]["properties"]["user_data_update_policy"] = "REPLACE"
+    await stacks.create(PROJECT, "env", template)
+    [old] = compute.server_list
+    [port] = compute.port_list
+    template["resources"][WEB]["properties"]["user_data"] = "#!/bin/sh\necho other\n"
     stack = await stacks.update(PROJECT, "env", template)
     assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
     [new] = compute.server_list
     assert new != old
     assert list(compute.port_list) == [port]
     assert "echo other" in compute.server_list[new].spec.customer_metadata["user-data"]
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"user_data": "#!/bin/sh\n"}, {"user_data": "#!/bin/sh\n:\n"}),
+        ({}, {"user_data": "#!/bin/sh\n"}),
+        ({"user_data": "#!/bin/sh\n"}, {}),
+        ({"user_data_format": "RAW"}, {"user_data_format": "HEAT_CFNTOOLS"}),
+        (
+            {"user_data": "#!/bin/sh\n"},
+            {"user_data": "#!/bin/sh\n:\n", "name": "other", "metadata": {"a": "b"}},
+        ),
+        ({"user_data": "#!/bin/sh\n"}, {"user_data": "x", "user_data_update_policy": "IGNORE"}),
+    ],
+)
+async def test_what_is_read_at_the_first_start_only_never_replaces(
+    stacks: StackEngine,
+    compute: MemoryCompute,
+    application_template: Any,
+    first: dict[str, str],
+    then: dict[str, str],
+) -> None:
+    """However it changes, alone or beside what is changed in place, and after a change that failed."""
+
+    def template(of: dict[str, str]) -> Any:
+        made = application_template()
+        kept = made["resources"][WEB]["properties"]
+        for key in ("user_data", "user_data_format"):
+            kept.pop(key)
+        kept.update(of)
+        return made
+
+    await stacks.create(PROJECT, "env", template(first))
+    [server] = compute.server_list
+    for wanted in (then, first, then):
+        stack = await stacks.update(PROJECT, "env", template(wanted))
+        assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
+        assert list(compute.server_list) == [server]
 
 
 async def test_no_room_names_resource_and_reasons(

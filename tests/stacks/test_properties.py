@@ -19,6 +19,7 @@ from vetro.stacks.operations.changes import changed_properties, decide
 from vetro.stacks.resources import TYPES, resource_type
 from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template import dependencies as graph
+from vetro.stacks.template.functions import Unknown
 
 PROJECT = "p"
 SETTINGS = settings(deadline=None, max_examples=examples(20))
@@ -214,3 +215,49 @@ def test_the_first_free_range_of_a_template(
 ) -> None:
     """The first block that meets no range in use (xml-workflows.md §11)."""
     assert choose_cidr(None, used, max_environments=environments, max_hosts=hosts) == expected
+
+
+FIRST_START = [
+    (name, key)
+    for name in sorted(TYPES)
+    for key, one in resource_type(name, "r").properties.items()
+    if one.first_start
+]
+
+
+def test_servers_of_every_type_have_what_is_read_at_the_first_start() -> None:
+    """So the cases below are all of them."""
+    assert {name for name, _ in FIRST_START} == {"OS::Nova::Server", "AWS::EC2::Instance"}
+
+
+@pytest.mark.parametrize(("name", "key"), FIRST_START)
+@given(
+    old=JSON,
+    new=JSON | st.just(Unknown("another resource")),
+    absent=st.sampled_from(["old", "new", ""]),
+)
+def test_what_is_read_at_the_first_start_keeps_the_resource(
+    name: str, key: str, old: Any, new: Any, absent: str
+) -> None:
+    """Whatever it was and is, also when that is not known yet: the stored value stays, and an interrupted
+    creation is gone on with."""
+    kind = resource_type(name, "r")
+    stored = {} if absent == "old" else {key: old}
+    wanted = {} if absent == "new" else {key: new}
+    row = ResourceRow(
+        name="r",
+        type=name,
+        physical_id="x",
+        properties=stored,
+        status=StackStatus.CREATE_COMPLETE,
+    )
+    decision = decide(row, name, kind, wanted)
+    assert decision.kind is ChangeKind.KEEP
+    if decision.kept:
+        assert decision.settled(row, wanted) == stored
+        assert decision.reason == f"{key}: read at the first start only"
+    row.status = StackStatus.CREATE_IN_PROGRESS
+    assert decide(row, name, kind, wanted).resume
+    for status in (StackStatus.UPDATE_FAILED, StackStatus.UPDATE_IN_PROGRESS):
+        row.status = status
+        assert decide(row, name, kind, wanted).kind is ChangeKind.UPDATE

@@ -12,13 +12,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-from sqlalchemy import and_, bindparam, delete, insert, or_, select
+from sqlalchemy import and_, bindparam, delete, insert, or_, select, update
 
 from vetro.catalog.categories import category_id
 from vetro.catalog.indexing import unindex_package
 from vetro.catalog.inheritance import parents_in
 from vetro.catalog.listing import package_object
-from vetro.catalog.tables import add_rows, classes, package_categories, packages, tags
+from vetro.catalog.tables import (
+    add_rows,
+    classes,
+    package_categories,
+    packages,
+    parents,
+    tags,
+)
 from vetro.http import BadRequest, Conflict, Principal
 from vetro.json_texts import decode_json
 from vetro.packages import (
@@ -31,6 +38,7 @@ from vetro.packages import (
     known_formats,
     open_package,
     other_errors,
+    parse_signature,
 )
 from vetro.random_ids import random_hex
 from vetro.storage import Prepared, StoredRow, Transaction
@@ -57,6 +65,16 @@ class UploadMetadata(msgspec.Struct, forbid_unknown_fields=True):
     name: str | None = None
     is_public: bool = False
     enabled: bool = True
+    signature: str | None = None
+
+
+class ReplacementMetadata(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON part of a replacement: what is not given stays as it is, and what is public stays public."""
+
+    tags: list[str] | None = None
+    categories: list[str] | None = None
+    is_public: bool = False
+    signature: str | None = None
 
 
 _NEW_PACKAGE = Prepared(insert(packages))
@@ -175,21 +193,12 @@ async def insert_package(
     category_ids = [await category_id(tx, name) for name in category_names]
     id_ = random_hex()
     values = {
+        **_of_archive(package, digest, metadata.signature, now),
         "id": id_,
-        "fully_qualified_name": manifest.full_name,
-        "version": manifest.version,
-        "name": manifest.name,
-        "type": manifest.type,
-        "author": manifest.author,
-        "description": manifest.description,
-        "supplier": {k: v for k, v in manifest.supplier.items() if k != "Logo"},
         "owner_id": principal.project_id,
         "is_public": metadata.is_public,
         "enabled": metadata.enabled,
-        "archive": digest,
-        "parents_known": True,
         "created": now,
-        "updated": now,
     }
     await tx.execute(_NEW_PACKAGE, values)
     await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
@@ -203,8 +212,99 @@ async def insert_package(
     }
     # As it is read later: values of YAML without a JSON form are stored as they are in JSON.
     supplier: object = decode_json(msgspec.json.encode(values["supplier"]))
-    row: Any = SimpleNamespace(**{**values, "supplier": supplier, "signature": None})
+    row: Any = SimpleNamespace(**{**values, "supplier": supplier})
     return package_object(row, names, signers), [str(one.archive) for one in replaced]
+
+
+async def replace_archive(
+    tx: Transaction,
+    row: StoredRow,
+    package: Package,
+    metadata: ReplacementMetadata,
+    digest: str,
+    now: datetime,
+) -> None:
+    """Give the package ``row`` another archive of its name and version: it keeps its id and its users.
+
+    What the metadata does not say stays; words of the manifest's tags are added. Errors: 400, 409.
+    """
+    manifest, id_ = package.manifest, str(row.id)
+    if manifest.full_name != row.fully_qualified_name or manifest.version != row.version:
+        raise BadRequest(
+            f"The archive is {manifest.full_name} {manifest.version}, and can only replace a package"
+            f" of that name and version, not {row.fully_qualified_name} {row.version}: upload it beside"
+        )
+    public = bool(row.is_public or metadata.is_public)
+    await refuse_conflicts(
+        tx,
+        fqn=manifest.full_name,
+        version=manifest.version,
+        owner=row.owner_id,
+        class_names=list(manifest.classes),
+        public=public,
+        except_id=id_,
+    )
+    had = (
+        await tx.execute(select(tags).where(tags.c.package_id == id_).order_by(tags.c.position))
+    ).all()
+    chosen = [one.name for one in had] if metadata.tags is None else metadata.tags
+    for table in (classes, parents, tags):
+        await tx.execute(delete(table).where(table.c.package_id == id_))
+    await add_rows(tx, classes, [{"package_id": id_, "name": one} for one in manifest.classes])
+    await add_tags(tx, id_, [*manifest.tags, *chosen])
+    if metadata.categories is not None:
+        await file_in(tx, id_, metadata.categories)
+    values = {
+        **_of_archive(package, digest, metadata.signature, now),
+        "is_public": public,
+    }
+    if metadata.signature is None and digest == row.archive:
+        values["signature"] = row.signature
+    await tx.execute(update(packages).where(packages.c.id == id_).values(**values))
+
+
+async def file_in(tx: Transaction, id_: str, names: Sequence[str]) -> None:
+    """Put a package into these categories and no others. Errors: 400."""
+    ids = [await category_id(tx, name) for name in names]
+    await tx.execute(delete(package_categories).where(package_categories.c.package_id == id_))
+    filed = [{"package_id": id_, "category_id": one} for one in dict.fromkeys(ids)]
+    await add_rows(tx, package_categories, filed)
+
+
+def _of_archive(
+    package: Package, digest: str, signature: str | None, now: datetime
+) -> dict[str, object]:
+    """What the catalog knows of a package from its archive."""
+    manifest = package.manifest
+    return {
+        "fully_qualified_name": manifest.full_name,
+        "version": manifest.version,
+        "name": manifest.name,
+        "type": manifest.type,
+        "author": manifest.author,
+        "description": manifest.description,
+        "supplier": {k: v for k, v in manifest.supplier.items() if k != "Logo"},
+        "archive": digest,
+        "signature": signature,
+        "parents_known": True,
+        "updated": now,
+    }
+
+
+def checked_signature(text: str | None, digest: str, called: str) -> str | None:
+    """A signature of an archive with this digest, as it is stored. Errors: 400."""
+    if text is None:
+        return None
+    try:
+        signature = parse_signature(text)
+    except PackageError as error:
+        raise BadRequest(error.message, type_=type(error).__name__) from error
+    if not signature.belongs_to(digest):
+        raise BadRequest(
+            f"The signature is not one of the archive of {called}"
+            f" (SHA-256 {digest}): sign the file that was uploaded"
+        )
+    return signature.text()
 
 
 async def refuse_conflicts(

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 
 from vetro.catalog import answers, bodies
-from vetro.catalog.adding import UploadMetadata
+from vetro.catalog.adding import ReplacementMetadata, UploadMetadata
 from vetro.catalog.importing import Imports, Sources
 from vetro.catalog.listing import EXTRAS
 from vetro.catalog.search import DEFAULT_LIMIT, MAX_LIMIT, parse_query, read_limit
@@ -43,6 +43,7 @@ from vetro.json_values import Json
 from vetro.packages import BUNDLE_BYTES, MAX_TAGS, FormError, examine, load_form
 
 MEBIBYTE = 2**20
+Metadata = TypeVar("Metadata", UploadMetadata, ReplacementMetadata)
 PATCH_TYPE = "application/murano-packages-json-patch"
 
 
@@ -71,8 +72,8 @@ Endpoint = http.Endpoint[Call]
 
 
 async def receive_package(
-    request: AnyRequest, directory: Path, limit_bytes: int
-) -> tuple[Path | bytes, UploadMetadata]:
+    request: AnyRequest, directory: Path, limit_bytes: int, kind: type[Metadata]
+) -> tuple[Path | bytes, Metadata]:
     """The archive of an upload, a small one as its content, and the metadata. Errors: 400, 413, 507."""
     if content_type(request) != "multipart/form-data":
         raise BadRequest("Upload a package as multipart/form-data")
@@ -88,7 +89,7 @@ async def receive_package(
             f"Uploaded file is too large. The limit is {limit_bytes / MEBIBYTE:g} MiB"
         ) from error
     try:
-        return _package_parts(parts)
+        return _package_parts(parts, kind)
     except BaseException:
         for part in parts:
             if isinstance(part.stored, Path):
@@ -96,7 +97,7 @@ async def receive_package(
         raise
 
 
-def _package_parts(parts: list[Part]) -> tuple[Path | bytes, UploadMetadata]:
+def _package_parts(parts: list[Part], kind: type[Metadata]) -> tuple[Path | bytes, Metadata]:
     if len(parts) > 2:
         raise BadRequest("An upload has at most two parts: the file and its metadata")
     files = [part for part in parts if part.stored is not None]
@@ -105,14 +106,14 @@ def _package_parts(parts: list[Part]) -> tuple[Path | bytes, UploadMetadata]:
         raise BadRequest("An upload needs one file part, with a file name")
     if files[0].size == 0:
         raise BadRequest("The uploaded file is empty")
-    metadata = UploadMetadata()
+    metadata = kind()
     if texts and texts[0].value.strip():
         try:
-            metadata = decode_json(texts[0].value, UploadMetadata)
+            metadata = decode_json(texts[0].value, kind)
         except NotJson as error:
             raise BadRequest(f"The metadata of the upload is wrong: {error}") from error
     for name in ("tags", "categories"):
-        values: list[str] = getattr(metadata, name)
+        values: list[str] = getattr(metadata, name) or []
         if len(values) > MAX_TAGS:
             raise BadRequest(f"The metadata has {len(values)} {name}; at most {MAX_TAGS}")
         if len(set(values)) != len(values):
@@ -150,7 +151,10 @@ async def search(call: Call) -> Json:
 async def upload(call: Call) -> Json:
     """Check and add a package archive."""
     archive, metadata = await receive_package(
-        call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
+        call.request,
+        call.service.catalog.blobs.directory,
+        call.service.limits.archive_bytes,
+        UploadMetadata,
     )
     may_publish = _may(call, "publicize_package")
     return await call.service.catalog.upload(
@@ -158,10 +162,42 @@ async def upload(call: Call) -> Json:
     )
 
 
+async def replace_package(call: Call) -> Json:
+    """Put an archive in the place of a package of its name and version, which keeps its id.
+
+    Members of the metadata that are not given stay as they are. Environments that use the package take the
+    new content. When it is refused, the catalog is as before.
+    """
+    # Before the archive is received: who may not hears that first.
+    if not _may(call, "upload_package"):
+        raise denied("upload_package")
+    await _refuse_public(call)
+    catalog, id_ = call.service.catalog, call.path["package_id"]
+    may_publish = _may(call, "publicize_package")
+    await catalog.check_replaceable(call.principal, id_, may_publish=may_publish)
+    archive, metadata = await receive_package(
+        call.request,
+        catalog.blobs.directory,
+        call.service.limits.archive_bytes,
+        ReplacementMetadata,
+    )
+    return await catalog.replace(
+        call.principal,
+        id_,
+        archive,
+        metadata,
+        may_publish=may_publish,
+        condition=call.condition,
+    )
+
+
 async def check(call: Call) -> Json:
     """Every finding of a package archive, with the lines around it; nothing is added."""
     archive, _ = await receive_package(
-        call.request, call.service.catalog.blobs.directory, call.service.limits.archive_bytes
+        call.request,
+        call.service.catalog.blobs.directory,
+        call.service.limits.archive_bytes,
+        UploadMetadata,
     )
     try:
         return {"findings": await asyncio.to_thread(examine, archive)}
@@ -339,6 +375,8 @@ ENDPOINTS = [
              reply=answers.CHECK),
     Endpoint("show_package", "GET", _ONE, show, remembered=True, extras=EXTRAS,
              reply=answers.PACKAGE),
+    Endpoint("replace_package", "PUT", _ONE, replace_package, IF_MATCH, bodies.UPLOAD,
+             extras=EXTRAS, reply=answers.PACKAGE, errors=(409,)),
     Endpoint("change_package", "PATCH", _ONE, change, (*bodies.FORCE, *IF_MATCH), bodies.PATCH,
              extras=EXTRAS, reply=answers.PACKAGE, errors=(409,)),
     Endpoint("delete_package", "DELETE", _ONE, remove, (*bodies.FORCE, *IF_MATCH), errors=(409,)),

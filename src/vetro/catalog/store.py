@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,19 @@ from sqlalchemy import bindparam, delete, exists, or_, select, update
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, DirectoryBlobs
 from vetro.catalog.adding import (
     REMOVED,
+    Read,
+    ReplacementMetadata,
     UploadMetadata,
     add_tags,
+    checked_signature,
+    file_in,
     insert_package,
     read_upload,
     refuse_conflicts,
+    replace_archive,
 )
 from vetro.catalog.archives import archive_name, fetch_archive
-from vetro.catalog.categories import CategoryStore, category_id
+from vetro.catalog.categories import CategoryStore
 from vetro.catalog.indexing import forget_words, index_package, unindex_package
 from vetro.catalog.inheritance import index_parents, making_packages
 from vetro.catalog.listing import EXTRAS, package_views, search_packages
@@ -31,7 +37,7 @@ from vetro.catalog.resolving import (
     best_archive,
 )
 from vetro.catalog.search import PackageQuery
-from vetro.catalog.tables import add_rows, classes, index, package_categories, packages, tags
+from vetro.catalog.tables import classes, index, package_categories, packages, tags
 from vetro.catalog.uses import (
     PackageUser,
     PackageUses,
@@ -44,7 +50,6 @@ from vetro.catalog.uses import (
 )
 from vetro.http import (
     UNCONDITIONAL,
-    BadRequest,
     Condition,
     Forbidden,
     NotFound,
@@ -52,10 +57,8 @@ from vetro.http import (
 )
 from vetro.packages import (
     Package,
-    PackageError,
     Signers,
     open_package,
-    parse_signature,
 )
 from vetro.storage import Database, Prepared, StorageError, StoredRow, Transaction
 
@@ -93,8 +96,43 @@ _WITHOUT = {
 _OF_ARCHIVE = Prepared(select(packages.c.id).where(packages.c.archive == bindparam("digest")))
 
 
+ONLY_ADMINISTRATORS = "Only an administrator may make a package public"
+
+
 def _unknown(id_: str) -> NotFound:
     return NotFound(f"Package id:{id_} does not exist", type_="PackageNotFound")
+
+
+def _drop_file(archive: Path | bytes) -> None:
+    if isinstance(archive, Path):
+        archive.unlink(missing_ok=True)
+
+
+def _may_replace(
+    principal: Principal, row: StoredRow, metadata: ReplacementMetadata, may_publish: bool
+) -> None:
+    """Refuse who may not give a package another content. Errors: 403."""
+    if row.owner_id != principal.project_id and not principal.is_admin:
+        raise Forbidden(f"Package {row.id} belongs to another project")
+    if metadata.is_public and not row.is_public and not may_publish:
+        raise Forbidden(ONLY_ADMINISTRATORS)
+    if row.is_public and not may_publish:
+        raise Forbidden(
+            f"{row.fully_qualified_name} {row.version} is public: only an administrator may replace it;"
+            " raise Version in the manifest, and import that"
+        )
+
+
+def _log_upload(event: str, principal: Principal, view: Mapping[str, Any]) -> None:
+    log.info(
+        event,
+        package=view["fully_qualified_name"],
+        version=view["version"],
+        package_id=view["id"],
+        public=view["is_public"],
+        user=principal.user_id,
+        project=principal.project_id,
+    )
 
 
 class Catalog:
@@ -132,47 +170,93 @@ class Catalog:
 
         Errors: 400, 403, 409, 507.
         """
-        digest = ""
-        try:
-            if metadata.is_public and not (may_publish or principal.is_admin):
-                raise Forbidden("Only an administrator may make a package public")
-            package, extended, found = await read_upload(archive)
-            digest = found
+        if metadata.is_public and not (may_publish or principal.is_admin):
+            _drop_file(archive)
+            raise Forbidden(ONLY_ADMINISTRATORS)
+        async with self._received(archive) as (package, extended, digest):
             async with self.database.transaction() as tx:
                 # Without the lock, a deletion of the same content could remove the file between
                 # both steps.
                 await tx.exclude(f"catalog/archive/{digest}")
+                metadata.signature = checked_signature(
+                    metadata.signature, digest, f"{package.full_name} {package.version}"
+                )
                 now = self.database.clock.now()
                 view, replaced = await insert_package(
                     tx, principal, package, metadata, digest, now, self.signers
                 )
-                id_: str = view["id"]
-                await index_parents(tx, id_, extended)
+                await index_parents(tx, view["id"], extended)
                 await index_package(tx, view, is_new=True)
-                name = archive_name(digest)
-                if isinstance(archive, bytes):
-                    await self.blobs.add(archive, name, sha256=digest, tx=tx)
-                else:
-                    await self.blobs.adopt(archive, name, sha256=digest, tx=tx)
+                await self._keep(tx, archive, digest)
             for former in replaced:
                 await self.drop_unused(former)
-            log.info(
-                "package_uploaded",
-                package=package.full_name,
-                version=package.manifest.version,
-                package_id=id_,
-                public=metadata.is_public,
-                user=principal.user_id,
-                project=principal.project_id,
-            )
-            return view
-        except BaseException:
-            if digest:
-                await self._drop_left(digest)
-            raise
+        _log_upload("package_uploaded", principal, view)
+        return view
+
+    async def check_replaceable(
+        self, principal: Principal, id_: str, *, may_publish: bool = False
+    ) -> None:
+        """Refuse who may not replace a package, before its archive is received. Errors: 403, 404."""
+        async with self.database.read() as tx:
+            row = await self._row(tx, id_)
+        _may_replace(principal, row, ReplacementMetadata(), may_publish or principal.is_admin)
+
+    async def replace(
+        self,
+        principal: Principal,
+        id_: str,
+        archive: Path | bytes,
+        metadata: ReplacementMetadata,
+        *,
+        may_publish: bool = False,
+        condition: Condition = UNCONDITIONAL,
+    ) -> dict[str, Any]:
+        """Put an archive in the place of a package of its name and version, completely or not at all.
+
+        The package keeps its id, and environments that use it take the new content. Errors: 400, 403,
+        404, 409, 412, 507; after each of them the catalog is as before.
+        """
+        may_publish = may_publish or principal.is_admin
+        async with self._received(archive) as (package, extended, digest):
+            async with self.database.transaction() as tx:
+                await tx.exclude(f"catalog/package/{id_}")
+                await tx.exclude(f"catalog/archive/{digest}")
+                row = await self._row(tx, id_)
+                _may_replace(principal, row, metadata, may_publish)
+                condition.check((await package_views(tx, [row], self.signers))[0], EXTRAS)
+                metadata.signature = checked_signature(
+                    metadata.signature, digest, f"{package.full_name} {package.version}"
+                )
+                now = self.database.clock.now()
+                await replace_archive(tx, row, package, metadata, digest, now)
+                await index_parents(tx, id_, extended)
+                view = (await package_views(tx, [await self._row(tx, id_)], self.signers))[0]
+                await index_package(tx, view)
+                await self._keep(tx, archive, digest)
+            if row.archive != digest:
+                await self.drop_unused(row.archive)
+        _log_upload("package_replaced", principal, view)
+        return view
+
+    @asynccontextmanager
+    async def _received(self, archive: Path | bytes) -> AsyncGenerator[Read]:
+        """A checked upload. When the block fails, nothing of it stays in the store."""
+        try:
+            read = await read_upload(archive)
+            try:
+                yield read
+            except BaseException:
+                await self._drop_left(read[2])
+                raise
         finally:
-            if isinstance(archive, Path):
-                archive.unlink(missing_ok=True)  # unless it was moved
+            _drop_file(archive)  # unless it was moved
+
+    async def _keep(self, tx: Transaction, archive: Path | bytes, digest: str) -> None:
+        name = archive_name(digest)
+        if isinstance(archive, bytes):
+            await self.blobs.add(archive, name, sha256=digest, tx=tx)
+        else:
+            await self.blobs.adopt(archive, name, sha256=digest, tx=tx)
 
     async def _drop_left(self, digest: str) -> None:
         """Remove what a failed upload may have left. A store that fails again keeps it for a sweep: the
@@ -399,7 +483,7 @@ class Catalog:
             changes = parse_operations(operations)
             makes_public = any(c.path == "is_public" and c.value is True for c in changes)
             if makes_public and not (may_publish or principal.is_admin):
-                raise Forbidden("Only an administrator may make a package public")
+                raise Forbidden(ONLY_ADMINISTRATORS)
             if row.owner_id != principal.project_id and not principal.is_admin:
                 raise Forbidden(f"Package {id_} belongs to another project")
             view = (await package_views(tx, [row], self.signers))[0]
@@ -407,7 +491,9 @@ class Catalog:
             signature = row.signature
             for change in changes:
                 if change.path == "signature":
-                    signature = self._signature(row, change.value)
+                    signature = checked_signature(
+                        change.value, row.archive, f"{row.fully_qualified_name} {row.version}"
+                    )
                 else:
                     change.apply(view)
             if makes_public and not row.is_public:
@@ -433,30 +519,10 @@ class Catalog:
                 )
             )
             await self._set_tags(tx, id_, view["tags"])
-            ids = [await category_id(tx, name) for name in view["categories"]]
-            await tx.execute(
-                delete(package_categories).where(package_categories.c.package_id == id_)
-            )
-            filed = [{"package_id": id_, "category_id": one} for one in dict.fromkeys(ids)]
-            await add_rows(tx, package_categories, filed)
+            await file_in(tx, id_, view["categories"])
             view = (await package_views(tx, [await self._row(tx, id_)], self.signers))[0]
             await index_package(tx, view)
             return view
-
-    def _signature(self, row: StoredRow, text: str | None) -> str | None:
-        """A signature of the package's archive, checked. Errors: 400."""
-        if text is None:
-            return None
-        try:
-            signature = parse_signature(text)
-        except PackageError as error:
-            raise BadRequest(error.message, type_=type(error).__name__) from error
-        if not signature.belongs_to(row.archive):
-            raise BadRequest(
-                f"The signature is not one of the archive of {row.fully_qualified_name}"
-                f" {row.version} (SHA-256 {row.archive}): sign the file that was uploaded"
-            )
-        return signature.text()
 
     async def usable(self, project_id: str) -> list[StoredPackage]:
         """The packages that a project's environments can move to: enabled, its own or public."""

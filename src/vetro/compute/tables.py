@@ -32,6 +32,12 @@ MIGRATIONS = MigrationSet(
     derived=frozenset({"compute_placement_changes"}),
 )
 
+
+def _made_by() -> Column[str]:
+    """The mark of who made a relation, for what has no uuid of its own; '': nobody said."""
+    return Column("made_by", String(64), nullable=False, server_default="")
+
+
 servers = Table(
     "compute_servers",
     metadata,
@@ -284,6 +290,7 @@ router_interfaces = Table(
         nullable=False,
     ),
     Column("subnet_uuid", String(36), ForeignKey("compute_subnets.uuid"), nullable=False),
+    _made_by(),
     PrimaryKeyConstraint("router_uuid", "subnet_uuid"),
 )
 
@@ -325,6 +332,7 @@ floating_ips = Table(
     Column("owner_uuid", String(64), nullable=False),
     Column("address", String(64), nullable=False, unique=True),
     Column("port_uuid", String(36), ForeignKey("compute_ports.uuid", ondelete="SET NULL")),
+    _made_by(),  # who led it to the port
 )
 
 keypairs = Table(
@@ -333,6 +341,7 @@ keypairs = Table(
     Column("owner_uuid", String(64), nullable=False),
     Column("name", String(255), nullable=False),
     Column("public_key", Text, nullable=False),
+    _made_by(),
     PrimaryKeyConstraint("owner_uuid", "name"),
 )
 
@@ -350,6 +359,7 @@ volumes = Table(
     Column("server_uuid", String(36)),
     Column("vm_uuid", String(36)),
     Column("device", String(255), nullable=False),
+    _made_by(),  # who attached it to the VM
     Column("read_only", Boolean, nullable=False),
     Column("metadata", Json, nullable=False),
     Column("source", Json),

@@ -24,6 +24,7 @@ from vetro import tracing
 from vetro.engine.tables import answers, checkpoints, journal
 from vetro.json_values import Json
 from vetro.muranopl import current_thread, wait
+from vetro.stacks import LossRefused
 from vetro.storage import Database
 
 
@@ -31,6 +32,16 @@ def digest(value: Json) -> str:
     """A hash that identifies a request without keeping its content, which may hold secrets."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+_HARMLESS = frozenset(
+    {
+        *("stack.get", "stack.output", "stack.lost", "agent.credential", "agent.result"),
+        *("workflow.result", "report", "track", "untrack"),
+    }
+)
+"""Effects that read, or that nobody has to take back."""
+_READS = ("identity.", "network.", "metadef.", "volume.")
 
 
 class JournalEffects:
@@ -46,6 +57,9 @@ class JournalEffects:
         seed = hashlib.sha256(f"{task_id}/{fence}".encode()).digest()
         # Ids must not collide between runs; nothing secret is drawn here.
         self._random = random.Random(seed)  # noqa: S311
+
+        self.changed: set[str] = set()
+        """The kinds of effects so far that may have changed anything outside of the task."""
 
     def count_from(self, sequence: int) -> None:
         """Number the following entries from here: this run continues the task of another one."""
@@ -87,10 +101,17 @@ class JournalEffects:
             with tracing.span(kind, parent=self._traceparent, vetro_effect=sequence):
                 result = await execute()
         except Exception as error:
+            if not isinstance(error, LossRefused) or error.begun:
+                self._note(kind)
             await self._settle(sequence, {"state": "failed", "error": str(error)[:4000]})
             raise
+        self._note(kind)
         await self._settle(sequence, {"state": "done", "result": result})
         return result
+
+    def _note(self, kind: str) -> None:
+        if kind not in _HARMLESS and not kind.startswith(_READS):
+            self.changed.add(kind)
 
     async def _settle(self, sequence: int, values: dict[str, object]) -> None:
         async with self._database.transaction() as tx:

@@ -297,6 +297,7 @@ class EnginePool:
             answer["result"],
             answer["is_exception"],
             leaked=tuple(LeakedObject(**one) for one in answer["leaked"]),
+            untouched=answer["untouched"],
         )
 
     async def order(

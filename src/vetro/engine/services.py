@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
     from vetro.environments import Tracked
     from vetro.messaging import BrokerSettings
-    from vetro.stacks import NetworkDirectory, Stacks
+    from vetro.stacks import LossRefused, NetworkDirectory, Stacks
 
 
 async def _pause(seconds: float) -> None:
@@ -175,6 +175,10 @@ class EngineServices:
     """Address ranges chosen by networks of this session, some of which may not exist yet."""
     left: dict[str, str] = field(default_factory=dict[str, str])
     """Stacks that could not be removed in this session, and why."""
+    may_lose: Collection[str] | None = None
+    """What the task's request lets go (`vetro.stacks.model.WorkOptions`); ``None``: it does not guard."""
+    refused: LossRefused | None = None
+    """What the task would have lost. No stack is changed after that: the task has failed."""
     stamps: Stamps = field(default_factory=Stamps)
     stamps_known: set[str] = field(default_factory=set[str])
     """Mailboxes for which ``stamps`` gives only numbers above those of earlier sessions."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,14 +20,18 @@ class SigningKeyError(EngineError):
 
 
 class PlanSigner:
-    """An RSA key of the engine's own; guests know its public half."""
+    """An RSA key of the engine's own; guests know its public half.
 
-    def __init__(self, key: rsa.RSAPrivateKey) -> None:
+    ``former``: keys that it has replaced, in which guests are told of it.
+    """
+
+    def __init__(self, key: rsa.RSAPrivateKey, former: Sequence[PlanSigner] = ()) -> None:
         self._key = key
+        self.former = former
 
     @classmethod
     def load_or_create(cls, path: Path) -> PlanSigner:
-        """The key in ``path``; a new one (0600) when there is none.
+        """The key in ``path``, which former ones may follow; a new one (0600) when there is none.
 
         Processes that start at once agree on one key: the first to link its file wins.
         Errors: ``SigningKeyError`` naming the file.
@@ -36,15 +42,9 @@ class PlanSigner:
             content = path.read_bytes()
         except OSError as error:
             raise SigningKeyError(f"{path}: the signing key cannot be read: {error}") from error
-        try:
-            loaded = serialization.load_pem_private_key(content, password=None)
-        except (ValueError, TypeError) as error:
-            raise SigningKeyError(f"{path}: this is not a PEM private key: {error}") from error
-        if not isinstance(loaded, rsa.RSAPrivateKey):
-            raise SigningKeyError(
-                f"{path}: this is not an RSA key; plans can only be signed with RSA"
-            )
-        return cls(loaded)
+        blocks = re.split(rb"(?=-----BEGIN )", content)
+        first, *former = [_loaded(path, one) for one in blocks[1:] or [content]]
+        return cls(first, [cls(one) for one in former])
 
     def sign(self, queue: str, body: bytes) -> bytes:
         """The signature over the queue's name and the exact body."""
@@ -56,6 +56,16 @@ class PlanSigner:
             serialization.Encoding.PEM, serialization.PublicFormat.PKCS1
         )
         return "\n".join(line_prefix + line for line in pem.decode().strip().splitlines())
+
+
+def _loaded(path: Path, content: bytes) -> rsa.RSAPrivateKey:
+    try:
+        loaded = serialization.load_pem_private_key(content, password=None)
+    except (ValueError, TypeError) as error:
+        raise SigningKeyError(f"{path}: this is not a PEM private key: {error}") from error
+    if not isinstance(loaded, rsa.RSAPrivateKey):
+        raise SigningKeyError(f"{path}: this is not an RSA key; plans can only be signed with RSA")
+    return loaded
 
 
 def _make(path: Path) -> None:

@@ -117,6 +117,13 @@ EVENTS = (Param("Last-Event-ID", STRING, where="header"),)
 PENDING = query(
     pattern("overtake|refuse", schema={"type": "string", "enum": ["overtake", "refuse"]}), "pending"
 )
+_KEYS = Rule("texts", STRING.check, {"type": "array", "items": {"type": "string"}})
+MAY_LOSE = query(_KEYS, "mayLose")
+DEPLOY = (*PENDING, *MAY_LOSE)
+#: What becomes of components that refer to what a change takes out (`component_users`).
+USES = query(
+    pattern("ignore|refuse", schema={"type": "string", "enum": ["ignore", "refuse"]}), "uses"
+)
 ACTION = Body({"type": ["object", "null"]}, required=False)
 STATIC_ACTION = Body(
     an_object(

@@ -15,7 +15,9 @@ from vetro.environments.instance_records import instance_statistics, newest_repo
 from vetro.environments.model import Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.task_values import task_channel
+from vetro.environments.views import DeploymentView
 from vetro.http import BadRequest, Extras, Reply, ServerEvent, event_stream, listed
+from vetro.json_values import JsonObject
 
 
 async def project_deployments(call: Call) -> Json:
@@ -118,11 +120,7 @@ async def events(call: Call) -> Stream:
                     waiting = view["waiting_on"]
                     yield ServerEvent("waiting", {"waiting_on": waiting})
                 if view["finished"] is not None:
-                    result = view["result"]
-                    yield ServerEvent(
-                        "end",
-                        {"state": final_state(state, result), "outcome": view["outcome"]},
-                    )
+                    yield ServerEvent("end", end_of(state, view))
                     return
                 await subscription.wait()
 
@@ -148,7 +146,8 @@ async def last_status(call: Call) -> Json:
 
 
 async def call_action(call: Call) -> Json:
-    """Call an action; ``pending=refuse``: 409 when sessions hold changes."""
+    """Call an action; ``pending=refuse``: 409 when sessions hold changes. ``mayLose``: see the deployment
+    of a session."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     task = await call.service.work.call_action(
         call.principal,
@@ -156,6 +155,7 @@ async def call_action(call: Call) -> Json:
         call.path["action_id"],
         body,
         overtake=call.may_overtake(),
+        may_lose=call.may_lose(),
     )
     return {"task_id": task}
 
@@ -189,6 +189,16 @@ async def aggregated_statistics(call: Call) -> Json:
     return list(groups.values())
 
 
+def end_of(state: str, view: DeploymentView) -> JsonObject:
+    """The data of the event ``end``: with what a deployment would have lost, if that is why it failed."""
+    stored: JsonObject = view["result"]
+    end: JsonObject = {"state": final_state(state, stored), "outcome": view["outcome"]}
+    result: Json = stored.get("result")
+    if stored.get("isException") and isinstance(result, dict) and "losses" in result:
+        end["losses"] = result["losses"]
+    return end
+
+
 def final_state(state: str, result: dict[str, object]) -> str:
     """The state at the end; an action that raised failed even without an error report."""
     if result.get("isException") and state != "completed_w_errors":
@@ -220,7 +230,7 @@ ENDPOINTS = [
              reply=Reply(shapes.TEXT, media=("text/event-stream",))),
     Endpoint("last_statuses", "GET", E + "/lastStatus", last_status, bodies.SESSION,
              reply=shapes.LAST_STATUSES),
-    Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.PENDING,
+    Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.DEPLOY,
              bodies.ACTION, reply=shapes.STARTED_TASK, errors=(409,)),
     Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result,
              reply=shapes.ACTION_RESULT),

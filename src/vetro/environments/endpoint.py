@@ -134,6 +134,24 @@ class Call(http.Call[Services]):
             )
         return given == "overtake"
 
+    def may_lose(self) -> list[str] | None:
+        """What the request lets go, by ``mayLose``; ``None``: anything.
+
+        Given once, even empty, nothing else may be lost. So it is without it, too, where
+        ``api.guard_deployments`` is set.
+        """
+        given = self.request.query_params.getall("mayLose", [])
+        if not given and not self.service.api.guard_deployments:
+            return None
+        return [text for one in given if (text := str(one))]
+
+    def keeps_used(self) -> bool:
+        """Whether a change is refused that takes out what other components use. Errors: 400."""
+        given = self.query("uses", "ignore")
+        if given not in ("ignore", "refuse"):
+            raise BadRequest(f"uses must be 'ignore' (the default) or 'refuse', not {given!r:.80}")
+        return given == "refuse"
+
 
 Endpoint = http.Endpoint[Call]
 

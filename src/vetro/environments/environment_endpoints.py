@@ -9,6 +9,7 @@ from litestar.response import Stream
 
 from vetro.digits import is_number
 from vetro.environments import bodies, shapes, states
+from vetro.environments.component_users import Dangling
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
 from vetro.environments.model import Json
 from vetro.environments.paging import answer, listing_of
@@ -121,12 +122,34 @@ async def rebase(call: Call) -> Json:
     )
 
 
-async def deploy(call: Call) -> Json:
-    """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes."""
-    await call.service.work.deploy(
-        call.principal, call.environment, call.path["session_id"], overtake=call.may_overtake()
+async def restore(call: Call) -> Json:
+    """Open a session with the applications that an earlier deployment had; 409 when they are not kept."""
+    return await call.service.work.sessions.restore(
+        call.principal, call.environment, call.path["deployment_id"]
     )
+
+
+async def deploy(call: Call) -> Json:
+    """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes.
+
+    With ``mayLose`` the deployment fails before it loses a machine, a volume or an address that is not
+    named there. 409 as well when components refer to others that were taken out.
+    """
+    await submit(call, overtake=call.may_overtake())
     return EMPTY
+
+
+async def submit(call: Call, *, overtake: bool = True) -> None:
+    """Submit a session, unless its components need some that were taken out. Errors: 409."""
+    given = (call.principal, call.environment, call.path["session_id"])
+    may_lose = call.may_lose()
+    try:
+        await call.service.work.deploy(*given, overtake=overtake, may_lose=may_lose)
+    except Dangling as refusal:
+        # Ids in values that programs have written do no harm: an engine knows the classes.
+        if await call.service.upgrades.needs(*given, refusal):
+            raise
+        await call.service.work.deploy(*given, overtake=overtake, may_lose=may_lose, looked_at=True)
 
 
 async def leaked(call: Call) -> Json:
@@ -168,5 +191,7 @@ ENDPOINTS = [
     Endpoint("drop_session", "DELETE", _SESSION, drop_session),
     Endpoint("rebase_session", "POST", _SESSION + "/rebase", rebase, reply=shapes.SESSION,
              errors=(409,)),
-    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.PENDING, errors=(409,)),
+    Endpoint("restore_deployment", "POST", E + "/deployments/{deployment_id}/restore", restore,
+             reply=shapes.SESSION, errors=(409,)),
+    Endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.DEPLOY, errors=(409,)),
 ]  # fmt: skip

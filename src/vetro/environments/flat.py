@@ -321,17 +321,6 @@ def _keep_state(old: Mapping[str, Json], new: dict[str, Json]) -> None:
         new["state"] = {**secrets, **cast("dict[str, Json]", now)}
 
 
-def remade(old: dict[str, Json], new: dict[str, Json]) -> dict[str, Json]:
-    """A service whose form was filled in again: it and its units keep ids and what deployments set."""
-    kept(old, new)
-    before, units = old.get("units"), new.get("units")
-    if isinstance(before, list) and isinstance(units, list):
-        was = _objects(cast("list[Json]", before))
-        for place, unit in enumerate(_objects(cast("list[Json]", units))[: len(was)]):
-            unit.update({**was[place], **unit})
-    return {**old, **new}
-
-
 def name_domain(services: list[Json], service: dict[str, Json]) -> None:
     """Say the domain by its name: forms choose the service that has it, workflows compare names."""
     for one in _objects(services):

@@ -154,6 +154,22 @@ def ids_below(value: Json) -> set[str]:
     return {str(object_id(node)) for node in walk(value)}
 
 
+def components(objects: Json) -> Iterator[dict[str, Json]]:
+    """The applications of a root object, in the API's spelling or the engine's."""
+    root = cast("dict[str, Json]", objects) if isinstance(objects, dict) else {}
+    services = root.get("services", root.get("applications"))
+    for one in cast("list[Json]", services if isinstance(services, list) else []):
+        if isinstance(one, dict):
+            yield cast("dict[str, Json]", one)
+
+
+def component_name(service: Json) -> str:
+    """The name that people know an application by, else its id."""
+    block = header(service) or {}
+    given = block.get("name") or cast("dict[str, Json]", service).get("name")
+    return given if isinstance(given, str) and given else str(object_id(service))
+
+
 def with_status(services: Json, status: str) -> Json:
     """Services with the computed ``?.status``; the stored ones are not changed."""
     if not isinstance(services, list):

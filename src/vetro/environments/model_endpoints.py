@@ -66,7 +66,12 @@ async def _change(
         condition.check(shown)
 
     return await call.service.sessions.change_objects(
-        call.principal, call.environment, call.session, work, check if condition else None
+        call.principal,
+        call.environment,
+        call.session,
+        work,
+        check if condition else None,
+        keep_used=call.keeps_used(),
     )
 
 
@@ -88,7 +93,7 @@ async def _defined(call: Call, body: object) -> frozenset[str]:
 
 
 async def append(call: Call) -> Json:
-    """Add applications (or elements of a list inside one)."""
+    """Add applications (or elements of a list inside one); 409: a host name is another machine's."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
     defined = frozenset[str]() if parts else await _defined(call, body)
@@ -113,7 +118,7 @@ async def append(call: Call) -> Json:
 
 
 async def replace(call: Call) -> Json:
-    """Replace all applications, or the value at a path."""
+    """Replace all applications, or the value at a path; ``uses=refuse``: 409 when what goes is in use."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
     defined = await _defined(call, body)
@@ -150,7 +155,7 @@ async def replace(call: Call) -> Json:
 
 
 async def remove(call: Call) -> Json:
-    """Remove all applications, or what is at a path."""
+    """Remove all applications, or what is at a path; ``uses=refuse``: 409 when others use it."""
     parts = segments(call.path.get("path", ""))
 
     def drop(objects: dict[str, object]) -> None:
@@ -170,7 +175,7 @@ async def read_model(call: Call) -> Json:
 
 
 async def change_model(call: Call) -> Json:
-    """Patch the object model."""
+    """Patch the object model; ``uses=refuse``: 409 when what goes is in use."""
     body = await call.json(MODEL_PATCH, limit_bytes=MODEL_LIMIT)
     operations = cast("list[Json]", body if isinstance(body, list) else [])
     defined = await _defined(call, [one.get("value") for one in operations if is_flat(one)])
@@ -190,7 +195,7 @@ async def change_model(call: Call) -> Json:
 
 _ALL, _AT = E + "/services", E + "/services/{path:path}"
 _MODEL = E + "/model"
-_CHANGE = (*bodies.SESSION, *IF_MATCH)
+_CHANGE = (*bodies.SESSION, *IF_MATCH, *bodies.USES)
 
 ENDPOINTS = [
     Endpoint("list_services", "GET", _ALL, read, bodies.SESSION, remembered=True,
@@ -198,19 +203,19 @@ ENDPOINTS = [
     Endpoint("show_service", "GET", _AT, read, bodies.SESSION, remembered=True,
              reply=shapes.ANYTHING),
     Endpoint("add_services", "POST", _ALL, append, _CHANGE, bodies.ADD_SERVICES,
-             reply=shapes.ANYTHING),
+             reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("add_services_at", "POST", _AT, append, _CHANGE, bodies.ADD_SERVICES,
-             reply=shapes.ANYTHING),
+             reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("replace_services", "PUT", _ALL, replace, _CHANGE, bodies.PUT_SERVICES,
-             reply=shapes.ANYTHING),
+             reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("replace_service", "PUT", _AT, replace, _CHANGE, bodies.PUT_SERVICES,
-             reply=shapes.ANYTHING),
-    Endpoint("delete_services", "DELETE", _ALL, remove, _CHANGE),
-    Endpoint("delete_service", "DELETE", _AT, remove, _CHANGE),
+             reply=shapes.ANYTHING, errors=(409,)),
+    Endpoint("delete_services", "DELETE", _ALL, remove, _CHANGE, errors=(409,)),
+    Endpoint("delete_service", "DELETE", _AT, remove, _CHANGE, errors=(409,)),
     Endpoint("show_model", "GET", _MODEL, read_model, bodies.SESSION, remembered=True,
              reply=shapes.ANYTHING),
     Endpoint("show_model_at", "GET", _MODEL + "/{path:path}", read_model, bodies.SESSION,
              reply=shapes.ANYTHING),
     Endpoint("change_model", "PATCH", _MODEL, change_model, _CHANGE, bodies.PATCH_MODEL,
-             reply=shapes.ANYTHING),
+             reply=shapes.ANYTHING, errors=(409,)),
 ]  # fmt: skip

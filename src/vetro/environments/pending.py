@@ -79,6 +79,34 @@ def carry_over(base: Json, mine: Json, current: Json) -> tuple[Json, list[str]]:
     return _merge(base, mine, current, "", lost), lost
 
 
+def restored(now: Json, then: Json) -> Json:
+    """``then``, an earlier value, with what its objects have been given since and did not have then.
+
+    Programs write properties of objects that stay, such as addresses.
+    """
+    if isinstance(now, dict) and isinstance(then, dict):
+        ours, earlier = cast("dict[str, Json]", now), cast("dict[str, Json]", then)
+        if object_id(ours) != object_id(earlier):
+            return earlier
+        if _class(ours) == _class(earlier):
+            # The same class, however its header says so.
+            earlier = {key: one for key, one in earlier.items() if key != "?"}
+        return {**ours, **{key: restored(ours.get(key), one) for key, one in earlier.items()}}
+    if isinstance(now, list) and isinstance(then, list):
+        known = _by_id([one for one in cast("list[Json]", now) if header(one) is not None])
+        return [restored(known.get(str(object_id(one))), one) for one in cast("list[Json]", then)]
+    return then
+
+
+def _class(node: Json) -> tuple[str, str] | None:
+    """The class of an object and its version (catalog-api.md §5.3)."""
+    block = header(node)
+    if block is None:
+        return None
+    name, _, version = str(block.get("type")).partition("@")[0].partition("/")
+    return name, version or str(block.get("classVersion") or "")
+
+
 def _root(value: Json) -> dict[str, Json]:
     return cast("dict[str, Json]", value) if isinstance(value, dict) else {}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from vetro.environments.machine_names import settle_new
 from vetro.environments.model import (
     check_model,
     check_services,
@@ -106,7 +107,7 @@ def checked_text(given: Mapping[str, object]) -> str:
 async def prepare(
     settings: EnvironmentSettings, principal: Principal, body: object
 ) -> PreparedEnvironment:
-    """Check the body of a new environment and make its model. Errors: 400, 413."""
+    """Check the body of a new environment and make its model. Errors: 400, 409, 413."""
     given = named_body(body)
     name, text = checked_name(given["name"]), checked_text(given)
     region = given.get("region")
@@ -135,6 +136,7 @@ async def prepare(
         check_services(given["services"])
         model["Objects"]["services"] = given["services"]
     check_model(model["Objects"])
+    settle_new(model["Objects"])
     await settings.refuse_large(model["Objects"])
     echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}
     return PreparedEnvironment(id_, name, text, model, echo)

@@ -19,7 +19,9 @@ from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
+from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
+from vetro.environments.machine_names import TakenNames
 from vetro.environments.model import check_model, named, new_id
 from vetro.environments.store import (
     MODELS_CHANNEL,
@@ -29,7 +31,7 @@ from vetro.environments.store import (
 )
 from vetro.environments.tables import environments, sessions, tasks
 from vetro.environments.views import Change, OpenedSession, SessionChanges, SessionView
-from vetro.http import Conflict, Forbidden, Principal, Unauthorized
+from vetro.http import BadRequest, Conflict, Forbidden, NotFound, Principal, Unauthorized
 from vetro.json_values import JsonObject
 from vetro.storage import Prepared, StoredRow, Transaction
 
@@ -208,13 +210,21 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[JsonObject], T],
         condition: Callable[[JsonObject, str], None] | None = None,
+        *,
+        keep_used: bool = False,
     ) -> T:
         """Change the root object of a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
         ``condition`` gets the model before the change, and the environment's status; it may raise.
+        ``keep_used``: 409 when components that stay refer to what the change takes out.
         """
         return await self.change_model(
-            principal, environment_id, session_id, lambda model: change(model["Objects"]), condition
+            principal,
+            environment_id,
+            session_id,
+            lambda model: change(model["Objects"]),
+            condition,
+            keep_used=keep_used,
         )
 
     async def change_model(
@@ -224,10 +234,13 @@ class SessionStore:
         session_id: str | None,
         change: Callable[[JsonObject], T],
         condition: Callable[[JsonObject, str], None] | None = None,
+        *,
+        keep_used: bool = False,
     ) -> T:
         """Change a session's model; all or nothing. Errors: §5.3, and ``change``'s.
 
-        Concurrent changes of one session are serialised by a lock on its row.
+        A host name that the change gives to a second machine is a 409 (``machine_names``). Concurrent
+        changes of one session are serialised by a lock on its row.
         """
         async with self.database.transaction() as tx:
             environment = await self.store.environment(
@@ -240,12 +253,17 @@ class SessionStore:
             if condition is not None:
                 condition(model, await self.store.status(tx, environment.id))
             before = copy.deepcopy(objects.get("services")) if is_workflow(model) else None
+            names = TakenNames(objects, model.get("ObjectsCopy"))
+            parts = owners(objects) if keep_used else {}
             result = change(model)
             if is_workflow(model):
                 # The times of flat services end in Z, as all of their dialect (§3).
                 complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
                 check_model(objects)
+                names.number(objects)
+                names.refuse(objects)
+                refuse_used(parts, objects)
             await self.store.settings.refuse_large(objects)
             now = max(self.database.clock.now(), session.created + WRITTEN)
             await tx.execute(_CHANGED, {"wanted": session.id, "changed": model, "now": now})
@@ -409,6 +427,43 @@ class SessionStore:
             .values(base=model)
         )
 
+    async def restore(
+        self, principal: Principal, environment_id: str, deployment_id: str
+    ) -> SessionView:
+        """Open a session with the applications that a deployment was submitted with.
+
+        Everything else of the model is as it is now. What was on machines that are gone does not come
+        back. Errors: 400 for a deployment of another environment, 403, 404, 409 when what it had is not
+        kept.
+        """
+        async with self.database.transaction() as tx:
+            await self.store.lock(tx, environment_id)
+            environment = await self.store.environment(tx, principal, environment_id)
+            task = (await tx.execute(select(tasks).where(tasks.c.id == deployment_id))).first()
+            if task is None:
+                raise NotFound(
+                    f"Deployment with id {deployment_id} not found", type_="DeploymentNotFound"
+                )
+            if task.environment_id != environment_id:
+                raise BadRequest(
+                    f"Deployment {deployment_id} is not tied with Environment {environment_id}"
+                )
+            query = select(sessions.c.model).where(sessions.c.id == task.session_id)
+            then: JsonObject = (await tx.execute(query)).scalar_one_or_none() or {}
+            objects: JsonObject | None = then.get("Objects")
+            if objects is None:
+                raise Conflict(
+                    f"The applications of deployment {deployment_id} are not kept: it destroyed the"
+                    " environment, or its session was deleted",
+                    type_="NothingToRestore",
+                )
+            now: JsonObject = environment.model.get("Objects") or {}
+            services = pending.restored(now.get("services", []), objects.get("services", []))
+            model = {**environment.model, "Objects": {**now, "services": services}}
+            if not is_workflow(environment.model):
+                check_model(model["Objects"])
+            return await self.open_session(tx, environment, principal.user_id, model)
+
     async def rebase(
         self, principal: Principal, environment_id: str, session_id: str
     ) -> SessionView:
@@ -444,6 +499,7 @@ class SessionStore:
                     type_="ChangesLost",
                 )
             check_model(objects)
+            TakenNames(environment.model.get("Objects")).refuse(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == view["id"])

@@ -199,6 +199,7 @@ FORM_FIELD = shape(
         "hidden": FLAG,
         "secret": FLAG,
         "filled": FLAG,
+        "kept": FLAG,
         "initial": _ENTERED,
         "value": _ENTERED,
         "placeholder": maybe(TEXT),
@@ -216,7 +217,7 @@ FORM_FIELD = shape(
         "columns": listed(shape("FormColumn", {"name": TEXT, "type": TEXT, "title": TEXT})),
     },
     optional=[
-        *("filled", "problem", "confirmation", "classes", "packages", "empty_label"),
+        *("filled", "kept", "problem", "confirmation", "classes", "packages", "empty_label"),
         *("requirements", "columns"),
     ],
 )
@@ -353,7 +354,7 @@ NETWORKS = _in("networks", listed(JOINABLE))
 WIZARDS = _in("wizards", listed(LISTED_WIZARD))
 FORM_DEFINITION = shape("FormDefinition", {"text": TEXT})
 BUILT = _in("model", OBJECT)
-FINISHED = shape("FinishedWizard", {"environment_id": TEXT, "component": OBJECT})
+FINISHED = shape("FinishedWizard", {"environment_id": TEXT, "component": OBJECT, "changed": FLAG})
 ANY_LIST = listed(ANYTHING)
 # Without /v1 (§7)
 V03_ENVIRONMENT = shape(

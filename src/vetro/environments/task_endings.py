@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import case, literal, select, update
+from sqlalchemy import case, delete, literal, select, update
 
 from vetro.environments import states
 from vetro.environments.history import TaskHistory
@@ -90,6 +90,9 @@ class TaskEndings:
             text += " with warnings"
         await self.reports.store(tx, task.id, task.environment_id, "info", text)
         await self.close(tx, task.id, result.action, outcome)
+        if result.untouched:
+            await self._as_before(tx, task, now)
+            return ending
         if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
             await self.store.remove(tx, task.environment_id)
             return ending
@@ -107,6 +110,14 @@ class TaskEndings:
             .values(state=state, updated=now)
         )
         return ending
+
+    async def _as_before(self, tx: Transaction, task: StoredRow, now: datetime) -> None:
+        """A task has changed nothing: a session's changes wait as they did, an action's session goes."""
+        mine = sessions.c.id == task.session_id
+        if (task.action or {}).get("method") == "deploy":
+            await tx.execute(update(sessions).where(mine).values(state=states.OPENED, updated=now))
+        else:
+            await tx.execute(delete(sessions).where(mine))
 
     async def close(
         self, tx: Transaction, task_id: str, result: StoredResult, outcome: Outcome

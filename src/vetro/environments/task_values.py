@@ -84,6 +84,9 @@ class EngineTask:
     delegation: dict[str, str] = field(default_factory=dict[str, str])
     """What `Delegations` gave for it: with it the task acts as its user."""
 
+    may_lose: list[str] | None = None
+    """The machines, volumes and addresses that its request lets go; ``None``: it does not guard."""
+
     @property
     def is_delete(self) -> bool:
         """Whether the environment is to be destroyed."""
@@ -109,6 +112,8 @@ class TaskResult:
     is_exception: bool = False
     extra: JsonObject = field(default_factory=dict[str, Json])
     leaked: tuple[LeakedObject, ...] = ()
+    untouched: bool = False
+    """It failed before it changed anything: the model of the environment and the session stay."""
 
     @property
     def action(self) -> StoredResult:

@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from vetro import log_context, tracing
 from vetro.environments import lifecycle, states
+from vetro.environments.component_users import dangling
 from vetro.environments.flat import WORKFLOW, is_workflow
 from vetro.environments.history import TaskHistory
 from vetro.environments.instance_records import InstanceRecords
@@ -101,10 +102,15 @@ class TaskStore:
         session_id: str,
         *,
         overtake: bool = True,
+        may_lose: list[str] | None = None,
+        looked_at: bool = False,
     ) -> str | None:
         """Submit a session; the task's id, or ``None`` when the environment was removed at once.
 
         ``overtake``: deploy although other sessions hold changes; otherwise that is a 409.
+        ``may_lose``: the machines, volumes and addresses that may be lost; ``None``: any.
+        ``looked_at``: whether what it refers to was looked at; otherwise references to what was taken
+        out are a 409 (``Dangling``).
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -118,8 +124,15 @@ class TaskStore:
                 raise Forbidden(f"Session <SessionId {session_id}> is already {session.state}")
             if not overtake:
                 await self.sessions.refuse_loss(tx, principal, environment, but=session_id)
+            if not looked_at and not is_workflow(session.model):
+                deployed = (environment.model.get("Objects"), session.model.get("ObjectsCopy"))
+                refusal = dangling(deployed, session.model.get("Objects"))
+                if refusal is not None:
+                    raise refusal
             action = TaskAction(object_id=environment_id, method="deploy", args={})
-            return await self._submit(tx, principal, environment, session, action, delegated)
+            return await self._submit(
+                tx, principal, environment, session, action, delegated, may_lose
+            )
 
     @asynccontextmanager
     async def _delegated(self, principal: Principal | None) -> AsyncGenerator[_Delegated]:
@@ -143,6 +156,7 @@ class TaskStore:
         session: StoredRow,
         action: TaskAction | None,
         delegated: _Delegated,
+        may_lose: list[str] | None = None,
     ) -> str | None:
         model: JsonObject = session.model
         deletes = model.get("Objects") is None
@@ -204,6 +218,8 @@ class TaskStore:
         }
         if given := tracing.traceparent():
             payload["traceparent"] = given
+        if may_lose is not None and not deletes:
+            payload["may_lose"] = may_lose
         if delegated.value:
             # Sealed, and gone with the task.
             payload["delegation"] = delegated.value
@@ -296,10 +312,12 @@ class TaskStore:
         arguments: object,
         *,
         overtake: bool = True,
+        may_lose: list[str] | None = None,
     ) -> str:
         """Submit an action. Errors: 400, 403, 404; a failure leaves no session behind.
 
         ``overtake``: submit although sessions hold undeployed changes; otherwise that is a 409.
+        ``may_lose``: see ``deploy``.
         """
         async with self._delegated(principal) as delegated, self.database.transaction() as tx:
             await self.store.lock(tx, environment_id)
@@ -320,6 +338,7 @@ class TaskStore:
                 session,
                 {"object_id": object_id, "method": action["name"], "args": arguments or {}},
                 delegated,
+                may_lose,
             )
             assert task_id is not None
             return task_id

@@ -115,9 +115,9 @@ ENDPOINTS = [
     Endpoint("list_components", "GET", _PARTS, components, reply=listed(shapes.SERVICE)),
     Endpoint("show_component", "GET", _PARTS + "/{path:path}", components, reply=shapes.ANYTHING),
     Endpoint("add_components", "POST", _PARTS, add, IF_MATCH, takes=bodies.ADD_SERVICES,
-             reply=shapes.ANYTHING),
+             reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("replace_component", "PUT", _PARTS + "/{path:path}", replace, IF_MATCH,
-             takes=bodies.PUT_SERVICES, reply=shapes.ANYTHING),
+             takes=bodies.PUT_SERVICES, reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out, IF_MATCH,
              reply=shapes.TEMPLATE),
 ]  # fmt: skip

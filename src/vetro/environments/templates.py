@@ -13,6 +13,7 @@ from typing import cast
 from sqlalchemy import and_, delete, insert, or_, select, update
 
 from vetro.catalog import api_time
+from vetro.environments.machine_names import TakenNames, settle_new
 from vetro.environments.model import (
     check_model,
     check_services,
@@ -50,10 +51,11 @@ def _flag(given: dict[str, object]) -> bool:
 
 
 def checked_components(value: object) -> list[object]:
-    """The components of a template, with ids. Errors: 400."""
+    """The components of a template, with ids. Errors: 400, 409."""
     found = cast("list[object]", [] if value is None else value)
     check_services(found)
     check_model({"services": found})
+    TakenNames(None).refuse({"services": found})
     return found
 
 
@@ -243,6 +245,7 @@ class TemplateStore:
         model = copy.deepcopy(prepared.model)
         model["Objects"]["services"] = template.services
         check_model(model["Objects"])
+        settle_new(model["Objects"])
         await self.store.settings.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
             row = await self.store.insert(tx, principal, prepared)
@@ -274,8 +277,11 @@ class TemplateStore:
             services: list[object] = row.services
             if condition:
                 condition.check(get_path(services, parts))
+            # A `#` is numbered when an environment is made of the template.
+            names = TakenNames({"services": services})
             result = change(services)
             check_model({"services": services})
+            names.refuse({"services": services})
             await self.store.settings.refuse_large(services)
             await self._store(tx, row, services=services)
             stored = await self._row(tx, principal, id_, own=True)
@@ -284,7 +290,7 @@ class TemplateStore:
     async def add(
         self, principal: Principal, id_: str, body: object, condition: Condition = UNCONDITIONAL
     ) -> Json:
-        """Add a component or a list of them; what was added. Errors: 400, 403, 404, 412, 413."""
+        """Add a component or a list of them; what was added. Errors: 400, 403, 404, 409, 412, 413."""
 
         def append(services: list[object]) -> Json:
             if not body or not isinstance(body, dict | list):
@@ -304,7 +310,7 @@ class TemplateStore:
         body: object,
         condition: Condition = UNCONDITIONAL,
     ) -> Json:
-        """Replace what is at a path; its new value. Errors: 400, 403, 404, 412, 413."""
+        """Replace what is at a path; its new value. Errors: 400, 403, 404, 409, 412, 413."""
 
         def put(services: list[object]) -> object:
             before = header(get_path(services, parts))

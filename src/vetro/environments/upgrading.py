@@ -15,6 +15,7 @@ from typing import NamedTuple, TypedDict, cast
 from sqlalchemy import select
 
 from vetro.catalog import Catalog
+from vetro.environments.component_users import Dangling
 from vetro.environments.model import Json, check_services, object_id, to_engine, walk
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
@@ -38,7 +39,14 @@ from vetro.environments.upgrades import (
     services_of,
 )
 from vetro.environments.uses import BATCH, pinned_packages
-from vetro.http import BadRequest, Conflict, NotFound, Principal
+from vetro.http import (
+    BadRequest,
+    Conflict,
+    GatewayTimeout,
+    NotFound,
+    Principal,
+    ServiceUnavailable,
+)
 from vetro.json_values import JsonObject
 from vetro.packages import Version, VersionSpec
 from vetro.storage import StoredRow
@@ -267,6 +275,28 @@ class Upgrades:
             "applications": [view(plan, answer["applications"].get(plan.id)) for plan in plans],
             "problems": answer["problems"],
         }
+
+    async def needs(
+        self, principal: Principal, environment_id: str, session_id: str, refusal: Dangling
+    ) -> bool:
+        """Whether a session's model cannot be loaded without what its components refer to.
+
+        An engine looks. ``False`` also when none answers: the deployment itself will say it then.
+        """
+        row, model = await self._model(principal, environment_id, session_id)
+        users = {one.component_id for one in refusal.uses}
+        plans: list[MovePlan] = [
+            {"id": id_, "moves": [], "properties": {}} for id_ in sorted(users)
+        ]
+        given = {**model, "Objects": to_engine(model.get("Objects"))}
+        try:
+            answer = await self.calls.compare(principal, row.tenant_id, given, plans)
+        except (ServiceUnavailable, GatewayTimeout):
+            return False
+        said = [*answer["problems"], *(
+            text for one in answer["applications"].values() for text in one["problems"]
+        )]  # fmt: skip
+        return any(use.id in text for use in refusal.uses for text in said)
 
     async def _plans(
         self,

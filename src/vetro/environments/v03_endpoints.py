@@ -147,9 +147,8 @@ async def show_session(call: Call) -> Json:
 
 
 async def deploy(call: Call) -> Json:
-    """Deploy a session's changes."""
-    session = call.path["session_id"]
-    await call.service.work.deploy(call.principal, call.environment, session)
+    """Deploy a session's changes; ``mayLose`` as in ``/v1``."""
+    await environment_endpoints.submit(call)
     return EMPTY
 
 
@@ -421,7 +420,9 @@ def _writing(
     takes: Body | None = None,
     reply: Mapping[str, object] | Reply | None = None,
 ) -> Endpoint:
-    return _endpoint(name, verb, path, run, bodies.SESSION, takes, reply=reply, writes=True)
+    return _endpoint(
+        name, verb, path, run, bodies.SESSION, takes, reply=reply, writes=True, errors=(409,)
+    )
 
 
 _SESSION, _ALL, _AT = E + "/sessions/{session_id}", E + "/services", E + "/services/{path:path}"
@@ -439,7 +440,9 @@ ENDPOINTS = [
     _endpoint("open_session", "POST", E + "/configure", configure, reply=shapes.V03_SESSION),
     _endpoint("show_session", "GET", _SESSION, show_session, reply=shapes.V03_SESSION),
     _endpoint("drop_session", "DELETE", _SESSION, environment_endpoints.drop_session),
-    _endpoint("deploy_session", "POST", _SESSION + "/deploy", deploy),
+    _endpoint(
+        "deploy_session", "POST", _SESSION + "/deploy", deploy, bodies.MAY_LOSE, errors=(409,)
+    ),
     _endpoint("list_services", "GET", _ALL, read, bodies.SESSION, reply=shapes.ANYTHING),
     _endpoint("show_service", "GET", _AT, read, bodies.SESSION, reply=shapes.ANYTHING),
     _writing("add_services", "POST", _ALL, append, bodies.PUT_SERVICES, reply=shapes.ANYTHING),

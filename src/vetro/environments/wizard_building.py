@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 from vetro.environments import flat
 from vetro.environments.form_secrets import Encrypted, FormSecrets
-from vetro.environments.model import Json, header, list_index
+from vetro.environments.model import Json, list_index, object_id, walk
 from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
+from vetro.environments.wizard_offers import services_of_template
 from vetro.http import BadRequest, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import Form, FormError, Offers, State
+from vetro.packages.forms import Form, FormError, Offers, State, changed
 from vetro.storage import StoredRow
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A form with what was entered. ``taken``: host names, in lower case, that others have."""
+
+    form: Form
+    state: State
+    offers: Offers
+    taken: Collection[str] | None
+
+    def changed(self, component: JsonObject, encrypt: Callable[[str], str]) -> JsonObject:
+        """A component with what was entered since its form was opened. Errors: ``FormError``."""
+        taken = self.taken or ()
+        return changed(self.form, component, self.state, self.offers, encrypt=encrypt, taken=taken)
+
+
+@dataclass(frozen=True)
+class There:
+    """A component as it is, and the host names of its environment."""
+
+    component: JsonObject
+    taken: set[str]
 
 
 class Builder:
@@ -26,31 +52,107 @@ class Builder:
         self.secrets = FormSecrets(self.database)
 
     async def build(
-        self,
-        principal: Principal,
-        form: Form,
-        state: State,
-        offers: Offers,
-        environment_id: str | None,
+        self, principal: Principal, filled: Filled, environment_id: str | None
     ) -> JsonObject:
         """The object of a filled form, of the package's version; its secrets are stored before it.
 
         Errors: 400.
         """
         encrypted = Encrypted()
+        form = filled.form
         try:
-            model = await asyncio.to_thread(form.build, state, offers, encrypt=encrypted.encrypt)
+            model = await asyncio.to_thread(
+                form.build, filled.state, filled.offers,
+                encrypt=encrypted.encrypt, taken=filled.taken,
+            )  # fmt: skip
         except FormError as error:
             raise refused(error) from error
-        if encrypted.kept and environment_id is not None:
-            async with self.database.read() as tx:
-                await self.store.environment(tx, principal, environment_id, with_model=False)
-        await self.secrets.keep(principal.project_id, environment_id, encrypted.kept)
+        await self._keep(principal, environment_id, encrypted)
         header = model.get("?")
         if isinstance(header, dict) and form.version and "/" not in str(model["?"].get("type")):
             # Without a version an object means a 0.x package (muranopl.md §5).
             cast("JsonObject", header).setdefault("classVersion", form.version)
         return model
+
+    async def _keep(
+        self, principal: Principal, environment_id: str | None, encrypted: Encrypted
+    ) -> None:
+        if encrypted.kept and environment_id is not None:
+            async with self.database.read() as tx:
+                await self.store.environment(tx, principal, environment_id, with_model=False)
+        await self.secrets.keep(principal.project_id, environment_id, encrypted.kept)
+
+    async def taken(
+        self,
+        principal: Principal,
+        row: StoredRow,
+        environment_id: str | None,
+        session_id: str | None,
+    ) -> set[str] | None:
+        """The host names that the place of a new component has already. Errors: 403, 404."""
+        async with self.database.read() as tx:
+            if environment_id is None:
+                template_id = row.options.get("template_id")
+                if template_id is None:
+                    return None
+                return host_names(await services_of_template(tx, principal, template_id))
+            environment = await self.store.environment(tx, principal, environment_id)
+            model = await self.store.model_to_read(tx, environment, session_id)
+        return host_names(services_of(model)) | host_names(services_of(environment.model))
+
+    async def component(
+        self, principal: Principal, row: StoredRow, environment_id: str, session_id: str | None
+    ) -> There:
+        """The component of a wizard as the session has it now. Errors: 403, 404."""
+        async with self.database.read() as tx:
+            environment = await self.store.environment(tx, principal, environment_id)
+            model = await self.store.model_to_read(tx, environment, session_id)
+        services = services_of(model)
+        component = cast("JsonObject", services[list_index(services, row.component_id)])
+        return There(component, host_names(services) | host_names(services_of(environment.model)))
+
+    async def changed(
+        self, principal: Principal, filled: Filled, component: JsonObject, environment_id: str
+    ) -> tuple[JsonObject, Encrypted]:
+        """A component with what was entered; the secrets of it are stored. Errors: 400."""
+        encrypted = Encrypted()
+        try:
+            made = await asyncio.to_thread(filled.changed, component, encrypted.encrypt)
+        except FormError as error:
+            raise refused(error) from error
+        await self._keep(principal, environment_id, encrypted)
+        return made, encrypted
+
+    async def change(
+        self,
+        principal: Principal,
+        filled: Filled,
+        there: There,
+        environment_id: str,
+        session_id: str | None,
+    ) -> JsonObject:
+        """Change the component in the session; when nothing was entered, nothing is written.
+
+        The component as it is in the model. Errors: as a change of it.
+        """
+        made, encrypted = await self.changed(principal, filled, there.component, environment_id)
+        if made == there.component:
+            return made
+        references = {text: reference for reference, text in encrypted.kept.items()}
+
+        def change(objects: JsonObject) -> JsonObject:
+            # It may have been changed since it was read: of that nothing is lost.
+            services = cast("list[JsonObject]", objects.setdefault("services", []))
+            place = list_index(services, str(object_id(there.component)))
+            try:
+                services[place] = filled.changed(services[place], references.__getitem__)
+            except FormError as error:
+                raise refused(error) from error
+            if flat.is_flat(services[place]):
+                flat.name_domain(services, services[place])
+            return services[place]
+
+        return await self.sessions.change_objects(principal, environment_id, session_id, change)
 
     async def add(
         self,
@@ -60,7 +162,7 @@ class Builder:
         model: JsonObject,
         row: StoredRow,
     ) -> JsonObject:
-        """Add an object to the session of an environment, or put it in the place of the wizard's component.
+        """Add an object to the session of an environment.
 
         The component as it is in the model. Errors: as a change of it.
         """
@@ -73,65 +175,28 @@ class Builder:
         def change(objects: JsonObject) -> JsonObject:
             services = cast("list[JsonObject]", objects.setdefault("services", []))
             if is_service:
-                return _add_service(services, model, row)
-            if row.component_id is None:
-                services.append(model)
-                return model
-            place = list_index(services, row.component_id)
-            services[place] = carried_over(services[place], model)
-            return services[place]
+                flat.name_domain(services, model)
+                flat.check_new(model, {row.package_name})
+            services.append(model)
+            return model
 
         return await self.sessions.change_objects(principal, environment_id, session_id, change)
 
 
-def _add_service(services: list[JsonObject], model: JsonObject, row: StoredRow) -> JsonObject:
-    """Add a flat service, or put it in the place of the one whose form was opened again."""
-    flat.name_domain(services, model)
-    if row.component_id is None:
-        flat.check_new(model, {row.package_name})
-        services.append(model)
-        return model
-    place = list_index(services, row.component_id)
-    services[place] = flat.remade(services[place], model)
-    return services[place]
+def services_of(model: Mapping[str, Any]) -> list[Json]:
+    """The components of a model."""
+    return cast("list[Json]", (model.get("Objects") or {}).get("services") or [])
 
 
-def carried_over(old: Json, new: Json) -> Json:
-    """``new`` with the ids of ``old``'s objects at the same places and of the same classes.
-
-    Properties that only ``old`` has stay; references to the new ids follow.
-    """
-    renamed: dict[str, str] = {}
-    return _renamed(_merged(old, new, renamed), renamed)
-
-
-def _class_of(block: dict[str, object]) -> str:
-    return str(block.get("type")).partition("/")[0]
-
-
-def _merged(old: Json, new: Json, renamed: dict[str, str]) -> Json:
-    if isinstance(old, list) and isinstance(new, list):
-        before = cast("list[Json]", old)
-        return [
-            _merged(before[place] if place < len(before) else None, one, renamed)
-            for place, one in enumerate(cast("list[Json]", new))
-        ]
-    old_block, new_block = header(old), header(new)
-    if old_block is None or new_block is None or _class_of(old_block) != _class_of(new_block):
-        return new
-    renamed[str(new_block.get("id"))] = str(old_block.get("id"))
-    merged = {**cast("dict[str, Json]", old)}
-    for key, value in cast("dict[str, Json]", new).items():
-        merged[key] = _merged(cast("dict[str, Json]", old).get(key), value, renamed)
-    merged["?"] = {**old_block, **new_block, "id": old_block.get("id")}
-    return merged
-
-
-def _renamed(value: Json, renamed: dict[str, str]) -> Json:
-    if isinstance(value, str):
-        return renamed.get(value, value)
-    if isinstance(value, dict):
-        return {key: _renamed(one, renamed) for key, one in cast("dict[str, Json]", value).items()}
-    if isinstance(value, list):
-        return [_renamed(one, renamed) for one in cast("list[Json]", value)]
-    return value
+def host_names(services: Iterable[object]) -> set[str]:
+    """The names, in lower case, of the machines that components have."""
+    return {
+        str(node["name"]).lower()
+        for service in services
+        for node in walk(cast("Json", service))
+        if isinstance(node.get("name"), str)
+        # The name of an application is no host's.
+        and (
+            node is not service or str(node["?"].get("type")).partition("/")[0].endswith("Instance")
+        )
+    }

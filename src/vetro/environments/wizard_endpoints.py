@@ -172,5 +172,5 @@ ENDPOINTS = [
              (*bodies.SESSION, *bodies.LANGUAGE), bodies.CHECKED_VALUES, reply=shapes.CHECKED_PAGE),
     Endpoint("build_wizard", "POST", _ONE + "/build", build, bodies.SESSION, reply=shapes.BUILT),
     Endpoint("finish_wizard", "POST", _ONE + "/finish", finish, bodies.SESSION, bodies.FINISH,
-             reply=shapes.FINISHED),
+             reply=shapes.FINISHED, errors=(409,)),
 ]  # fmt: skip

@@ -71,11 +71,17 @@ MOST_OWNED = 10
 log = structlog.get_logger("vetro.environments")
 
 
-async def form_of_class(calls: CallStore, principal: Principal, package: JsonObject) -> str:
-    """A form for the class of the package's name, or its only one. Errors: 400, those of schemas."""
+async def form_of_class(
+    calls: CallStore, principal: Principal, package: JsonObject, class_name: str | None = None
+) -> str:
+    """A form for a class of a package; for that of the package's name, or its only one, where none is said.
+
+    Errors: 400, those of schemas.
+    """
     name = package["fully_qualified_name"]
     classes = cast("list[str]", package["class_definitions"])
-    class_name = name if name in classes else classes[0] if len(classes) == 1 else None
+    if class_name is None:
+        class_name = name if name in classes else classes[0] if len(classes) == 1 else None
     if class_name is None:
         raise BadRequest(
             f"{name} has no form, and of its classes none has its name: its object must be given"

@@ -1,7 +1,8 @@
 """Wizards: forms that users fill in, kept in the database (packages-and-forms.md B5, B10).
 
 A wizard has the definition as it was when it was started, the values so far and the choices that were
-shown last. So two wizards of one package do not meet, and a restart loses nothing.
+shown last. So two wizards of one package do not meet, and a restart loses nothing. What a component was
+made with is not kept: a wizard that changes it begins with what the model has (decision 0796).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import delete, insert, select, update
 
@@ -20,7 +21,9 @@ from vetro.environments.model import new_id, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
-from vetro.environments.wizard_building import Builder
+from vetro.environments.upgrades import Shelf
+from vetro.environments.uses import pinned_packages
+from vetro.environments.wizard_building import Builder, Filled
 from vetro.environments.wizard_forms import (
     described_form,
     form_of,
@@ -38,11 +41,13 @@ from vetro.packages.forms import (
     PageInvalid,
     State,
     all_in_language,
+    load_form,
+    reopened,
 )
 from vetro.storage import StoredRow, Transaction
 
 KEPT_DAYS = 30
-"""How long an unused wizard that made no component is kept."""
+"""How long a wizard is kept that nobody uses."""
 LONGEST_NAME = 128
 ServiceForm = Callable[[str, str], Awaitable[tuple[str, str, str]]]
 
@@ -83,15 +88,14 @@ class Wizards:
 
     async def start(self, principal: Principal, body: JsonObject) -> JsonObject:
         """Start a wizard. Errors: 400 for a form that cannot be read, 403, 404."""
+        component: JsonObject | None = None
         if body.get("component_id") is not None:
-            return await self._again(principal, body)
-        if body.get("service") is not None:
+            component, package, form_text = await self._of_component(principal, body)
+        elif body.get("service") is not None:
             package, form_text = await self._service(principal, body["service"])
         else:
             package = await self.catalog.show(principal, str(body["package"]))
-            form_text = (await self.catalog.open_for(principal, package["id"])).ui or ""
-            if not form_text.strip():
-                form_text = await form_of_class(self.calls, principal, package)
+            form_text = await self._text(principal, package)
         now = self.database.clock.now()
         values: JsonObject = {
             "id": new_id(),
@@ -103,15 +107,22 @@ class Wizards:
             "title": package["name"],
             "form": form_text,
             "environment_id": body.get("environment_id"),
-            "component_id": None,
-            "options": {"quick": bool(body.get("quick")), "template_id": body.get("template_id")},
+            "component_id": body.get("component_id"),
+            "options": {
+                "quick": bool(body.get("quick")) or component is not None,
+                "template_id": body.get("template_id"),
+            },
             "created": now,
             "updated": now,
         }
         form = await asyncio.to_thread(form_of, values)
         state = await self._begin(principal, form)
-        values["state"] = state.as_json()
         values["offers"] = await self.offers.gather(principal, form, values["environment_id"])
+        if component is not None:
+            state = await asyncio.to_thread(
+                self._reopened, form, component, state, values["offers"]
+            )
+        values["state"] = state.as_json()
         async with self.database.transaction() as tx:
             if values["environment_id"] is not None:
                 await self.store.environment(
@@ -120,9 +131,7 @@ class Wizards:
             if body.get("template_id") is not None:
                 await services_of_template(tx, principal, body["template_id"])
             old = now - timedelta(days=KEPT_DAYS)
-            await tx.execute(
-                delete(wizards).where(wizards.c.updated < old, wizards.c.component_id.is_(None))
-            )
+            await tx.execute(delete(wizards).where(wizards.c.updated < old))
             await tx.execute(insert(wizards).values(**values))
         return await self.show(
             principal, values["id"], body.get("session_id"), language=body.get("language") or ""
@@ -143,38 +152,70 @@ class Wizards:
         }
         return about, form_text
 
-    async def _again(self, principal: Principal, body: JsonObject) -> JsonObject:
-        """A wizard with the values that made a component. Errors: 404 when no form made it."""
-        now, id_ = self.database.clock.now(), new_id()
-        query = (
-            select(wizards)
-            .where(
-                wizards.c.project_id == principal.project_id,
-                wizards.c.environment_id == body.get("environment_id"),
-                wizards.c.component_id == body["component_id"],
-            )
-            .order_by(wizards.c.updated.desc(), wizards.c.id)
-            .limit(1)
-        )
-        async with self.database.transaction() as tx:
-            row = (await tx.execute(query)).first()
-            if row is None:
-                raise NotFound(
-                    f"Component {body['component_id']} was not made by a form here: change its"
-                    " properties instead",
-                    type_="NoForm",
+    async def _text(
+        self, principal: Principal, package: JsonObject, class_name: str | None = None
+    ) -> str:
+        """The form of a package, or one that is made of its class; ``class_name``: what it must make."""
+        text = (await self.catalog.open_for(principal, package["id"])).ui or ""
+        if text.strip() and class_name is not None:
+            name, version = package["fully_qualified_name"], package["version"]
+            try:
+                form = await asyncio.to_thread(
+                    load_form, text, package_name=name, title=name, version=version
                 )
-            copied: JsonObject = {
-                **cast("Any", row)._mapping,
-                "id": id_,
-                "user_id": principal.user_id,
-            }
-            copied |= {"created": now, "updated": now}
-            await tx.execute(insert(wizards).values(**copied))
-        language = body.get("language") or ""
-        return await self.show(
-            principal, id_, body.get("session_id"), language=language, refresh=True
-        )
+            except FormError as error:
+                raise wrong_form(name, error) from error
+            if not form.makes(class_name):
+                text = ""
+        if text.strip():
+            return text
+        return await form_of_class(self.calls, principal, package, class_name)
+
+    async def _of_component(
+        self, principal: Principal, body: JsonObject
+    ) -> tuple[JsonObject, JsonObject, str]:
+        """A component as the model has it now, its package in the version that it has, and the form.
+
+        Errors: 404 when there is none.
+        """
+        id_, environment_id = str(body["component_id"]), body.get("environment_id")
+        if environment_id is None:
+            raise BadRequest("Say in environment_id where the component is")
+        async with self.database.read() as tx:
+            environment = await self.store.environment(tx, principal, environment_id)
+            model = await self.store.model_to_read(tx, environment, body.get("session_id"))
+        services = cast("list[JsonObject]", (model.get("Objects") or {}).get("services") or [])
+        component = next((one for one in services if object_id(one) == id_), None)
+        if component is None:
+            raise NotFound(f"There is no component {id_} in the environment")
+        if flat.is_flat(component):
+            package, text = await self._service(principal, str(component.get("type")))
+            return _with_domain(component, services), package, text
+        usable = await self.catalog.usable(environment.tenant_id)
+        found = Shelf(usable, pinned_packages(model)).class_of(component["?"])
+        known = [
+            one
+            for one in usable
+            if found and (one.full_name, one.version) == (found.package, found.version)
+        ]
+        if found is None or not known:
+            of = "" if found is None else f" {found.package or found.name} {found.version or ''}"
+            raise NotFound(
+                f"The catalog has no package{of.rstrip()} for component {id_}: import it, or change the"
+                " component's properties instead",
+                type_="NoForm",
+            )
+        own = sorted(known, key=lambda one: one.owner_id != environment.tenant_id)[0]
+        package = await self.catalog.show(principal, own.id)
+        return component, package, await self._text(principal, package, found.name)
+
+    @staticmethod
+    def _reopened(form: Form, component: JsonObject, state: State, gathered: JsonObject) -> State:
+        offers = Offers(kinds=cast("JsonObject", gathered["kinds"]))
+        try:
+            return reopened(form, component, state, offers)
+        except FormError as error:
+            raise wrong_form(form.package_name, error) from error
 
     async def _begin(self, principal: Principal, form: Form) -> State:
         """The first state; ``problem``: why the parameters of a static action are missing."""
@@ -348,48 +389,76 @@ class Wizards:
         return answer
 
     async def build(self, principal: Principal, id_: str, session_id: str | None) -> JsonObject:
-        """The object that the values make; of it only the secrets of ``encryptData()`` are stored."""
-        _, form, state, offers = await self._opened(principal, id_, session_id)
-        return {"model": await self.builder.build(principal, form, state, offers, None)}
+        """The object that the values make; of it only the secrets of ``encryptData()`` are stored.
+
+        For a component whose form was opened again: the component with what was entered.
+        """
+        row, form, state, offers = await self._opened(principal, id_, session_id)
+        environment_id = row.environment_id
+        if state.opened is not None and environment_id is not None:
+            there = await self.builder.component(principal, row, environment_id, session_id)
+            filled = Filled(form, state, offers, there.taken)
+            model, _ = await self.builder.changed(
+                principal, filled, there.component, environment_id
+            )
+            return {"model": model}
+        taken = await self.builder.taken(principal, row, environment_id, session_id)
+        filled = Filled(form, state, offers, taken)
+        return {"model": await self.builder.build(principal, filled, None)}
 
     async def finish(
         self, principal: Principal, id_: str, session_id: str | None, environment_id: str | None
     ) -> JsonObject:
-        """Build the object and add it to the session of an environment. Errors: as a change of it."""
+        """Build the object and add it to the session of an environment, or change its component there.
+
+        Errors: as a change of it. ``changed`` false: nothing was entered that the component had not.
+        """
         row, form, state, offers = await self._opened(principal, id_, session_id)
         target = environment_id or row.environment_id
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
-        model = await self.builder.build(principal, form, state, offers, target)
-        component = await self.builder.add(principal, target, session_id, model, row)
-        component_id = object_id(component)
+        before: JsonObject | None = None
+        if state.opened is not None:
+            there = await self.builder.component(principal, row, target, session_id)
+            before = there.component
+            filled = Filled(form, state, offers, there.taken)
+            component = await self.builder.change(principal, filled, there, target, session_id)
+        else:
+            taken = await self.builder.taken(principal, row, target, session_id)
+            filled = Filled(form, state, offers, taken)
+            model = await self.builder.build(principal, filled, target)
+            component = await self.builder.add(principal, target, session_id, model, row)
+        # What is entered from now on changes the component.
+        state.opened = state.pages
         async with self.database.transaction() as tx:
             await tx.execute(
                 update(wizards)
                 .where(wizards.c.id == id_)
                 .values(
                     environment_id=target,
-                    component_id=component_id,
+                    component_id=object_id(component),
+                    state=state.as_json(),
                     updated=self.database.clock.now(),
                 )
             )
-            # One wizard a component is kept, to open it again.
-            await tx.execute(
-                delete(wizards).where(
-                    wizards.c.environment_id == target,
-                    wizards.c.component_id == component_id,
-                    wizards.c.id != id_,
-                )
-            )
-        is_service = flat.is_flat(model)
+        is_service = flat.is_flat(component)
         shown = flat.shown([component], states.PENDING)[0] if is_service else component
-        return {"environment_id": target, "component": shown}
+        return {"environment_id": target, "component": shown, "changed": component != before}
 
     async def remove(self, principal: Principal, id_: str) -> None:
         """Forget a wizard and what was entered in it."""
         async with self.database.transaction() as tx:
             await self._row(tx, principal, id_)
             await tx.execute(delete(wizards).where(wizards.c.id == id_))
+
+
+def _with_domain(service: JsonObject, services: list[JsonObject]) -> JsonObject:
+    """A flat service with the service that has its domain, as forms choose it (`flat.name_domain`)."""
+    for one in services:
+        is_directory = one.get("type") == "activeDirectory" and one is not service
+        if is_directory and service.get("domain") and one.get("domain") == service["domain"]:
+            return {**service, "domain": one.get("id")}
+    return service
 
 
 def view(row: StoredRow) -> JsonObject:

@@ -34,6 +34,6 @@ if TYPE_CHECKING:
     )
     from vetro.messaging.signals import forget_of_project
     from vetro.messaging.tables import MIGRATIONS
-    from vetro.messaging.transport import MessageTransport, Progress, Sending, Unfinished
+    from vetro.messaging.transport import MessageTransport, Progress, Sending, Told, Unfinished
 
 __getattr__ = import_when_used(__name__)

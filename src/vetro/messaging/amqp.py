@@ -30,7 +30,7 @@ from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import BrokerUnreachable
 from vetro.messaging.mailboxes import Mailboxes, PlanMessage
 from vetro.messaging.settings import BrokerSettings
-from vetro.messaging.transport import Progress, Sending, Unfinished
+from vetro.messaging.transport import Progress, Sending, Told, Unfinished
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
@@ -214,6 +214,14 @@ class BrokerDoor:
         """The highest stamp that the guest was sent."""
         return await self.mailboxes.last_stamp(queue)
 
+    async def told(self, queue: str) -> Told:
+        """What the guest knows of where to come."""
+        return await self.mailboxes.told(queue)
+
+    async def note_told(self, queue: str, digest: str, door: str) -> None:
+        """Record which settings the guest has. Raises `UnknownMailbox`."""
+        await self.mailboxes.note_told(queue, digest, door)
+
     async def last_contact(self, queue: str) -> datetime | None:
         """When the last result came; over a broker a guest sends nothing in between."""
         return await self.mailboxes.last_contact(queue)
@@ -289,6 +297,7 @@ class BrokerDoor:
                 message.message_id,
                 # Only the guest itself may write to the exchange of its name.
                 (message.exchange or "") if self._accounts is not None else "",
+                self.settings.door,
             )
         except StorageError as error:
             _log.warning("result_not_stored", error=str(error))

@@ -95,7 +95,8 @@ class GuestDoor:
             lambda: mailboxes.db.clock.monotonic(),
         )
         self._contacts: dict[str, datetime] = {}
-        self._known: set[str] = set()
+        self._known: dict[str, str] = {}
+        """The guests whose contact is stored, and where they have come."""
         self._contacted = asyncio.Event()
         inner = make_face(
             name="agents",
@@ -131,7 +132,7 @@ class GuestDoor:
                 headers={"WWW-Authenticate": 'Bearer realm="agents"'},
             )
         self.spend(guest.queue)
-        await self._note_contact(guest.queue)
+        await self._note_contact(guest.queue, request.headers.get("host", ""))
         return guest
 
     def spend(self, queue: str) -> None:
@@ -150,11 +151,16 @@ class GuestDoor:
             await self._note_contact(guest.queue)
         return guest
 
-    async def _note_contact(self, queue: str) -> None:
+    async def _note_contact(self, queue: str, door: str = "") -> None:
         now = self.mailboxes.db.clock.now()
-        if queue not in self._known:
-            # Store the first contact at once, as someone may wait for it; later ones in batches.
-            self._known.add(queue)
+        former = self._known.get(queue)
+        # Store the first contact at once, as someone may wait for it; later ones in batches.
+        if door and door != former:
+            self._known[queue] = door
+            await self.mailboxes.note_door(queue, door)
+            return
+        if former is None:
+            self._known[queue] = ""
             await self.mailboxes.record_contacts({queue: now})
             return
         self._contacts[queue] = now

@@ -34,9 +34,9 @@ from vetro.messaging.results import (
     source_of,
     unfinished_of,
 )
-from vetro.messaging.settings import MailboxSection
+from vetro.messaging.settings import BROKER_DOOR, MailboxSection
 from vetro.messaging.signals import Signals
-from vetro.messaging.transport import Progress, Sending, Unfinished
+from vetro.messaging.transport import Progress, Sending, Told, Unfinished
 from vetro.storage import Database, LookAgain, Transaction, await_until, insert_if_new
 
 if TYPE_CHECKING:
@@ -262,6 +262,45 @@ class Mailboxes:
             )
             return int(found.scalar_one_or_none() or 0)
 
+    async def told(self, queue: str) -> Told:
+        """What the guest knows of where to come; nothing of a mailbox that is not there."""
+        known = tables.mailboxes.c
+        async with self.db.read() as tx:
+            found = await tx.execute(
+                select(known.told, known.door, known.last_contact).where(known.queue == queue)
+            )
+            row = found.first()
+        if row is None:
+            return Told(None, None, False)
+        return Told(row.told, row.door, row.last_contact is not None)
+
+    async def note_told(self, queue: str, digest: str, door: str) -> None:
+        """Record which settings the guest has. Raises `UnknownMailbox`."""
+        table = tables.mailboxes
+        async with self.db.transaction() as tx:
+            await self._require(tx, queue)
+            await tx.execute(
+                update(table)
+                .where(table.c.queue == queue)
+                .values(told=digest, door=func.coalesce(table.c.door, door[:255]))
+            )
+
+    async def note_door(self, queue: str, door: str) -> None:
+        """Record that a guest has come, and where."""
+        table = tables.mailboxes
+        heard = {"door": door[:255], "last_contact": self.db.clock.now()}
+        async with self.db.transaction() as tx:
+            await tx.execute(update(table).where(table.c.queue == queue).values(heard))
+
+    async def doors(self) -> dict[str, int]:
+        """Where guests come, or were made to come, and how many; those of brokers are left out."""
+        door = tables.mailboxes.c.door
+        counted = select(door, func.count().label("guests")).where(door.is_not(None))
+        async with self.db.read() as tx:
+            rows = (await tx.execute(counted.group_by(door).order_by(door))).all()
+        found: dict[str, int] = {row.door: row.guests for row in rows}
+        return {name: count for name, count in found.items() if not name.startswith(BROKER_DOOR)}
+
     async def last_contact(self, queue: str) -> datetime | None:
         """The guest's last contact; None if there is none (or no such mailbox)."""
         async with self.db.read() as tx:
@@ -329,9 +368,9 @@ class Mailboxes:
         await self._results.take(guest.queue, body, message_id)
 
     async def accept_brokered(
-        self, results: str, body: bytes, message_id: str | None, sender: str = ""
+        self, results: str, body: bytes, message_id: str | None, sender: str = "", door: str = ""
     ) -> None:
-        """Store a result that came over a broker.
+        """Store a result that came over a broker, which is called ``door``.
 
         ``sender``: the queue of the guest that the broker knows to have sent it; an answer to another
         guest's plan is refused then. Without one it is attributed to the guest that its plan was sent to.
@@ -345,7 +384,7 @@ class Mailboxes:
             asked = found.scalar_one_or_none()
         queue = sender or asked
         if queue is not None:
-            await self.record_contacts({queue: self.db.clock.now()})
+            await self.note_door(queue, door or BROKER_DOOR)
         try:
             await self._results.take(queue or results, body, message_id)
         except MessageTooLarge:

@@ -84,6 +84,8 @@ class NotificationsSection:
     """Their topic; `.info` is appended."""
 
 
+BROKER_DOOR = "amqp:"
+"""How the doors of brokers begin, among those of guests."""
 _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -98,6 +100,25 @@ class BrokerSettings(RabbitmqSection):
         """Without the password."""
         scheme = "amqps" if self.ssl else "amqp"
         return f"{scheme}://{self.login}@{self.host}:{self.port}/{self.virtual_host.lstrip('/')}"
+
+    @property
+    def door(self) -> str:
+        """How it is called among the doors of guests (`Told.door`)."""
+        return f"{BROKER_DOOR}{self.host}:{self.port}"
+
+    def authorities(self) -> str:
+        """What the broker's certificate is checked with, as PEM; "" without TLS, or for the system's.
+
+        Errors: ``ValueError`` when the file cannot be read.
+        """
+        if not self.ssl or not self.ca_certs:
+            return ""
+        try:
+            return Path(self.ca_certs).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"[rabbitmq] ca_certs: {self.ca_certs} cannot be read: {error}"
+            ) from error
 
     def tls(self) -> ssl.SSLContext | None:
         """The TLS context for the broker; ``None`` without TLS. Errors: ``ValueError``."""

@@ -33,6 +33,18 @@ class Progress:
     """The plans that the guest has to finish first, oldest first: it runs one plan at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a guest knows of where to come."""
+
+    digest: str | None
+    """Of the settings that it was made with or was told last; None: not known."""
+    door: str | None
+    """Where it comes: ``HOST:PORT`` of the service, or ``amqp:HOST:PORT`` of a broker; None: not known."""
+    heard: bool
+    """Whether it was ever heard."""
+
+
 class Sending(TypedDict, total=False):
     """How a plan is sent."""
 
@@ -119,6 +131,17 @@ class MessageTransport(Protocol):
 
         A guest silently drops plans that are not above it, so an engine needs it when its clock was
         set back or is behind the previous engine's clock.
+        """
+        ...
+
+    async def told(self, queue: str) -> Told:
+        """What the guest knows of where to come."""
+        ...
+
+    async def note_told(self, queue: str, digest: str, door: str) -> None:
+        """Record which settings the guest has; ``door``: where they lead, kept until it is heard elsewhere.
+
+        Raises `UnknownMailbox`.
         """
         ...
 

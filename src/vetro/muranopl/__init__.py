@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .host.requests import SessionInfo, TaskReply
     from .host.session import Session
     from .host.stepping import Steps
-    from .runtime.traces import calling_objects
+    from .runtime.traces import calling_places
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .syntax.text_package import loose_package, parents_of, parents_of_all
     from .syntax.yamltree import yaml_hint
@@ -137,7 +137,7 @@ __all__ = [
     "Version",
     "VersionSpec",
     "YamlLimits",
-    "calling_objects",
+    "calling_places",
     "check_package",
     "current_thread",
     "describe_class",

@@ -27,7 +27,7 @@ from vetro.node.errors import ConfigurationError, NodeError
 from vetro.node.images.store import ImageStore
 from vetro.node.migration import Migrations
 from vetro.node.network import NetworkApplier
-from vetro.node.network.mailbox_proxy import GuestDoor
+from vetro.node.network.mailbox_proxy import GuestDoor, former_ports
 from vetro.node.network.nic_tags import NicTags
 from vetro.node.reports.hotplug import file_changes, link_changes
 from vetro.node.reports.images import ImageReports
@@ -137,7 +137,10 @@ class NodeAgent:
         await images.open()
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.node.admin_ip or _admin_address(settings.node.listen_host)
+        ports = settings.data_dir / "doors.json"
         door = GuestDoor(settings.node.compute_url, _client_tls(settings))
+        if settings.relay_guests:
+            door.former = former_ports(ports, door.port, inhabited=bool(list(store)))
         network = (
             NetworkApplier(
                 settings.node.prefix,

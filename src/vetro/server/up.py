@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import signal
 import socket
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from vetro.server.definitions import definitions_of
 from vetro.server.engine import check_network, engine_settings, refuse_file_database
 from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
+from vetro.server.former_doors import open_former
 from vetro.server.installation import open_database, refuse_missing, stored_readings
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.memory import freeze_collector, keep_on_huge_pages
@@ -102,12 +103,14 @@ def _run(settings: Settings, *, engines: bool) -> int:
             metrics = sockets.enter_context(listen(host, settings.server.metrics_port))
         driver, reason = choose_driver(settings.node.driver)
         guests: list[socket.socket] = []
+        appearing: list[str] = []
         mailbox_url = f"http://127.0.0.1:{port}"
         if driver not in ("process", "simulated"):
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
             # Other nodes relay there themselves; a main socket for all addresses has that one already.
             doors = [gateway] if settings.server.host not in ("0.0.0.0", "::") else []  # noqa: S104
+            appearing = [gateway, embedded(gateway)]
             if settings.server.host != "::" and machine_has_ipv6():
                 doors.append(embedded(gateway))
             for address in doors if engines else ():
@@ -123,7 +126,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
             # Fork now: later this process has threads, and a fork would copy their locks.
             pool.prepare()
         try:
-            up = _Up(settings, engine, pool, driver, reason, limits)
+            up = _Up(settings, engine, pool, driver, reason, limits, appearing)
             # uvloop takes less processor time for a request, but a command whose child keeps its
             # pipes never ends there: a process with a node has asyncio's loop (decision 0222).
             loop = None if settings.node.enabled else uvloop.new_event_loop
@@ -146,6 +149,8 @@ class _Up:
     driver: str
     reason: str
     limits: ConnectionLimits
+    appearing: Sequence[str]
+    """Addresses of this machine that its node makes, for guests to come to."""
 
     def __post_init__(self) -> None:
         self.owner = owner_of(self.settings.data_dir) if self.pool is None else self.pool.owner
@@ -231,8 +236,10 @@ class _Up:
             stack.enter_context(self._notifying.of_endings())
             for name, work in self._notifying.works(database, self.owner).items():
                 others.append(self._task(work, name, stop))
+            former = await self._former_doors(database, [main, *guests], stack)
             self._say_started(main, guests, metrics)
             stack.callback(self._run.stopped)
+            guests = [*guests, *former]
             if guests:
                 # The agents' face is alive already; these sockets only expose it to the guests.
                 door = _Door(assemble([agents]), self.limits, entrance)
@@ -251,6 +258,17 @@ class _Up:
                 for other in others:
                     other.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
+
+    async def _former_doors(
+        self, database: Database, served: list[socket.socket], stack: AsyncExitStack
+    ) -> list[socket.socket]:
+        """The sockets of doors where guests come that are not served any more."""
+        from vetro import messaging
+
+        doors = await messaging.Mailboxes(database).doors()
+        bound = {(str(host), int(port)) for host, port, *_ in (x.getsockname() for x in served)}
+        sockets = stack.enter_context(contextlib.ExitStack())
+        return open_former(doors, bound, self.appearing, sockets)
 
     def _task(
         self, work: Coroutine[object, object, None], name: str, stop: asyncio.Event

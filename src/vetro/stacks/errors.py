@@ -93,11 +93,15 @@ class OperationLost(StackError):
 
 
 class ResourceFailure(StackError):
-    """One resource could not be created, changed or removed."""
+    """One resource could not be created, changed or removed.
 
-    def __init__(self, message: str, *, details: Any = None) -> None:
+    `uncertain`: nobody said whether it was; else what was asked for has not come about.
+    """
+
+    def __init__(self, message: str, *, details: Any = None, uncertain: bool = False) -> None:
         super().__init__(message)
         self.details = details
+        self.uncertain = uncertain
 
 
 class PlacementFailure(ResourceFailure):

@@ -77,16 +77,21 @@ class Loss:
 
 
 class LossRefused(StackError):
-    """The operation would lose what its request did not name. Nothing was begun or changed."""
+    """The operation would lose what its request did not name. Nothing was begun or changed.
 
-    def __init__(self, stack: str, losses: Sequence[Loss]) -> None:
+    `begun`: other resources were changed before it turned out. What would be lost was kept.
+    """
+
+    def __init__(self, stack: str, losses: Sequence[Loss], *, begun: bool = False) -> None:
+        kept = "It was stopped before the loss" if begun else "Nothing was changed"
         super().__init__(
-            "Nothing was changed, because this "
+            f"{kept}, because this "
             + "; ".join(one.text for one in losses)
             + ". Deploy again and say that this may be lost"
         )
         self.stack = stack
         self.losses = list(losses)
+        self.begun = begun
 
 
 def unnamed(losses: Sequence[Loss], may_lose: Collection[str] | None) -> list[Loss]:

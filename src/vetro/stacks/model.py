@@ -161,6 +161,15 @@ class KnowsBalancers(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsAlterations(Protocol):
+    """A back end that sees what somebody has taken by hand from what its stacks have made."""
+
+    async def altered(self, project_id: str, name: str) -> list[str]:
+        """The stack's resources, by name, from which something is missing that `update` puts back."""
+        ...
+
+
 class Stacks(Protocol):
     """A back end for infrastructure templates. One instance serves all projects.
 
@@ -206,10 +215,17 @@ class Stacks(Protocol):
         ...
 
     async def delete(
-        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+        self,
+        project_id: str,
+        name: str,
+        *,
+        progress: ProgressCallback | None = None,
+        may_lose: Collection[str] | None = None,
     ) -> Stack | None:
         """Remove the stack and everything it made. None when it is gone (also when it never
-        was there); a stack in `DELETE_FAILED` when something could not be removed."""
+        was there); a stack in `DELETE_FAILED` when something could not be removed.
+
+        `may_lose`: see `WorkOptions`."""
         ...
 
     async def plan(

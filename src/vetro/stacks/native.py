@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
@@ -14,11 +14,13 @@ from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
     InvalidProperty,
     ResourceFailure,
+    StackBusy,
     StackExists,
     StackNotFound,
     UnsupportedResource,
 )
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
+from vetro.stacks.losses import LossRefused, unnamed
 from vetro.stacks.model import (
     Json,
     ProgressCallback,
@@ -29,8 +31,10 @@ from vetro.stacks.model import (
     TemplateOptions,
     WorkOptions,
 )
+from vetro.stacks.operations.altered import altered
 from vetro.stacks.operations.constraints import check_constraints
 from vetro.stacks.operations.hold import Work, within
+from vetro.stacks.operations.losing import Losses
 from vetro.stacks.operations.operation import Operation
 from vetro.stacks.operations.planning import Planner
 from vetro.stacks.resources import resource_type
@@ -115,6 +119,11 @@ class StackEngine:
                 lost.append(one.name)
         return lost
 
+    async def altered(self, project_id: str, name: str) -> list[str]:
+        """See `KnowsAlterations`."""
+        row = await self._store.find(project_id, name)
+        return [] if row is None else await altered(row, self._compute, self._settings.flavors)
+
     async def create(
         self,
         project_id: str,
@@ -171,11 +180,15 @@ class StackEngine:
             raise StackNotFound(name)
         await self._check_named(project_id, parsed)
         await self._check_balancers(parsed, found)
+        may_lose = options.get("may_lose")
+        await self._guard(found, may_lose, parsed)
         former = {key: getattr(found, key) for key in whole}
         tags = list(options.get("tags", ()))
         changes = {"status": StackStatus.UPDATE_IN_PROGRESS, "tags": tags, **whole}
-        async with self._work_on(found, changes, "UPDATE", options.get("progress")) as work:
+        progress = options.get("progress")
+        async with self._work_on(found, changes, "UPDATE", progress, may_lose) as work:
             outputs = await self._converge(work, parsed, options.get("timeout"))
+            refused = work.operation.refused
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.UPDATE_COMPLETE, "", outputs)
@@ -185,17 +198,25 @@ class StackEngine:
                     setattr(work.stack, key, value)
             else:
                 await work.settle(StackStatus.UPDATE_FAILED, _failed(failure), None)
+        if refused is not None:
+            raise refused
         return await self._snapshot(work.stack, failure)
 
     async def delete(
-        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+        self,
+        project_id: str,
+        name: str,
+        *,
+        progress: ProgressCallback | None = None,
+        may_lose: Collection[str] | None = None,
     ) -> Stack | None:
         """Remove a stack; see `Stacks.delete`. Needs nothing but the database and the service."""
         found = await self._store.find(project_id, name)
         if found is None:
             return None
+        await self._guard(found, may_lose, None)
         changes = {"status": StackStatus.DELETE_IN_PROGRESS}
-        async with self._work_on(found, changes, "DELETE", progress) as work:
+        async with self._work_on(found, changes, "DELETE", progress, may_lose) as work:
             await work.operation.remove_all()
             failure = work.operation.failure
             if failure is None:
@@ -216,12 +237,40 @@ class StackEngine:
         await self._check_named(project_id, parsed)
         row = await self._store.find(project_id, name)
         await self._check_balancers(parsed, row)
-        planner = Planner(
-            parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
+        return StackPlan(
+            row is not None, await self._planner(parsed, row, project_id, name).changes()
         )
-        return StackPlan(row is not None, await planner.changes())
 
     # --- inside ------------------------------------------------------------------------
+
+    def _planner(
+        self, parsed: Template, row: StackRow | None, project_id: str, name: str
+    ) -> Planner:
+        return Planner(
+            parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
+        )
+
+    async def _guard(
+        self, found: StackRow, may_lose: Collection[str] | None, wanted: Template | None
+    ) -> None:
+        """Raises `LossRefused` when an operation towards `wanted` would lose what may not be lost.
+
+        None: the operation removes the stack. Raises `StackBusy` while another operation goes on: what
+        that one leaves is not known yet.
+        """
+        if may_lose is None:
+            return
+        if found.status.in_progress:
+            raise StackBusy(found.name, found.status.value)
+        losses = Losses(self._compute, found.resources)
+        if wanted is None:
+            lost = await losses.of_all()
+        else:
+            planner = self._planner(wanted, found, found.project_id, found.name)
+            lost = await losses.of_plan(await planner.planned())
+        refused = unnamed(lost, may_lose)
+        if refused:
+            raise LossRefused(found.name, refused)
 
     async def _check(
         self, template: Mapping[str, Json], **options: Unpack[TemplateOptions]
@@ -258,8 +307,10 @@ class StackEngine:
         return None
 
     async def _check_balancers(self, parsed: Template, row: StackRow | None) -> None:
-        """Raises `UnsupportedResource` when a new load balancer's server would have no image."""
+        """Raises `UnsupportedResource` when a new load balancer's server would have no image; one that is
+        there keeps its own."""
         made = {one.name for one in row.resources} if row is not None else set[str]()
+        _keep_balancers(parsed, row)
         for one in parsed.resources.values():
             if one.type == BALANCING and one.name not in made:
                 missing = await self._lacks_balancer_image()
@@ -280,7 +331,9 @@ class StackEngine:
         await work.change({"status": StackStatus.ROLLBACK_IN_PROGRESS, **former})
         outputs: dict[str, Json] = {}
         if former:
-            outputs = await work.operation.converge(await self._check(**former))
+            parsed = await self._check(**former)
+            _keep_balancers(parsed, work.stack)
+            outputs = await work.operation.converge(parsed)
         else:
             await work.operation.remove_all()
         second = work.operation.failure
@@ -296,6 +349,7 @@ class StackEngine:
         stack_of: Callable[[Hold], Awaitable[StackRow]],
         action: str,
         progress: ProgressCallback | None,
+        may_lose: Collection[str] | None = None,
     ) -> Work:
         def operation_of(hold: Hold, stack: StackRow) -> Operation:
             return Operation(
@@ -306,6 +360,7 @@ class StackEngine:
                 hold=hold,
                 stack=stack,
                 progress=progress,
+                may_lose=may_lose,
             )
 
         return Work(
@@ -325,13 +380,19 @@ class StackEngine:
         values: Mapping[str, object],
         action: str,
         progress: ProgressCallback | None,
+        may_lose: Collection[str] | None,
     ) -> Work:
-        """Work on a stack that there is: it is held and changed, and then read as it is."""
+        """Work on a stack that there is: it is held and changed, and then read as it is.
+
+        A guarded operation begins only on the stack that was judged: another one since is `StackBusy`.
+        """
         changes = {"reason": "", **values}
+        fence = None if may_lose is None else found.fence
 
         def take() -> Coroutine[Any, Any, Hold]:
+            seconds = self._settings.hold_seconds
             return self._store.take(
-                found.id, found.name, changes, process_owner(), self._settings.hold_seconds
+                found.id, found.name, changes, process_owner(), seconds, fence=fence
             )
 
         async def stack_of(hold: Hold) -> StackRow:
@@ -345,7 +406,7 @@ class StackEngine:
                 raise StackNotFound(found.name)
             return row
 
-        return self._work(take, stack_of, action, progress)
+        return self._work(take, stack_of, action, progress, may_lose)
 
     async def _snapshot(self, row: StackRow, failure: StackFailure | None) -> Stack:
         """The stack after an operation on `row`, which knows all that the operation has changed."""
@@ -356,6 +417,21 @@ class StackEngine:
             setattr(head, key, getattr(row, key))
         stack = head.snapshot()
         return stack if failure is None else replace(stack, failure=failure)
+
+
+def _keep_balancers(parsed: Template, row: StackRow | None) -> None:
+    """Balancers run on what they were made of, whatever the settings name today."""
+    servers = {
+        one.name: one
+        for one in (row.resources if row is not None else ())
+        if one.current and one.status is not StackStatus.CREATE_FAILED
+    }
+    for one in parsed.resources.values():
+        name = one.name.removesuffix(".balancing") + ".server"
+        if one.type == BALANCING and name in servers:
+            stored = servers[name].properties
+            kept = {key: stored[key] for key in ("image", "flavor") if key in stored}
+            parsed.resources[name].properties.update(kept)
 
 
 def check(

@@ -67,6 +67,7 @@ resources = Table(
     ),  # as they were last applied, functions evaluated
     Column("data", SealedJson, nullable=False),
     Column("requires", Json, nullable=False),  # ids of rows that must outlive this one
+    Column("claim", String(64)),  # the mark of what is the stack's; null: nothing there is
     Index("stacks_resources_stack", "stack_id"),
     Index("stacks_resources_physical", "physical_id"),
     sqlite_autoincrement=True,

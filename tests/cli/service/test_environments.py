@@ -424,7 +424,7 @@ def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path
     assert "host name" in refused(hostname="a_b")
     assert "an application of this name already" in refused(called="other")
     if how != "edit":
-        assert "web has a machine web1 already" in refused(hostname="web1")
+        assert "web (instance.name) has the machine web1" in refused(hostname="web1")
     assert shop.json("env", "model", "looked") == before
     assert len(shop.json("env", "show", "looked")["services"]) == 2
     if how == "edit":
@@ -432,6 +432,95 @@ def test_objects_are_checked_before_they_are_taken(shop: Service, tmp_path: Path
         assert shop.json("env", "edit", "looked", "web", *changed)["port"] == 81
     shop.ok("env", "destroy", "--yes", "looked")
     shop.ok("image", "delete", "--yes", "debian")
+
+
+USER = """
+Namespaces: {=: test, std: io.murano}
+Name: User
+Extends: std:Application
+Properties:
+  name: {Contract: $.string().notNull()}
+  shop: {Contract: $.class(Shop)}
+  shops: {Contract: [$.class(Shop).notNull()], Default: []}
+  needs: {Contract: $.class(Shop)}
+"""
+
+
+def test_an_application_that_others_use_is_taken_out_with_their_consent(
+    shop: Service, tmp_path: Path, package: Callable[..., Path]
+) -> None:
+    """Its users are named with the property, and nothing is changed; --let-go lets them do without, but
+    not where the class does not allow it; the way back is shown, and works."""
+    source = package("2.0.0")
+    needy = USER.replace("Name: User", "Name: Needy").replace(
+        "needs: {Contract: $.class(Shop)}", "needs: {Contract: $.class(Shop).notNull()}"
+    )
+    classes = f"{CLASSES}---{USER}---{needy}".replace(
+        "---\nNamespaces: {=: test, std: io.murano}", "---"
+    )
+    (source / "Classes/Shop.yaml").write_text(classes)
+    manifest = (source / "manifest.yaml").read_text()
+    listed = "Classes:\n  test.User: Shop.yaml\n  test.Needy: Shop.yaml\n"
+    (source / "manifest.yaml").write_text(manifest.replace("Classes:\n", listed))
+    shop.ok("package", "import", source)
+    shop.ok("env", "create", "used")
+
+    def add(kind: str, name: str, **properties: Any) -> str:
+        header = {"type": f"test.{kind}", "classVersion": "2.0.0", "name": name}
+        file = tmp_path / "one.json"
+        file.write_text(json.dumps({"?": header, "name": name, **properties}))
+        return shop.json("env", "add", "used", "--file", file)["?"]["id"]
+
+    corner, other = add("Shop", "corner", port=80), add("Shop", "other", port=81)
+    add("User", "ann", shop=corner, shops=[other, corner], needs=other)
+    before = shop.json("env", "show", "used", "--only-apps")
+    said = shop.refused("env", "remove", "used", "corner")
+    assert "corner is in use: ann uses it as shop; ann uses it as shops.1" in said
+    assert "--let-go" in said
+    patch = tmp_path / "patch.json"
+    patch.write_text('[{"op": "remove", "path": "/0"}]')
+    assert "ann (shop) uses corner" in shop.refused("env", "patch", "used", patch)
+    patch.write_text('[{"op": "remove", "path": "/services/0"}]')
+    assert "ann (shop) uses corner" in shop.refused("env", "patch", "used", "--model", patch)
+    assert shop.json("env", "show", "used", "--only-apps") == before
+    text = shop.ok("env", "remove", "used", "corner", "--let-go")
+    assert "vetro env changes used --discard" in text
+    (_, ann) = shop.json("env", "show", "used", "--only-apps")
+    assert (ann["shop"], ann["shops"], ann["needs"]) == (None, [other], other)
+    add("Needy", "bob", needs=other)
+    before = shop.json("env", "show", "used", "--only-apps")
+    said = shop.refused("env", "remove", "used", "other", "--let-go")
+    assert "bob cannot do without: needs must be" in said
+    assert shop.json("env", "show", "used", "--only-apps") == before
+    shop.ok("env", "changes", "used", "--discard", "--yes")
+    assert shop.json("env", "show", "used")["services"] == []
+    shop.ok("env", "destroy", "--yes", "used")
+
+
+def test_the_applications_of_an_earlier_deployment_come_back(shop: Service) -> None:
+    """A removal that was deployed is taken back: by default to the deployment before the last."""
+    shop.ok("env", "create", "back")
+    assert "no deployment before" in shop.refused("env", "restore", "back")
+    for name in ("one", "two"):
+        shop.ok("env", "add", "back", "Shop", "--name", name)
+    shop.ok("env", "deploy", "back")
+    before = shop.json("env", "show", "back", "--only-apps")
+    assert "vetro env restore back" in shop.ok("env", "remove", "back", "two")
+    shop.ok("env", "deploy", "back")
+    assert len(shop.json("env", "show", "back", "--only-apps")) == 1
+    assert "no deployment zzz" in shop.refused("env", "restore", "back", "zzz")
+    restored = shop.json("env", "restore", "back")
+    assert [(one["change"], one["application"]) for one in restored["changes"]] == [
+        ("added", "two")
+    ]
+    shop.ok("env", "deploy", "back")
+    after = shop.json("env", "show", "back", "--only-apps")
+    assert [one["?"]["id"] for one in after] == [one["?"]["id"] for one in before]
+    first = shop.json("deployment", "list", "back")[1]["id"]
+    shop.ok("env", "restore", "back", first[:12])
+    (held,) = shop.json("env", "changes", "back")
+    assert held["summary"] == "removed two"
+    shop.ok("env", "destroy", "--yes", "back")
 
 
 def test_a_refused_change_leaves_no_session_behind(shop: Service) -> None:

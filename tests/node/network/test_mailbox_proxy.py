@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vetro.node.network.mailbox_proxy import GuestDoor
+from vetro.node.network.mailbox_proxy import GuestDoor, former_ports
 
 
 @dataclass
@@ -167,3 +168,28 @@ async def test_an_address_in_use_is_left_to_who_has_it(door: GuestDoor, upstream
         finally:
             writer.transport.abort()
     assert door.bound_port == 0
+
+
+async def test_instances_come_to_the_port_that_they_were_given(
+    door: GuestDoor, upstream: Upstream, tmp_path: Path
+) -> None:
+    """A node relays at the ports that the service had before, until it has no instance any more."""
+    file = tmp_path / "doors.json"
+    assert former_ports(file, 8082, inhabited=False) == []
+    assert former_ports(file, 8090, inhabited=True) == [8082]
+    assert former_ports(file, 8090, inhabited=True) == [8082]
+    assert former_ports(file, 8082, inhabited=True) == [8090]
+    assert former_ports(file, 8090, inhabited=False) == []
+    file.write_text('"damaged"')
+    assert former_ports(file, 8082, inhabited=True) == []
+    former = door.bound_port
+    await door.close()
+    second = GuestDoor(upstream.url)
+    second.former = [former]
+    await second.open("127.0.0.1", port=0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", former)
+    writer.write(b"GET /agents/q HTTP/1.1\r\n\r\n")
+    async with asyncio.timeout(240):
+        assert (await reader.readuntil(b"first ")).startswith(b"HTTP/1.1 200")
+    writer.transport.abort()
+    await second.close()

@@ -88,6 +88,12 @@ def changed(resources: Mapping[str, Json], name: str, **properties: Any) -> dict
     return {**resources, name: {**one, "properties": {**one["properties"], **properties}}}
 
 
+def anew(user_data: str) -> dict[str, Json]:
+    """A server that is made anew for other user data, because its template says so."""
+    policy = "REPLACE"
+    return changed(SERVER, "vm", user_data=user_data, user_data_update_policy=policy)
+
+
 def group_of(count: int, definition: Json) -> Json:
     """A group of resources."""
     return made("OS::Heat::ResourceGroup", count=count, resource_def=definition)
@@ -277,11 +283,19 @@ CASES = [
         kept=("vm", "port"),
     ),
     Case(
-        "another image replaces a server, its port stays",
+        "a server keeps the user data of its first start",
         changed(SERVER, "vm", user_data="#!/bin/true\n"),
         {"ip": {"value": attr("vm", "first_address")}},
         {"ip": "SUBNET.7.2"},
         then=(changed(SERVER, "vm", user_data="#!/bin/false\n"),),
+        kept=("vm", "port"),
+    ),
+    Case(
+        "other user data is another server where the template says so, its port stays",
+        anew("#!/bin/true\n"),
+        {"ip": {"value": attr("vm", "first_address")}},
+        {"ip": "SUBNET.7.2"},
+        then=(anew("#!/bin/false\n"),),
         kept=("port",),
         replaced=("vm",),
     ),
@@ -429,16 +443,10 @@ CASES = [
     ),
     Case(
         "a volume stays when its server is replaced",
-        {**changed(SERVER, "vm", user_data="#!/bin/true\n"), "vol": VOLUME, "att": ATTACHMENT},
+        {**anew("#!/bin/true\n"), "vol": VOLUME, "att": ATTACHMENT},
         {"device": {"value": attr("vol", "attachments_list", 0, "device")}},
         {"device": "/mnt/vdb"},
-        then=(
-            {
-                **changed(SERVER, "vm", user_data="#!/bin/false\n"),
-                "vol": VOLUME,
-                "att": ATTACHMENT,
-            },
-        ),
+        then=({**anew("#!/bin/false\n"), "vol": VOLUME, "att": ATTACHMENT},),
         kept=("vol",),
         replaced=("vm", "att"),
     ),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from vetro.stacks import MemoryStacks, StackStatus, TemplateError
+from vetro.stacks import ChangeKind, Doors, MemoryStacks, NativeSettings, StackStatus, TemplateError
+from vetro.stacks.native import StackEngine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = Any
@@ -208,3 +209,34 @@ async def test_parts_have_names_of_their_own() -> None:
     wanted["resources"]["pool.vip"] = made("OS::Neutron::Net")
     with pytest.raises(TemplateError, match=r"'pool.vip'.*part of a load balancer"):
         await MemoryStacks().create("p", "s", wanted)
+
+
+async def test_a_balancer_keeps_its_image_when_the_setting_names_another() -> None:
+    """It is the same machine after an update of the service; a rollback keeps it as well, and a new balancer
+    gets the new image."""
+    first = MemoryStacks()
+    await first.create("p", "s", template("10.1"))
+    servers = {one.spec.uuid for one in first.compute.server_list.values()}
+    settings = NativeSettings(balancer_image="debian")
+    later = StackEngine(
+        first.store,
+        first.compute,
+        settings=settings,
+        doors=Doors(signals=first.signals, guests=first.guests, url="http://mailbox.example"),
+    )
+    plan = await later.plan("p", "s", template("10.1"))
+    assert plan.empty, [one for one in plan.changes if one.kind is not ChangeKind.KEEP]
+    changed = template("10.1")
+    changed["resources"]["pool"]["properties"]["lb_method"] = "ROUND_ROBIN"
+    assert (await later.update("p", "s", changed)).status is StackStatus.UPDATE_COMPLETE
+    assert {one.spec.uuid for one in first.compute.server_list.values()} == servers
+    broken = copy.deepcopy(changed)
+    broken["resources"]["more"] = made(
+        "OS::Nova::Server", flavor="m1.nano", image="nothing", networks=[{"subnet": ref("sub")}]
+    )
+    stack = await later.update("p", "s", broken, rollback=True)
+    assert stack.status is StackStatus.ROLLBACK_COMPLETE
+    assert {one.spec.uuid for one in first.compute.server_list.values()} == servers
+    await later.create("q", "s", template("10.1"))
+    images = [one.spec.image.name for one in first.compute.server_list.values()]
+    assert images.count("vetro-balancer") == 1

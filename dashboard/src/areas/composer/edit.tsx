@@ -8,7 +8,7 @@ import { Page, PageError } from '~/ui/page';
 import { messages } from './messages';
 import { Wizard } from './wizard';
 
-/** Opens the form of a component again, with the values that it was made of. */
+/** Opens the form of a component, with what the component has now. */
 export function EditComponent() {
   const t = useTexts(messages);
   const { environmentId, componentId } = useParams({ from: '/shell/environments/$environmentId/edit/$componentId' });
@@ -35,8 +35,8 @@ export function EditComponent() {
           environmentId={environmentId}
           session={session.data}
           onCancel={leave}
-          onFinished={() => {
-            notifications.show({ message: t('saved', { name }) });
+          onFinished={(_, changed) => {
+            notifications.show({ message: t(changed ? 'saved' : 'unchanged', { name }) });
             void refreshEnvironment(queries, environmentId).then(leave);
           }}
         />

@@ -30,7 +30,7 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
   const onCreate = (made: Catalog['FormPackage']) => onCreating(field, made);
   const shared = {
     label: field.label,
-    description: explanation(field),
+    description: explanation(field, t('stays')),
     required: field.required,
     disabled: !field.enabled,
     error: complaints(errors) ?? field.problem,
@@ -38,7 +38,7 @@ export const Field = memo(function Field({ field, value, confirmation, errors, o
   };
   switch (field.control) {
     case 'checkbox':
-      return <Checkbox {...shared} checked={value === true || value === 'true'} onChange={(event) => onChange(event.currentTarget.checked)} />;
+      return <Checkbox {...shared} checked={value === true || value === 'true'} indeterminate={field.kept === true && (value === null || value === undefined)} onChange={(event) => onChange(event.currentTarget.checked)} />;
     case 'number':
       return (
         <NumberInput
@@ -86,8 +86,10 @@ function complaints(errors: string[] | undefined): ReactNode {
   return errors && errors.length > 1 ? <span style={{ whiteSpace: 'pre-line' }}>{errors.join('\n')}</span> : errors?.[0];
 }
 
-/** What the author says about a field: the help, then the description, under its own title if it has one. */
-function explanation({ label, help_text: help, description, description_title: title }: FormField): ReactNode {
+/** What the author says about a field: the help, then the description, under its own title if it has one. `stays`: of one whose value is not known. */
+function explanation({ label, help_text: own, description, description_title: title, kept, control }: FormField, stays: string): ReactNode {
+  // Inputs that have no place for it say it here.
+  const help = kept && ['checkbox', 'table', 'objects'].includes(control) ? [own, stays].filter(Boolean).join('\n') : own;
   if (!description) return help ?? undefined;
   const titled = title && title !== label ? `${title}: ${description}` : description;
   return <span style={{ whiteSpace: 'pre-line' }}>{help ? `${help}\n${titled}` : titled}</span>;

@@ -43,7 +43,8 @@ interface WizardProps {
   unmake?: () => Promise<void>;
   /** Beside the button that ends the form. */
   beforeEnd?: ReactNode;
-  onFinished: (component: Component) => void;
+  /** `changed`: whether anything of a component differs now. */
+  onFinished: (component: Component, changed: boolean) => void;
   onCancel: () => void;
 }
 
@@ -68,17 +69,17 @@ export function Wizard({ packageId, service, componentId, environmentId, session
     staleTime: Infinity,
     gcTime: 0,
   });
-  if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NotByForm />;
+  if (componentId && begun.error instanceof ApiError && begun.error.status === 404) return <NoForm why={begun.error.message} />;
   if (begun.isLoadingError) return <PageError error={begun.error} reset={() => void begun.refetch()} />;
   if (!begun.data) return <Loader aria-label="…" />;
   return <Pages key={begun.data.id} wizard={begun.data} session={session} language={language} environmentId={environmentId} templateId={templateId} changes={componentId !== undefined} deliver={deliver} make={make} unmake={unmake} beforeEnd={beforeEnd} onFinished={onFinished} onCancel={onCancel} />;
 }
 
-function NotByForm() {
+function NoForm({ why }: { why: string }) {
   const t = useTexts(messages);
   return (
-    <Empty icon={IconForms} title={t('notByForm')}>
-      {t('notByFormText')}
+    <Empty icon={IconForms} title={t('noForm')}>
+      {why}
     </Empty>
   );
 }
@@ -94,15 +95,15 @@ interface PagesProps {
   make: (() => Promise<Place>) | undefined;
   unmake: (() => Promise<void>) | undefined;
   beforeEnd: ReactNode;
-  onFinished: (component: Component) => void;
+  onFinished: (component: Component, changed: boolean) => void;
   onCancel: () => void;
 }
 
 function Pages({ wizard, session, language, environmentId, templateId, changes, deliver, make, unmake, beforeEnd, ...ends }: PagesProps) {
   const leaving = useLeaving({ links: true });
-  const onFinished = (component: Component) => {
+  const onFinished = (component: Component, changed = true) => {
     leaving.done();
-    ends.onFinished(component);
+    ends.onFinished(component, changed);
   };
   const onCancel = () => {
     leaving.done();
@@ -191,7 +192,7 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
         return into({ ...at, session });
       });
       await queries.invalidateQueries({ queryKey: ['environment', at.environmentId] });
-      onFinished(done.component as unknown as Component);
+      onFinished(done.component as unknown as Component, done.changed);
     } catch (error) {
       // Components that fields name are in it already: it stays until the form is left.
       if (Object.keys(made).length === 0) await unmake?.();
@@ -293,6 +294,11 @@ function Pages({ wizard, session, language, environmentId, templateId, changes, 
         }}
       >
         <Stack gap="md">
+          {changes && wizard.package.version && (
+            <Text size="sm" c="dimmed">
+              {t('ofVersion', { version: wizard.package.version })}
+            </Text>
+          )}
           {wizard.form.warnings.length > 0 && (
             <Alert variant="light" color="yellow" title={t('warnings')}>
               {wizard.form.warnings.map((one) => (

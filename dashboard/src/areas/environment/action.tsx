@@ -8,6 +8,8 @@ import { useExplained } from '~/ui/failure';
 import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { download, fileOf } from './download';
+import { LossDialog, lossesOf, type Loss } from './losses';
+import { guarded } from './many';
 import { messages } from './messages';
 import { refreshEnvironment, type Action } from './queries';
 
@@ -45,19 +47,23 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
   const stopped = useRef(false);
   useEffect(() => () => void (stopped.current = true), []);
 
-  const run = async () => {
+  const [losses, setLosses] = useState<Loss[]>([]);
+  const run = async (mayLose: string[] = []) => {
     const [wrong] = notJson;
     if (wrong !== undefined) return setProblem(t('notJson', { name: schemas.find(([name]) => name === wrong)?.[1].title ?? wrong }));
     setState('waiting');
     setProblem('');
     try {
-      const { task_id } = await data(catalogApi.POST('/v1/environments/{environment_id}/actions/{action_id}', { params: { path: { environment_id: environmentId, action_id: id } }, body: values as Record<string, never> }));
+      const { task_id } = await data(catalogApi.POST('/v1/environments/{environment_id}/actions/{action_id}', { params: { path: { environment_id: environmentId, action_id: id }, query: guarded(mayLose) }, body: values as Record<string, never> }));
       void refreshEnvironment(queries, environmentId);
       while (!stopped.current) {
         const answer = await data(catalogApi.GET('/v1/environments/{environment_id}/actions/{task_id}', { params: { path: { environment_id: environmentId, task_id } } }));
         if (answer && typeof answer === 'object' && 'isException' in answer) {
+          const lost = lossesOf((answer as Result).result);
+          setLosses(lost);
           setResult(answer as Result);
-          setState('done');
+          // What it would lose is asked; who leaves it as it is has the form again.
+          setState(lost.length > 0 ? 'asking' : 'done');
           break;
         }
         await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -68,6 +74,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
       setState(error instanceof ApiError && error.status === 404 ? 'done' : 'asking');
     }
   };
+  if (losses.length > 0) return <LossDialog losses={losses} onClose={() => setLosses([])} run={(keys) => (setLosses([]), run(keys))} />;
   const file = state === 'done' ? fileOf(result) : null;
   const failure = result.isException ? messageOf(result.result) : '';
   return (

@@ -4,7 +4,7 @@ import { IconBolt, IconPencil, IconPlus, IconPuzzle, IconTags, IconTrash } from 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { memo, useCallback, useState } from 'react';
-import { call, catalogApi } from '~/api/client';
+import { ApiError, call, catalogApi } from '~/api/client';
 import { Palette } from '~/areas/composer/palette';
 import { ServicePalette } from '~/areas/composer/services';
 import { useSession } from '~/app/session';
@@ -17,15 +17,17 @@ import { Empty } from '~/ui/page';
 import { When } from '~/ui/when';
 import { ActionDialog } from './action';
 import classes from './components.module.css';
+import { InUseDialog, type Use } from './in_use';
 import { messages } from './messages';
 import { MetadataDialog } from './metadata';
 import { asGiven, changesOf, ensureSession, hasServices, isBusy, nameOf, packageNameOf, refreshEnvironment, statusesQuery, type Action, type Component } from './queries';
 import { useShownEnvironment } from './shown';
 
-/** What a dialog asks about: a component's metadata, or an action of it. */
+/** What a dialog is about: a component's metadata, an action of it, or those who use it and keep it from being removed. */
 interface Asked {
   component: Component;
   action?: [string, Action];
+  uses?: Use[];
 }
 
 export function Components() {
@@ -35,14 +37,15 @@ export function Components() {
   const close = () => setAsked(undefined);
   return (
     <>
-      <ComponentList ask={useCallback((component: Component, action?: [string, Action]) => setAsked({ component, ...(action ? { action } : {}) }), [])} />
-      {asked && !asked.action && <MetadataDialog environmentId={environmentId} componentId={asked.component['?'].id} name={nameOf(asked.component)} onClose={close} />}
+      <ComponentList ask={useCallback((asking: Asked) => setAsked(asking), [])} />
+      {asked?.uses && <InUseDialog environmentId={environmentId} name={nameOf(asked.component)} uses={asked.uses} onClose={close} />}
+      {asked && !asked.action && !asked.uses && <MetadataDialog environmentId={environmentId} componentId={asked.component['?'].id} name={nameOf(asked.component)} onClose={close} />}
       {asked?.action && <ActionDialog environmentId={environmentId} id={asked.action[0]} action={asked.action[1]} onClose={close} />}
     </>
   );
 }
 
-type Ask = (component: Component, action?: [string, Action]) => void;
+type Ask = (asked: Asked) => void;
 
 function ComponentList({ ask }: { ask: Ask }) {
   const t = useTexts(messages);
@@ -111,7 +114,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
   const remove = useOnce(async () => {
     try {
       const session = await ensureSession(queries, environmentId);
-      await catalogApi.DELETE('/v1/environments/{environment_id}/services/{path}', { params: { path: { environment_id: environmentId, path: id }, header: { 'X-Configuration-Session': session } } });
+      await catalogApi.DELETE('/v1/environments/{environment_id}/services/{path}', { params: { path: { environment_id: environmentId, path: id }, query: { uses: 'refuse' }, header: { 'X-Configuration-Session': session } } });
       const toast = `removed ${id}`;
       let undone = false;
       const undo = async () => {
@@ -140,7 +143,9 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
         ),
       });
     } catch (error) {
-      failed(error);
+      const uses = error instanceof ApiError && error.status === 409 ? error.more.uses : undefined;
+      if (uses) ask({ component, uses: uses as Use[] });
+      else failed(error);
     }
   });
   return (
@@ -178,7 +183,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
             <>
               {actions.length > 0 && <Menu.Label>{t('actions')}</Menu.Label>}
               {actions.map(([key, one]) => (
-                <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => ask(component, [key, one])}>
+                <Menu.Item key={key} leftSection={<IconBolt size={16} />} disabled={busy} onClick={() => ask({ component, action: [key, one] })}>
                   {one.title ?? one.name}
                 </Menu.Item>
               ))}
@@ -189,7 +194,7 @@ const Row = memo(function Row({ component, change, status, environmentId, busy, 
                 </Menu.Item>
               )}
               {!flat && may('update_environment') && (
-                <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => ask(component)}>
+                <Menu.Item leftSection={<IconTags size={16} />} disabled={busy} onClick={() => ask({ component })}>
                   {t('metadata')}
                 </Menu.Item>
               )}

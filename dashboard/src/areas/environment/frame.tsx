@@ -14,6 +14,7 @@ import { Page, PageError, PageMissing } from '~/ui/page';
 import { TabRow } from '~/ui/tabs';
 import { deploy } from './many';
 import { Leaked } from './leaked';
+import { lossesOfDeployment, Refused } from './losses';
 import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
 import { messages } from './messages';
 import { Progress } from './progress';
@@ -51,11 +52,14 @@ export function EnvironmentFrame() {
   const tab = section === 'components' ? '' : section === 'deployments' ? 'history' : section;
   const running = deployments.data?.find((one) => !one.finished);
   const shownTab = tab || 'components';
+  const ended = deployments.data?.find((one) => one.finished);
+  const refused = ended && !actionOf(ended) ? ended : undefined;
   return (
     <Page title={environment.name} aside={<Status environment={environment} />} lead={hasServices(environment) ? t('kind_workflow') : undefined} path={[[t('title'), '/environments']]} actions={<Actions environment={environment} session={session} />}>
       <Stack gap="lg">
         <Overtaken environment={environment} sessions={sessions.data ?? []} />
-        {!running && environment.status.endsWith('failure') && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
+        {!running && environment.status.endsWith('failure') && lossesOfDeployment(ended).length === 0 && <Failed environmentId={environmentId} deployment={deployments.data?.[0]} />}
+        {refused && <Refused environment={environment} deployment={refused} shown={!running && (changesOf(session).length > 0 || environment.status === 'deploy failure')} mayDeploy={may('deploy_session')} />}
         <Leaked environmentId={environmentId} />
         {running ? <Progress environmentId={environmentId} deployment={running} /> : <Pending environment={environment} session={session} />}
         <Tabs value={shownTab} onChange={(value) => {

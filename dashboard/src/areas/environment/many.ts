@@ -49,12 +49,19 @@ export async function withEach<One extends Acted>(chosen: One[], act: Act, run: 
   return outcome;
 }
 
-/** Deploys one's own changes, or again what failed; false: the changes that wait are somebody else's. */
-export async function deploy(queries: QueryClient, { id, status }: { id: string; status: string }): Promise<boolean> {
+/** The query of a request that loses only what it names. */
+export const guarded = (mayLose: string[]) => ({ mayLose: mayLose.length > 0 ? mayLose : [''] });
+
+/**
+ * Deploys one's own changes, or again what failed; false: the changes that wait are somebody else's.
+ *
+ * `mayLose`: the keys of machines, volumes and addresses that may be lost. Before anything else is, it is refused.
+ */
+export async function deploy(queries: QueryClient, { id, status }: { id: string; status: string }, mayLose: string[] = []): Promise<boolean> {
   const own = currentSession(await queries.fetchQuery({ ...sessionsQuery(id), staleTime: 0 }));
   if (changesOf(own).length === 0 && status !== 'deploy failure') return false;
   const session = own?.id ?? (await ensureSession(queries, id));
-  await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/deploy', { params: { path: { environment_id: id, session_id: session } } });
+  await catalogApi.POST('/v1/environments/{environment_id}/sessions/{session_id}/deploy', { params: { path: { environment_id: id, session_id: session }, query: guarded(mayLose) } });
   return true;
 }
 

@@ -121,10 +121,12 @@ def import_archive(
         return upload_archive(connection, stem, content, **metadata)
     if exists_action == "skip":
         return existing
-    # Fields that are not given stay as they were.
-    metadata["is_public"] = public or existing["is_public"]
-    metadata["categories"] = list(categories) or existing["categories"]
-    return replace_package(connection, existing, stem, content, **metadata)
+    return replace_package(connection, existing, stem, content, **_given(metadata))
+
+
+def _given(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What the user said of a package: all else stays as it was."""
+    return {key: value for key, value in metadata.items() if value}
 
 
 @dataclass
@@ -201,9 +203,7 @@ class PackageImport(Gathering):
                 self.note(name, version, "skipped", "it is in the catalog already")
                 return True
             elif action == "update":
-                metadata["is_public"] = self.public or existing["is_public"]
-                metadata["categories"] = list(self.categories) or existing["categories"]
-                replace_package(self.connection, existing, name, content, **metadata)
+                replace_package(self.connection, existing, name, content, **_given(metadata))
                 self.note(name, version, "replaced")
             else:
                 reason = "it is in the catalog already: --exists-action skip or update goes on"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from vetro.cli.client.answers import PackageRow
 from vetro.cli.client.connection import Connection, segment
-from vetro.cli.terminal.output import CommandError, fail
+from vetro.cli.terminal.output import fail
 from vetro.cli.terminal.paths import PACKAGE, package_hint, package_there
 
 
@@ -56,51 +56,34 @@ def signature_beside(path: Path, content: bytes) -> str | None:
 
 
 def upload_archive(
-    connection: Connection,
-    name: str,
-    content: bytes,
-    signature: str | None = None,
-    **metadata: object,
+    connection: Connection, name: str, content: bytes, **metadata: object
 ) -> PackageRow:
-    """Upload an archive, with its signature, and return the package object."""
-    made: PackageRow = connection.request(
-        "POST",
-        "/v1/catalog/packages",
-        files={"file": (f"{name}.zip", content, "application/octet-stream")},
-        data={"__metadata__": json.dumps(metadata)},
-    ).json()
-    if signature is None:
-        return made
-    patch = [{"op": "replace", "path": "/signature", "value": signature}]
-    return connection.request(
-        "PATCH",
-        f"/v1/catalog/packages/{segment(made['id'])}",
-        content=json.dumps(patch).encode(),
-        headers={"Content-Type": "application/murano-packages-json-patch"},
-    ).json()
+    """Upload an archive, and return the package object."""
+    return _send(connection, "POST", "/v1/catalog/packages", name, content, metadata)
 
 
 def replace_package(
-    connection: Connection, existing: PackageRow, name: str, content: bytes, **metadata: Any
+    connection: Connection, existing: PackageRow, name: str, content: bytes, **metadata: object
 ) -> PackageRow:
-    """Upload an archive in the place of a package; the old one comes back when that fails."""
+    """Upload an archive in the place of a package; what ``metadata`` does not say stays. All or nothing."""
     path = f"/v1/catalog/packages/{segment(existing['id'])}"
-    old = connection.request("GET", f"{path}/download").content
-    # Environments that use it take the new one, which has the same name and version.
-    connection.request("DELETE", path, params={"force": "true"})
-    try:
-        return upload_archive(connection, name, content, **metadata)
-    except CommandError:
-        upload_archive(
-            connection,
-            name,
-            old,
-            is_public=existing["is_public"],
-            enabled=existing["enabled"],
-            categories=existing["categories"],
-            tags=existing["tags"],
-        )
-        raise
+    return _send(connection, "PUT", path, name, content, metadata)
+
+
+def _send(
+    connection: Connection,
+    method: str,
+    path: str,
+    name: str,
+    content: bytes,
+    metadata: Mapping[str, object],
+) -> PackageRow:
+    return connection.request(
+        method,
+        path,
+        files={"file": (f"{name}.zip", content, "application/octet-stream")},
+        data={"__metadata__": json.dumps(metadata)},
+    ).json()
 
 
 def find_same(connection: Connection, content: bytes, path: Path) -> PackageRow | None:

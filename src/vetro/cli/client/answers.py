@@ -37,6 +37,13 @@ class Report(TypedDict, total=False):
     details: str | None
 
 
+class Loss(TypedDict):
+    """What a deployment would have lost. ``key``: how the next request lets it go."""
+
+    key: str
+    text: str
+
+
 class OpenSession(TypedDict):
     """A session of an environment, with what waits in it."""
 

@@ -6,10 +6,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 
 import click
 
-from vetro.cli.client.answers import Deployment, Environment, Report
+from vetro.cli.client.answers import Deployment, Environment, Loss, Report
 from vetro.cli.client.connection import Connection, StreamBroke, WaitedEnough
 from vetro.cli.terminal.output import emit_json_line, fail, wants_json, word
 from vetro.cli.terminal.times import clock
@@ -30,6 +31,20 @@ timeout_option = click.option(
     metavar="SECONDS",
     help="Follow it no longer than that: exit 1 then, and it goes on.",
 )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a deployment ended. ``losses``: what it would have lost, if that is why it failed."""
+
+    state: str
+    outcome: str = ""
+    losses: list[Loss] = field(default_factory=list[Loss])
+
+    @property
+    def code(self) -> int:
+        """0 when it succeeded, 1 when it did not."""
+        return 0 if self.state in ("success", "completed_w_warnings") else 1
 
 
 def latest_deployment(connection: Connection, environment_id: str) -> Deployment:
@@ -80,24 +95,38 @@ def follow_deployment(
 ) -> int:
     """Print reports until the deployment ends; 0 when it succeeded, 1 when it did not.
 
+    See ``end_of``.
+    """
+    return end_of(connection, environment, deployment_id, seconds).code
+
+
+def end_of(
+    connection: Connection,
+    environment: Environment,
+    deployment_id: str,
+    seconds: float | None = None,
+) -> Ended:
+    """Print reports until the deployment ends.
+
     ``seconds``: the command ends when it takes longer.
 
     With ``--json`` a line for each report, and a last one with the outcome. Ends the command when the
     service stops answering: how the deployment ends is not known then.
     """
     name = environment["name"]
-    state, ended = _watch(connection, environment, deployment_id, print_report, seconds)
+    ended = _watch(connection, environment, deployment_id, print_report, seconds)
     if wants_json():
-        line = {"deployment": deployment_id, "environment": name, "state": state}
-        emit_json_line({**line, "outcome": ended or None})
-    refuse_unknown(name, state)
-    ok = state in ("success", "completed_w_warnings")
-    if not wants_json():
-        word, hint = in_words(name, state, ended)
-        click.echo(f"Deployment {click.style(word, fg='green' if ok else 'red')}: {name} ({state})")
+        line = {"deployment": deployment_id, "environment": name, "state": ended.state}
+        losses = {"losses": ended.losses} if ended.losses else {}
+        emit_json_line({**line, "outcome": ended.outcome or None, **losses})
+    refuse_unknown(name, ended.state)
+    if not wants_json() and not ended.losses:
+        word, hint = in_words(name, ended.state, ended.outcome)
+        colour = "red" if ended.code else "green"
+        click.echo(f"Deployment {click.style(word, fg=colour)}: {name} ({ended.state})")
         if hint:
             click.echo(f"Hint: {hint}", err=True)
-    return 0 if ok else 1
+    return ended
 
 
 def await_deployment(
@@ -107,9 +136,19 @@ def await_deployment(
     seconds: float | None = None,
 ) -> int:
     """The same without a word; for a command whose output is something else."""
-    state, _ = _watch(connection, environment, deployment_id, lambda _: None, seconds)
-    refuse_unknown(environment["name"], state)
-    return 0 if state in ("success", "completed_w_warnings") else 1
+    return quiet_end_of(connection, environment, deployment_id, seconds).code
+
+
+def quiet_end_of(
+    connection: Connection,
+    environment: Environment,
+    deployment_id: str,
+    seconds: float | None = None,
+) -> Ended:
+    """How a deployment ends, without a word."""
+    ended = _watch(connection, environment, deployment_id, lambda _: None, seconds)
+    refuse_unknown(environment["name"], ended.state)
+    return ended
 
 
 def refuse_unknown(name: str, state: str) -> None:
@@ -147,8 +186,8 @@ def _watch(
     deployment_id: str,
     show: Callable[[Report], None],
     seconds: float | None = None,
-) -> tuple[str, str]:
-    """The state in which a deployment ended, and its outcome. A stream that ends is opened again."""
+) -> Ended:
+    """How a deployment ended. A stream that ends is opened again."""
     name = environment["name"]
     path = f"/v1/environments/{environment['id']}/deployments/{deployment_id}/events"
     seen: set[str] = set()
@@ -166,7 +205,8 @@ def _watch(
                         seen.add(data["id"])
                         show(data)
                     elif event == "end":
-                        return str(data.get("state")), str(data.get("outcome") or "")
+                        outcome = str(data.get("outcome") or "")
+                        return Ended(str(data.get("state")), outcome, data.get("losses") or [])
             except WaitedEnough:
                 fail(
                     f"{name} is still being deployed after {seconds:g} seconds; the deployment continues",
@@ -174,11 +214,11 @@ def _watch(
                     f" 'vetro deployment cancel {word(name)}' ends it.",
                 )
             except StreamBroke:
-                return UNKNOWN, ""
+                return Ended(UNKNOWN)
             except Fault as fault:
                 if fault.status == 404:
                     # An environment goes with its last deployment, the one that destroys it.
-                    return "success", "success"
+                    return Ended("success", "success")
                 fail(f"The deployment of {name} cannot be followed: {fault.message}")
             if not answered:
-                return UNKNOWN, ""
+                return Ended(UNKNOWN)

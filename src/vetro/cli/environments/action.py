@@ -9,25 +9,29 @@ import click
 
 from vetro.cli.catalog.package import WHICH
 from vetro.cli.catalog.package_lookup import newest_with_class
-from vetro.cli.client.answers import JsonObject
+from vetro.cli.client.answers import JsonObject, OvertakenSession
 from vetro.cli.client.connection import Connection, find_environment, segment
 from vetro.cli.client.deployment_progress import (
     await_deployment,
-    follow_deployment,
+    end_of,
     goes_on,
+    quiet_end_of,
     timeout_option,
     wait_option,
 )
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.editing import parse_settings
+from vetro.cli.environments.losing import unless_lost
 from vetro.cli.environments.sessions import post_unless_pending, take_over
+from vetro.cli.terminal.confirmation import yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
     done,
     emit_json,
     emit_rows,
     fail,
+    meta,
     wants_json,
 )
 
@@ -77,6 +81,7 @@ def list_(environment: str) -> None:
     is_flag=True,
     help="Also when changes wait to be deployed; yours are kept for the next deploy.",
 )
+@yes_option
 @wait_option
 @timeout_option
 def call(
@@ -88,6 +93,10 @@ def call(
     seconds: float | None,
 ) -> None:
     """Call an action by id (or name, where it is unique), follow it and print its result.
+
+    When it would replace or remove a machine, a volume or an address, it is refused before that: it says
+    what would be lost, and asks. Without a terminal it ends; with --yes it goes on and loses it. With
+    --no-wait nobody is asked: it fails, or with --yes loses what it must.
 
     When changes wait to be deployed, it asks, or ends with what they are: the action works on what
     is deployed, and overtakes them. Yours are then taken over when it has ended; with --no-wait and
@@ -110,29 +119,34 @@ def call(
             )
             word = "Several actions are called" if matching else "There is no action"
             fail(f"{word} '{name_or_id}'", f"Action ids: {choice}.")
-        answer, overtaken = post_unless_pending(
-            connection,
-            f"{base}/actions/{segment(matching[0]['id'])}",
-            json=values,
-            agreed=keep_pending,
-            question="Call it now? Your changes are kept for the next deploy",
-            option="--keep-pending",
-        )
-        task = answer.json()["task_id"]
+        overtaken: list[OvertakenSession] = []
+
+        def send(may_lose: list[str] | None) -> str:
+            answer, others = post_unless_pending(
+                connection,
+                f"{base}/actions/{segment(matching[0]['id'])}",
+                json=values,
+                agreed=keep_pending or bool(may_lose),
+                question="Call it now? Your changes are kept for the next deploy",
+                option="--keep-pending",
+                may_lose=may_lose,
+            )
+            overtaken[:] = others
+            return answer.json()["task_id"]
+
         if not wait:
+            task = send(None if meta("yes") else [])
             result_is = f"vetro action result {row['name']} {task}"
             done(f"Called; '{result_is}' prints its result", task_id=task)
             return
-        if not wants_json():
-            code = follow_deployment(connection, row, task, seconds)
-        else:
-            code = await_deployment(connection, row, task, seconds)
+        see = quiet_end_of if wants_json() else end_of
+        task, ended = unless_lost(row, send, lambda task: see(connection, row, task, seconds))
         result = connection.get(f"{base}/actions/{task}")
         for one in overtaken:
             if one["own"]:
                 take_over(connection, row, one["session"])
         emit_json(result.get("result"))
-        sys.exit(1 if result.get("isException") else code)
+        sys.exit(1 if result.get("isException") else ended.code)
 
 
 @action.command("result", short_help="Print the result of an action that was called.")

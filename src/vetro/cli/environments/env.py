@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import uuid
 from collections.abc import Mapping
@@ -12,9 +13,16 @@ import click
 
 from vetro.cli.catalog.forms import Wizard
 from vetro.cli.catalog.package_lookup import find_package
-from vetro.cli.client.answers import Environment, JsonObject
-from vetro.cli.client.connection import Connection, find_environment, segment
+from vetro.cli.client.answers import Deployment, Environment, JsonObject
+from vetro.cli.client.connection import (
+    Connection,
+    error_text,
+    find_environment,
+    hint_for,
+    segment,
+)
 from vetro.cli.client.deployment_progress import (
+    end_of,
     follow_deployment,
     latest_deployment,
     timeout_option,
@@ -26,15 +34,18 @@ from vetro.cli.environments.applications import (
     application_row,
     show_applications,
 )
+from vetro.cli.environments.component_users import described, letting_go, uses_in
 from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
+from vetro.cli.environments.losing import unless_lost
 from vetro.cli.environments.objects import (
     Checker,
     objects_of,
     set_path,
 )
-from vetro.cli.environments.patching import patch, session
+from vetro.cli.environments.patching import MODEL_PATCH, REFUSE_USED, patch, session
+from vetro.cli.environments.restoring import restore
 from vetro.cli.environments.sessions import (
     SESSION,
     open_session_of,
@@ -55,6 +66,7 @@ from vetro.cli.terminal.output import (
     emit_rows,
     fail,
     for_people,
+    meta,
     secrets_option,
     shown,
     wants_json,
@@ -108,7 +120,7 @@ def env() -> None:
     """Environments: compose, deploy, follow, destroy."""
 
 
-for command in (upgrade, export, import_, patch, session, leaked, destroy):
+for command in (upgrade, export, import_, patch, session, leaked, destroy, restore):
     env.add_command(command)
 
 
@@ -284,24 +296,59 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
             Checker(connection).refuse_wrong_change(service, values, services)
             # Only this application: others may be added or changed at the same moment.
             where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-            stored = connection.request("PUT", where, json=service, headers=headers).json()
+            stored = connection.request(
+                "PUT", where, json=service, headers=headers, params=REFUSE_USED
+            ).json()
     emit_object(stored)
 
 
 @env.command("remove", short_help="Take an application out.")
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("application")
-def remove(environment: str, application: str) -> None:
-    """Take APPLICATION out; its machines go with the next deploy."""
+@click.option(
+    "--let-go", "letting", is_flag=True, help="Others that use it do without from now on."
+)
+def remove(environment: str, application: str, letting: bool) -> None:
+    """Take APPLICATION out; its machines go with the next deploy.
+
+    When others use it they are named, and nothing is changed. With --let-go they do without it, as far as
+    their classes allow that.
+    """
 
     with Connection() as connection:
         row = find_environment(connection, environment)
         with session_and_services(connection, row) as (headers, services):
             service = services[find_application(services, application)]
-            where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
-            connection.request("DELETE", where, headers=headers)
-    name = application_row(service)["name"] or application
-    done(f"Removed {name}; deploy to make it so", removed=service)
+            name = application_row(service)["name"] or application
+            base = f"/v1/environments/{row['id']}"
+            where = f"{base}/services/{segment(str(service['?']['id']))}"
+            answer = connection.answer("DELETE", where, headers=headers, params=REFUSE_USED)
+            used = uses_in(answer)
+            if used and not letting:
+                fail(
+                    f"{name} is in use: {'; '.join(described(one) for one in used)}",
+                    f"'vetro env remove {word(row['name'])} {word(application)} --let-go' lets them do"
+                    " without, 'vetro env edit' gives them another one.",
+                )
+            if used:
+                steps = letting_go(Checker(connection), services, used)
+                steps.append({"op": "remove", "path": f"/services/{service['?']['id']}"})
+                connection.request(
+                    "PATCH",
+                    f"{base}/model/",
+                    content=json.dumps(steps).encode(),
+                    headers={**headers, "Content-Type": MODEL_PATCH},
+                    params=REFUSE_USED,
+                )
+            elif answer.status >= 400:
+                fail(error_text(answer), hint_for(answer))
+    env_name = word(row["name"])
+    done(
+        f"Removed {name}; deploy to make it so. Until then 'vetro env changes {env_name} --discard' takes it"
+        f" back, afterwards 'vetro env restore {env_name}', but not what was on its machines",
+        removed=service,
+        let_go=used,
+    )
 
 
 @env.command("deploy", short_help="Deploy the changes; exit 1 when it fails.")
@@ -313,6 +360,7 @@ def remove(environment: str, application: str) -> None:
     is_flag=True,
     help="Also when other sessions hold changes; they can be taken over afterwards.",
 )
+@yes_option
 @SESSION
 def deploy(
     environment: str,
@@ -323,23 +371,40 @@ def deploy(
 ) -> None:
     """Deploy the changes of ENVIRONMENT; exit 1 when it fails.
 
+    When it would replace or remove a machine, a volume or an address, nothing is changed: it says what
+    would be lost, and asks. Without a terminal it ends; with --yes it goes on and loses it. With --no-wait
+    nobody is asked: it fails, or with --yes loses what it must.
+
     When other sessions hold changes that are not deployed, it asks, or ends with what they hold.
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
-        used = segment(session or open_session_of(connection, row) or "")
-        post_unless_pending(
-            connection,
-            f"/v1/environments/{row['id']}/sessions/{used}/deploy",
-            agreed=leave_pending,
-            question="Deploy without them? They stay, and can be taken over afterwards",
-            option="--leave-pending",
-        )
-        deployment = latest_deployment(connection, row["id"])
+
+        def send(may_lose: list[str] | None) -> Deployment:
+            used = session
+            if may_lose and not any(one["id"] == used for one in opened_sessions(connection, row)):
+                used = None  # a part of it was deployed, and it has ended
+            used = segment(used or open_session_of(connection, row) or "")
+            post_unless_pending(
+                connection,
+                f"/v1/environments/{row['id']}/sessions/{used}/deploy",
+                agreed=leave_pending or bool(may_lose),
+                question="Deploy without them? They stay, and can be taken over afterwards",
+                option="--leave-pending",
+                may_lose=may_lose,
+            )
+            return latest_deployment(connection, row["id"])
+
         if not wait:
+            deployment = send(None if meta("yes") else [])
             emit_object(deployment, None if wants_json() else ["id", "state", "started"])
             return
-        sys.exit(follow_deployment(connection, row, deployment["id"], seconds))
+        _, ended = unless_lost(
+            row,
+            lambda may_lose: send(may_lose)["id"],
+            lambda task: end_of(connection, row, task, seconds),
+        )
+        sys.exit(ended.code)
 
 
 @env.command("changes", short_help="Show the changes that are not deployed.")

@@ -43,11 +43,10 @@ class Checker:
 
     def refuse_wrong(self, service: dict[str, object], others: Iterable[dict[str, object]]) -> None:
         """End the command when an application that is to be added cannot be what is meant."""
-        others = list(others)
         wrong = [*self._same_name(service, others)]
         for where, node in objects_of(service):
             wrong += self._wrong_properties(node, where, set(node) - {"?"}, whole=True)
-            wrong += self._wrong_names(node, where, set(node), others)
+            wrong += self._wrong_names(node, where, set(node))
         self._end(service, wrong)
 
     def refuse_wrong_change(
@@ -57,7 +56,6 @@ class Checker:
 
         Only those are looked at: what the program itself has set is its own.
         """
-        others = list(others)
         wrong = [*self._same_name(service, others)]
         for path in paths:
             node, where, name = nearest_object(service, path)
@@ -65,16 +63,20 @@ class Checker:
                 continue
             wrong += self._wrong_properties(node, where, {name}, whole=False)
             value = node.get(name)
-            wrong += self._wrong_names(node, where, {name}, others)
+            wrong += self._wrong_names(node, where, {name})
             for below, inner in objects_of(value, f"{where}{name}."):
                 wrong += self._wrong_properties(inner, below, set(inner) - {"?"}, whole=True)
-                wrong += self._wrong_names(inner, below, set(inner), others)
+                wrong += self._wrong_names(inner, below, set(inner))
         self._end(service, wrong)
 
     def inputs(self, node: JsonObject) -> frozenset[str] | None:
         """The names of what an object's class takes; ``None`` when nobody can say it now."""
         schema = self._schema(node)
         return None if schema is None else frozenset(schema["properties"])
+
+    def wrong_value(self, node: JsonObject, where: str, name: str) -> list[str]:
+        """What is wrong with the value of a property, by the class of its object."""
+        return list(self._wrong_properties(node, where, {name}, whole=False))
 
     def _end(self, service: dict[str, object], wrong: list[str]) -> None:
         if wrong:
@@ -158,10 +160,11 @@ class Checker:
         there = ", ".join(str(one) for one in versions)
         return f"There is {there}: {write}."
 
-    def _wrong_names(
-        self, node: dict[str, object], where: str, names: set[str], others: list[dict[str, object]]
-    ) -> Iterator[str]:
-        """What a machine names that is not there, and a host name that is taken."""
+    def _wrong_names(self, node: dict[str, object], where: str, names: set[str]) -> Iterator[str]:
+        """What a machine names that is not there, and what is no host name.
+
+        One that another machine has the service refuses, whoever asks for it.
+        """
         if not is_machine(node):
             return
         for name, path, key in (
@@ -181,17 +184,13 @@ class Checker:
                         hint = _NO_IMAGES.format(value)
                     yield f"{where}{name}: there is no {name} {value}; {hint}"
         host = node.get("name")
-        if "name" in names and isinstance(host, str):
-            if not _HOST.match(host.lower()):
-                yield (
-                    f"{where}name: {host!r:.80} is not a host name: letters, digits and dashes, at"
-                    " most 63"
-                )
-            for other in others:
-                for _, machine in objects_of(other):
-                    taken = machine.get("name")
-                    if is_machine(machine) and str(taken).lower() == host.lower():
-                        yield f"{where}name: {application_name(other)} has a machine {taken} already"
+        # A # stands for a number.
+        if (
+            "name" in names
+            and isinstance(host, str)
+            and not _HOST.match(host.lower().replace("#", "1"))
+        ):
+            yield f"{where}name: {host!r:.80} is not a host name: letters, digits and dashes, at most 63"
 
     def _known(self, path: str, key: str) -> dict[str, set[str]] | None:
         """The ids of each name below a path; ``None``, with a warning, when the service lists none."""

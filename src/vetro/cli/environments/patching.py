@@ -27,6 +27,8 @@ from vetro.cli.terminal.output import (
 from vetro.cli.terminal.paths import TEXT
 
 MODEL_PATCH = "application/env-model-json-patch"
+REFUSE_USED = {"uses": "refuse"}
+"""Of a request that may take out what other applications use: it is refused then."""
 _PLACE = re.compile(r"===id(\d+)===")
 
 
@@ -59,13 +61,13 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
                 content = json.dumps(steps).encode()
                 given = {**headers, "Content-Type": MODEL_PATCH}
                 answer = connection.request(
-                    "PATCH", f"{base}/model/", content=content, headers=given
+                    "PATCH", f"{base}/model/", content=content, headers=given, params=REFUSE_USED
                 )
                 emit_json(answer.json())
                 return
             changed = _patched(services, steps, file.name)
             stored = connection.request(
-                "PUT", f"{base}/services", json=changed, headers=headers
+                "PUT", f"{base}/services", json=changed, headers=headers, params=REFUSE_USED
             ).json()
     done(
         f"Changed; 'vetro env changes {word(row['name'])}' shows what waits to be deployed",

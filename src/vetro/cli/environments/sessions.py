@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -85,13 +86,15 @@ def post_unless_pending(
     agreed: bool,
     question: str,
     option: str,
+    may_lose: Sequence[str] | None = None,
 ) -> tuple[SyncResponse, list[OvertakenSession]]:
     """POST what would overtake sessions; the answer, and the sessions with changes that it overtook.
 
     When there are any the user is asked, or the command ends with what they hold; ``agreed``: the
-    user has agreed already, with ``option``.
+    user has agreed already, with ``option``. ``may_lose``: the keys of what it may lose; None: anything.
     """
-    answer = connection.answer("POST", path, json=json, params={"pending": "refuse"})
+    lets_go = {} if may_lose is None else {"mayLose": may_lose or [""]}
+    answer = connection.answer("POST", path, json=json, params={"pending": "refuse", **lets_go})
     overtaken: list[OvertakenSession] = []
     if answer.status == 409 and '"PendingChanges"' in answer.text:
         error: JsonObject = answer.json()["error"]
@@ -103,7 +106,7 @@ def post_unless_pending(
             agreed=agreed,
             hint=f"Deploy or drop them first, or give {option}.",
         )
-        answer = connection.answer("POST", path, json=json)
+        answer = connection.answer("POST", path, json=json, params=lets_go)
     if answer.status >= 400:
         fail(error_text(answer), hint_for(answer))
     return answer, overtaken

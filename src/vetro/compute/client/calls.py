@@ -158,9 +158,12 @@ def attach_volume(uuid: str, body: Attachment) -> Call[Volume]:
     return Call("POST", f"{VOLUMES.path_of(uuid)}/attach", Volume, body, seconds=COPY_SECONDS)
 
 
-def detach_volume(uuid: str, vm_uuid: str = "") -> Call[Volume]:
-    """Take a volume from the VM that has it; from ``vm_uuid`` only, if given. Errors: 404."""
-    body = {"vm_uuid": vm_uuid} if vm_uuid else {}
+def detach_volume(uuid: str, vm_uuid: str = "", made_by: str | None = None) -> Call[Volume]:
+    """Take a volume from the VM that has it; from ``vm_uuid`` only, if given. Errors: 404.
+
+    ``made_by``: only if it was attached with this mark.
+    """
+    body = {**({"vm_uuid": vm_uuid} if vm_uuid else {}), **_mark(made_by)}
     return Call("POST", f"{VOLUMES.path_of(uuid)}/detach", Volume, body, seconds=COPY_SECONDS)
 
 
@@ -175,14 +178,14 @@ def offers() -> Call[Offer]:
     return Call("GET", "/offers", Offer)
 
 
-def add_interface(router: str, subnet: str) -> Call[None]:
-    """Join a subnet to a router."""
-    return Call("PUT", _interface(router, subnet), type(None))
+def add_interface(router: str, subnet: str, made_by: str | None = None) -> Call[None]:
+    """Join a subnet to a router. Errors: with a mark, 409 when they were joined without it."""
+    return Call("PUT", _interface(router, subnet), type(None), _mark(made_by) or None)
 
 
-def remove_interface(router: str, subnet: str) -> Call[None]:
-    """Part a subnet from a router."""
-    return Call("DELETE", _interface(router, subnet), type(None))
+def remove_interface(router: str, subnet: str, made_by: str | None = None) -> Call[None]:
+    """Part a subnet from a router; with a mark, only if they were joined with it."""
+    return Call("DELETE", _interface(router, subnet), type(None), params=_mark(made_by))
 
 
 def _interface(router: str, subnet: str) -> str:
@@ -200,13 +203,18 @@ def keypair(name: str, project_id: str) -> Call[Keypair]:
 
 
 def set_keypair(name: str, new: NewKeypair) -> Call[Keypair]:
-    """Keep a public key. Errors: 409 when the name has another one."""
+    """Keep a public key. Errors: 409 when the name has another one, or another mark than the given."""
     return Call("PUT", _keypair(name), Keypair, new)
 
 
-def remove_keypair(name: str, project_id: str) -> Call[None]:
-    """Forget a public key. Errors: 404."""
-    return Call("DELETE", _keypair(name), type(None), params={"project_id": project_id})
+def remove_keypair(name: str, project_id: str, made_by: str | None = None) -> Call[None]:
+    """Forget a public key. Errors: 404; with a mark, also for one that has another."""
+    params = {"project_id": project_id, **_mark(made_by)}
+    return Call("DELETE", _keypair(name), type(None), params=params)
+
+
+def _mark(made_by: str | None) -> dict[str, str]:
+    return {} if made_by is None else {"made_by": made_by}
 
 
 def _keypair(name: str) -> str:

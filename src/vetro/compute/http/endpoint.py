@@ -101,6 +101,12 @@ class Call(http.Call["ComputeService"]):
         given = self.get("jobid")
         return given if isinstance(given, str) and UUID.match(given) else None
 
+    @property
+    def made_by(self) -> str | None:
+        """The caller's mark on what has no uuid of its own; ``None``: it acts whoever made it."""
+        given = self.get("made_by")
+        return None if given is None else str(given)
+
     def owner_of(self, what: str) -> str:
         """The project that the call acts for: an operator may name one. Errors: 403."""
         wanted = self.get("project_id")

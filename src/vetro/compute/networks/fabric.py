@@ -187,9 +187,13 @@ class Fabric:
         }
         await self._create(routers, uuid, values)
 
-    async def add_interface(self, router: str, subnet: str) -> None:
-        """Attach a subnet to a router; repeating it is harmless. Errors: 404."""
+    async def add_interface(self, router: str, subnet: str, made_by: str | None = None) -> None:
+        """Attach a subnet to a router; repeating it is harmless. Errors: 404.
+
+        With a maker: 409 for an interface that it did not make.
+        """
         async with self.database.transaction() as tx:
+            await tx.exclude(f"interfaces {router}")
             await self.need(tx, routers, router, "router")
             await self.need(tx, subnets, subnet, "subnet")
             known = await tx.execute(
@@ -198,20 +202,28 @@ class Fabric:
                     router_interfaces.c.subnet_uuid == subnet,
                 )
             )
-            if known.first() is None:
+            found = known.first()
+            if found is None:
                 await tx.execute(
-                    insert(router_interfaces).values(router_uuid=router, subnet_uuid=subnet)
+                    insert(router_interfaces).values(
+                        router_uuid=router, subnet_uuid=subnet, made_by=made_by or ""
+                    )
+                )
+            elif made_by not in (None, found.made_by):
+                raise conflict(
+                    f"the router {router} has an interface in subnet {subnet} already:"
+                    " use it without making it"
                 )
 
-    async def remove_interface(self, router: str, subnet: str) -> None:
-        """Detach a subnet from a router."""
+    async def remove_interface(self, router: str, subnet: str, made_by: str | None = None) -> None:
+        """Detach a subnet from a router; with a maker: only if that one attached it."""
+        mine = (router_interfaces.c.router_uuid == router) & (
+            router_interfaces.c.subnet_uuid == subnet
+        )
+        if made_by is not None:
+            mine &= router_interfaces.c.made_by == made_by
         async with self.database.transaction() as tx:
-            await tx.execute(
-                delete(router_interfaces).where(
-                    router_interfaces.c.router_uuid == router,
-                    router_interfaces.c.subnet_uuid == subnet,
-                )
-            )
+            await tx.execute(delete(router_interfaces).where(mine))
 
     # Security groups, key pairs
 
@@ -225,18 +237,30 @@ class Fabric:
         }
         await self._create(security_groups, uuid, values)
 
-    async def set_keypair(self, owner: str, name: str, public_key: str) -> None:
-        """Store a public key; may be repeated. Errors: 409 when the name has another key."""
+    async def set_keypair(
+        self, owner: str, name: str, public_key: str, made_by: str | None = None
+    ) -> None:
+        """Store a public key; may be repeated. Errors: 409 when the name has another key.
+
+        With a maker: also for the same key, when it did not make the key pair.
+        """
         async with self.database.transaction() as tx:
             await tx.exclude("key pairs")
             mine = (keypairs.c.owner_uuid == owner) & (keypairs.c.name == name)
             known = (await tx.execute(select(keypairs).where(mine))).first()
             if known is None:
                 await tx.execute(
-                    insert(keypairs).values(owner_uuid=owner, name=name, public_key=public_key)
+                    insert(keypairs).values(
+                        owner_uuid=owner, name=name, public_key=public_key, made_by=made_by or ""
+                    )
                 )
             elif known.public_key != public_key:
                 raise conflict(f"the key pair {name} exists already, with another key")
+            elif made_by not in (None, known.made_by):
+                raise conflict(
+                    f"the key pair {name} exists already: use it without making it, or choose"
+                    " another name"
+                )
 
     # Ports and addresses
 
@@ -348,10 +372,33 @@ class Fabric:
         """Update a row. Errors: 404."""
         async with self.database.transaction() as tx:
             await self.need(tx, table, uuid, what)
-            if table is floating_ips and values.get("port_uuid"):
-                await self.need_ipv4(tx, values["port_uuid"])
+            if table is floating_ips:
+                values = await self._led(tx, uuid, values)
             if values:
                 await tx.execute(update(table).where(table.c.uuid == uuid).values(**values))
+
+    async def _led(self, tx: Transaction, uuid: str, values: Record) -> Record:
+        """What changes when a floating address is led to a port, or nowhere. Errors: 404, 409.
+
+        With a maker: nothing that another one did is undone.
+        """
+        if "port_uuid" not in values:
+            return {}
+        port_uuid, made_by = values["port_uuid"], values.get("made_by")
+        await tx.exclude(f"floating address {uuid}")
+        row = (await tx.execute(select(floating_ips).where(floating_ips.c.uuid == uuid))).one()
+        if row.port_uuid is not None and made_by not in (None, row.made_by):
+            if port_uuid is None:
+                return {}
+            raise conflict(
+                f"the floating address {row.address} leads to port {row.port_uuid} already:"
+                " part them first"
+            )
+        if port_uuid:
+            await self.need_ipv4(tx, port_uuid)
+        if made_by is None and port_uuid == row.port_uuid:
+            made_by = row.made_by
+        return {"port_uuid": port_uuid, "made_by": made_by or ""}
 
     async def remove(self, table: Table, uuid: str, what: str) -> None:
         """Delete a row. Errors: 404; 409 when other objects still use it, with their names."""

@@ -24,9 +24,13 @@ async def find_keypair(database: Database, owner: str, name: str) -> StoredRow:
     raise not_found(f"key pair {name} not found")
 
 
-async def remove_keypair(database: Database, owner: str, name: str) -> None:
-    """Remove a key pair of a project. Errors: 404."""
+async def remove_keypair(
+    database: Database, owner: str, name: str, made_by: str | None = None
+) -> None:
+    """Remove a key pair of a project; with a maker: only the one that it made. Errors: 404."""
     mine = (keypairs.c.owner_uuid == owner) & (keypairs.c.name == name)
+    if made_by is not None:
+        mine &= keypairs.c.made_by == made_by
     async with database.transaction() as tx:
         if (await tx.execute(delete(keypairs).where(mine))).rowcount == 0:
             raise not_found(f"key pair {name} not found")

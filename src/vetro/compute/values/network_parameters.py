@@ -15,7 +15,7 @@ from typing import cast
 
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record
-from vetro.http.parameters import ARRAY, OBJECT, STRING, FieldError, Problem, Rule
+from vetro.http.parameters import ARRAY, OBJECT, STRING, FieldError, Param, Problem, Rule
 
 #: The longest list that a parameter takes: each element becomes a line in the rules of every node.
 LONGEST_LIST = 1000
@@ -260,6 +260,8 @@ def _wishes(name: str, value: Json) -> list[Problem]:
 
 TEXT, LONG = text_of(255), text_of(16_384)
 OPTIONAL_TEXT = text_of(255, none=True)
+#: The caller's mark on what has no uuid of its own; with it a call leaves alone what has another mark.
+MADE_BY = Param("made_by", text_of(64))
 AN_UUID = Rule("uuid", _uuid, {"type": "string", "format": "uuid"})
 ADDRESS = Rule("address", _address, {"type": "string", "examples": ["10.0.0.1", "fd00::1"]})
 RANGE = Rule("range", _range, {"type": "string", "examples": ["10.0.0.0/24"]})

@@ -402,7 +402,11 @@ class Machines:
             "cpu_cap", "last_modified", "alias",
         )  # fmt: skip
         shown: Record = record["vms"]
-        return [{name: one.get(name) for name in fields} for _, one in sorted(shown.items())]
+        # A status names a VM by its key; what it says of it need not repeat that.
+        return [
+            {**{name: one.get(name) for name in fields}, "uuid": uuid}
+            for uuid, one in sorted(shown.items())
+        ]
 
 
 async def _in_turn(tx: Transaction, uuid: str, about: About) -> About:

@@ -230,8 +230,13 @@ class Volumes:
 
     # Attaching
 
-    async def attach(self, row: StoredRow, vm_uuid: str, device: str) -> Volume:
-        """Give a volume to a VM of its project. Errors: 404; 409 when another VM has it."""
+    async def attach(
+        self, row: StoredRow, vm_uuid: str, device: str, made_by: str | None = None
+    ) -> Volume:
+        """Give a volume to a VM of its project. Errors: 404; 409 when another VM has it.
+
+        With a maker: also when this VM has it, and that one did not attach it.
+        """
         async with self.database.transaction() as tx:
             await tx.exclude(f"volume {row.uuid}")
             vm = await self._vm(tx, vm_uuid, row.owner_uuid)
@@ -242,11 +247,16 @@ class Volumes:
                 raise conflict(
                     f"volume {row.uuid} is attached to VM {row.vm_uuid}: detach it there first"
                 )
+            if row.vm_uuid and made_by not in (None, row.made_by):
+                raise conflict(
+                    f"volume {row.uuid} is attached to VM {vm_uuid} already: use it without attaching it"
+                )
             device = row.device if row.vm_uuid else await self._place(tx, row, vm_uuid, device)
+            maker = row.made_by if row.vm_uuid else made_by or ""
             await tx.execute(
                 update(volumes)
                 .where(volumes.c.uuid == row.uuid)
-                .values(vm_uuid=vm_uuid, device=device)
+                .values(vm_uuid=vm_uuid, device=device, made_by=maker)
             )
         if row.format == BOOT:
             return volume_view(await self.find(row.uuid, None))
@@ -326,9 +336,14 @@ class Volumes:
             log.warning("moved_volume_stays", volume=row.uuid, error=str(error))
         await self.remove_copy(await self.find_copy(BACKUP, copy, None))
 
-    async def detach(self, row: StoredRow, vm_uuid: str = "") -> Volume:
-        """Take a volume from the VM that has it; from another one than ``vm_uuid``: nothing."""
+    async def detach(self, row: StoredRow, vm_uuid: str = "", made_by: str | None = None) -> Volume:
+        """Take a volume from the VM that has it; from another one than ``vm_uuid``: nothing.
+
+        With a maker: nothing either when another one attached it.
+        """
         if row.vm_uuid is None or vm_uuid not in ("", row.vm_uuid):
+            return volume_view(row)
+        if made_by not in (None, row.made_by):
             return volume_view(row)
         if row.format != BOOT and row.server_uuid:
             params = {"uuid": row.vm_uuid, "volume_uuid": row.uuid}

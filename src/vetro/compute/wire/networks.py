@@ -216,9 +216,13 @@ class NewFloatingIp(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class FloatingIpChange(msgspec.Struct, kw_only=True):
-    """``port_uuid``: where it leads from now on (``None``: nowhere)."""
+    """``port_uuid``: where it leads from now on (``None``: nowhere).
+
+    ``made_by``: the caller's mark. Where it leads by another mark it stays.
+    """
 
     port_uuid: str | UnsetType | None = UNSET
+    made_by: str | UnsetType = UNSET
 
 
 class Keypair(msgspec.Struct, kw_only=True):
@@ -230,7 +234,11 @@ class Keypair(msgspec.Struct, kw_only=True):
 
 
 class NewKeypair(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The body that keeps a public key."""
+    """The body that keeps a public key.
+
+    ``made_by``: the caller's mark. A key pair with another mark is refused, even with the same key.
+    """
 
     public_key: str
     project_id: str = ""
+    made_by: str | UnsetType = UNSET

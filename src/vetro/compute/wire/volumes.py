@@ -63,10 +63,12 @@ class Attachment(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The body that gives a volume to a VM. ``device``: where, '' lets the service choose.
 
     In a container the file system is mounted there; ``/dev/NAME`` means ``/mnt/NAME``.
+    ``made_by``: the caller's mark. An attachment with another mark is refused, even to the same VM.
     """
 
     vm_uuid: str
     device: str = ""
+    made_by: str | UnsetType = UNSET
 
 
 class VolumeCopy(msgspec.Struct, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vetro import tracing
 from vetro.engine.errors import AgentTimeout, PolicyViolation
@@ -18,23 +19,32 @@ from vetro.engine.plans import (
 )
 from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
 from vetro.engine.system.resources import Resources
+from vetro.engine.telling import Place, at_broker, at_mailbox, note_made, tell
 from vetro.engine.withdrawal import withdraw
 from vetro.json_values import Json
 from vetro.messaging import MessageTransport, Progress, Unfinished
 from vetro.muranopl import CallContext, MuranoObject
 
+if TYPE_CHECKING:
+    from vetro.messaging import BrokerSettings
+
 RESULTS = "-execution-results-"
+
+
+def broker_of(services: EngineServices, region: MuranoObject | None) -> BrokerSettings | None:
+    """The broker of a region when it has one."""
+    if region is None or services.brokers is None:
+        return None
+    config: dict[str, Json] = region.call("getConfig") or {}
+    return services.settings.broker(config.get("agentRabbitMq") or {})
 
 
 def door_of(
     services: EngineServices, region: MuranoObject | None, results: str
 ) -> RegionDoor | None:
     """The door to a region's guests when the region has a broker."""
-    if region is None or services.brokers is None:
-        return None
-    config: dict[str, Json] = region.call("getConfig") or {}
-    broker = services.settings.broker(config.get("agentRabbitMq") or {})
-    return None if broker is None else services.brokers(broker, results)
+    broker = broker_of(services, region)
+    return None if broker is None or services.brokers is None else services.brokers(broker, results)
 
 
 class Agent:
@@ -49,6 +59,7 @@ class Agent:
         self._signer = services.signer
         self._host = host
         self._transport: MessageTransport | None = None
+        self._broker: tuple[BrokerSettings, str] | None = None
         self._host_id = host.id
         self._name = str(host.get("name") or host.id)
 
@@ -74,13 +85,24 @@ class Agent:
             region: MuranoObject | None = None
             if self._host.is_a("io.murano.CloudResource"):
                 region = self._host.call("getRegion")
-            door = None
+            self._transport = services.transport
+            listener: MuranoObject | None = None
             if region is not None:
-                listener: MuranoObject | None = region.get("agentListener")
-                if listener is not None:
-                    door = door_of(services, region, listener.call("queueName"))
-            self._transport = services.transport if door is None else door
+                listener = region.get("agentListener")
+            broker = None if listener is None else broker_of(services, region)
+            if listener is not None and broker is not None and services.brokers is not None:
+                self._broker = broker, listener.call("queueName")
+                self._transport = services.brokers(*self._broker)
         return self._transport
+
+    def _place(self, services: EngineServices) -> Place:
+        """Where the agent is to come; `_reached` was asked before."""
+        if self._broker is None:
+            return at_mailbox(services.settings.mailbox_url, self._signer)
+        broker, results = self._broker
+        transport = self._transport or services.transport
+        user = transport.broker_user(self._queue)
+        return at_broker(broker, self._signer, user=user, results=results)
 
     def mailbox_url(self, ctx: CallContext) -> str:
         """Where the guest finds its mailbox; '' for a guest that uses a broker."""
@@ -95,10 +117,12 @@ class Agent:
 
         That it was issued is in the journal, what it is never: it is asked for again instead.
         """
-        transport = self._reached(services_of(ctx))
+        services = services_of(ctx)
+        transport = self._reached(services)
 
         async def issue() -> None:
             await transport.issue_credential(self._queue)
+            await note_made(transport, self._queue, self._place(services))
 
         ctx.effect("agent.credential", {"queue": self._queue}, issue)
         return ctx.wait(transport.issue_credential(self._queue))
@@ -111,10 +135,25 @@ class Agent:
         return self._reached(services_of(ctx)).broker_user(self._queue)
 
     def release(self, ctx: CallContext) -> None:
-        """The guest is gone: its credential and its mailbox as well."""
-        transport = self._reached(services_of(ctx))
-        request = {"queue": self._queue}
-        ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
+        """The guest is gone: its credential and its mailbox as well.
+
+        Where machines are guarded, it is gone when the stack that was put off has been pushed.
+        """
+        services = services_of(ctx)
+        transport = self._reached(services)
+
+        def forget() -> None:
+            request = {"queue": self._queue}
+            ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
+
+        async def forget_later() -> None:
+            if services.refused is None:
+                await ctx.session.in_green_thread_async(forget)
+
+        if services.may_lose is None:
+            forget()
+        else:
+            ctx.session.on_finish(forget_later)
 
     def build_execution_plan(
         self, ctx: CallContext, template: Json, resources: MuranoObject | None
@@ -221,6 +260,9 @@ class Agent:
             if self._queue not in services.guests_met:
                 services.guests_met.add(self._queue)
                 await self._withdraw_abandoned(transport)
+                if is_second_format(plan):
+                    place = self._place(services)
+                    await tell(transport, services.transport, self._signer, self._queue, place)
             await transport.send(
                 self._queue,
                 id_,

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
-from vetro.engine.system.leaving import AskedRules, Leaving, without_rules
+from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
+from vetro.engine.system.leaving import Leaving
+from vetro.engine.system.owners import Owners, refusal
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
 from vetro.json_values import Json
-from vetro.muranopl import CallContext, freeze, native
-from vetro.stacks import PlacementFailure, Stack
+from vetro.muranopl import CallContext, MuranoObject, freeze, native
+from vetro.stacks import (
+    KnowsAlterations,
+    Loss,
+    LossHow,
+    LossKind,
+    LossRefused,
+    PlacementFailure,
+    Stack,
+    unnamed,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -70,7 +81,8 @@ class HeatStack:
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._leaving = Leaving(name)
         self._asked = AskedRules(name)
-        self._finishes = self._explained = False
+        self._owners = Owners(name, region_name)
+        self._finishes = self._explained = self._is_altered = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
 
@@ -98,6 +110,7 @@ class HeatStack:
                     "environment": stack.environment,
                     "settled": not stack.status.failed,
                     "unmade": stack.unmade,
+                    "altered": await self._altered(services),
                 }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
@@ -113,11 +126,19 @@ class HeatStack:
             if found and self._leaving:
                 self._content[0] = found["template"]
                 self._change()
+                # Whoever wanted it gone may never push again, as one that moved to another region.
+                self._deferred = True
+                self._finish_later(ctx)
             if found and not found["settled"]:
                 # Resources that the last operation left half done differ from the template.
                 self._unmade = set(found.get("unmade") or [])
                 self._content = None
                 self._change()
+            elif found and found.get("altered"):
+                # By hand: the next push puts it back, also one that asks for nothing new.
+                self._content = None
+                self._change()
+                self._is_altered = True
         return self._template
 
     def _change(self) -> None:
@@ -171,12 +192,30 @@ class HeatStack:
         self._change()
 
     def update_template(self, ctx: CallContext, template: Json) -> None:
-        """Merge a fragment into the template. Errors: wrong version, types that do not fit."""
+        """Merge a fragment into the template.
+
+        Errors: wrong version, types that do not fit, a resource of another application.
+        """
+        self._merge(ctx, template, [], [])
+
+    def _merge(
+        self, ctx: CallContext, template: Json, resources: list[str], outputs: list[str]
+    ) -> None:
         given = cast("dict[str, Json]", template or {})
         self._check_version(given)
         before = self._current(ctx)
+        merged = merge(without(before, resources, outputs), respell(given, before))
+        names = list(section(given, "resources"))
+        first = self._owners.taken(ctx, before, merged, names)
+        if first:
+            # What was another object's goes before: under its name comes something else.
+            self._becomes(before, without(before, first, []))
+            for name in first:
+                self._make_way(ctx, name)
+            before = self._current(ctx)
+            merged = merge(without(before, resources, outputs), respell(given, before))
         self._ask_for(given)
-        self._becomes(before, merge(before, respell(given, before)))
+        self._becomes(before, merged)
 
     def _becomes(self, before: dict[str, Json], template: dict[str, Json]) -> bool:
         """Whether the template is another one than before."""
@@ -219,12 +258,36 @@ class HeatStack:
         Merging alone can only add; this way what the object does not want any more goes. Shared
         resources, such as a security group, are merged: they are not in the object's lists.
         """
-        before = self._current(ctx)
-        given = cast("dict[str, Json]", template or {})
-        self._check_version(given)
-        merged = merge(without(before, resources or [], outputs or []), respell(given, before))
-        self._ask_for(given)
-        self._becomes(before, merged)
+        self._merge(ctx, template, resources or [], outputs or [])
+
+    def server_holders(
+        self, ctx: CallContext, name: str, instance: MuranoObject
+    ) -> list[MuranoObject]:
+        """The other instances whose server the resource of this name is, as of earlier sessions."""
+        return [one for one in self._owners.instances(ctx, name) if one is not instance]
+
+    def refuse_server(self, name: str, instance: MuranoObject, holder: MuranoObject) -> None:
+        """Say that a server of this name is another instance's. Errors: ``HeatStackError``, always."""
+        raise refusal(name, instance, holder)
+
+    @native(lock=False)
+    def make_way(self, ctx: CallContext, name: str) -> None:
+        """Let the back end remove a resource that was taken out of the template, before another object
+        puts its own there under the same name: that is another one.
+
+        Errors: ``HeatStackError`` when it stays because others use it.
+        """
+        if name not in section(self._current(ctx), "resources"):
+            self._make_way(ctx, name)
+
+    def _make_way(self, ctx: CallContext, name: str) -> None:
+        if self._leaving.has(name):
+            self._push(ctx)
+        if self._leaving.has(name):
+            raise HeatStackError(
+                f"The resource {name} of the stack {self._name} is of an object that leaves, and others"
+                " still use it. Deploy without them first, or choose another name"
+            )
 
     def note_rules(self, ctx: CallContext, group: str, key: str, rules: list[Json]) -> None:
         """The calling application asks for rules of a security group."""
@@ -232,7 +295,21 @@ class HeatStack:
 
     def forget_rules(self, ctx: CallContext) -> bool:
         """Take out the rules that only removed applications have asked for; whether there were any."""
-        gone = self._asked.forsaken(ctx)
+        return self._take_out(ctx, self._asked.forsaken(ctx))
+
+    @native(lock=False)
+    def settle_rules(self, ctx: CallContext) -> None:
+        """A whole deployment has ended well: rules that nobody asks for any more leave the back end, too.
+
+        What somebody has taken out there by hand is put back, also when nobody has pushed.
+        """
+        self._current(ctx)
+        if self._take_out(ctx, self._asked.given_up(ctx)) or self._is_altered:
+            self._push(ctx)
+        # Not before: what a failed push has left there is to be taken out by the next deployment.
+        self._asked.forget(ctx)
+
+    def _take_out(self, ctx: CallContext, gone: Rules) -> bool:
         if not gone:
             return False
         before = self._current(ctx)
@@ -242,6 +319,27 @@ class HeatStack:
         """Resources and outputs of the template in today's spelling, whatever its own is."""
         template = respell(self._current(ctx), {"heat_template_version": VERSION})
         return copy.deepcopy({one: section(template, one) for one in ("resources", "outputs")})
+
+    def check_removal(self, ctx: CallContext, resources: list[str]) -> None:
+        """Refuse now what a later push would refuse: for programs that tell guests to end before.
+
+        Raises: LossRefused for servers among ``resources`` that the task's request does not let go.
+        """
+        services = services_of(ctx)
+        if services.may_lose is None:
+            return
+        bodies = section(self._current(ctx), "resources")
+        lost: list[Loss] = []
+        for resource in resources:
+            body: Json = bodies.get(resource)
+            if body and body.get("type") == "OS::Nova::Server":
+                name: Json = (body.get("properties") or {}).get("name")
+                known = name if isinstance(name, str) else resource
+                lost.append(Loss(LossKind.MACHINE, known, LossHow.REMOVED, resource))
+        refused = unnamed(lost, services.may_lose)
+        if refused:
+            services.refused = services.refused or LossRefused(self._name, refused)
+            raise services.refused
 
     def has_resource(self, ctx: CallContext, name: str) -> bool:
         """Whether the template has a resource of this name."""
@@ -280,6 +378,8 @@ class HeatStack:
         try:
             await ctx.session.in_green_thread_async(lambda: self._push(ctx))
         except Exception as error:
+            if services_of(ctx).refused is not None:
+                return  # the task says so
             log = logger(__name__)
             log.warning("postponed_stack_update_failed", stack=self._name, exc_info=True)
             text = f"Updating the stack {self._name} failed: {error}"
@@ -337,15 +437,25 @@ class HeatStack:
             "tags": services.settings.heat.stack_tags,
             "timeout": services.settings.heat.stack_timeout,
             "progress": self._progress(services),
+            "may_lose": services.may_lose,
         }
         request = {"stack": self._name, "template": template, "parameters": self._parameters}
-        ctx.effect(
-            "stack.push",
-            request,
-            lambda: when_free(
-                services, self._name, lambda: self._apply(services, template, options)
-            ),
+        self._change_stack(
+            ctx, "stack.push", request, lambda: self._apply(services, template, options)
         )
+
+    def _change_stack(
+        self, ctx: CallContext, kind: str, request: Json, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Do it when no other operation is in the way. After a refusal of the task nothing is done."""
+        services = services_of(ctx)
+        if services.refused is not None:
+            raise services.refused
+        try:
+            ctx.effect(kind, request, lambda: when_free(services, self._name, work))
+        except LossRefused as error:
+            services.refused = services.refused or error
+            raise
 
     async def _apply(
         self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
@@ -379,6 +489,12 @@ class HeatStack:
         stacks = self._stacks(services)
         return await settled(services, self._name, stacks.head if head else stacks.get)
 
+    async def _altered(self, services: EngineServices) -> list[str]:
+        stacks = self._stacks(services)
+        if not isinstance(stacks, KnowsAlterations):
+            return []
+        return await stacks.altered(services.project_id, self._name)
+
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
         return lambda text: services.waiting.say(self._name, text)
 
@@ -387,6 +503,7 @@ class HeatStack:
             services.project_id,
             self._name,
             progress=self._progress(services),
+            may_lose=services.may_lose,
         )
         if left is not None:
             await self._expect(services, left, "DELETE_COMPLETE")
@@ -423,10 +540,8 @@ class HeatStack:
         self._deferred = False
         services = services_of(ctx)
         try:
-            ctx.effect(
-                "stack.delete",
-                {"stack": self._name},
-                lambda: when_free(services, self._name, lambda: self._delete(services)),
+            self._change_stack(
+                ctx, "stack.delete", {"stack": self._name}, lambda: self._delete(services)
             )
         except Exception as error:
             # A `.destroy` that fails is muted; that something is left must not be forgotten.

@@ -27,7 +27,7 @@ from vetro.engine.services import (
 )
 from vetro.engine.settings import EngineSection, EngineSettings, HeatSection, NetworkSection
 from vetro.json_values import Json
-from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Sending, Unfinished
+from vetro.messaging import BrokerSettings, Progress, RabbitmqSection, Sending, Told, Unfinished
 from vetro.stacks import (
     DEFAULT_FLAVORS,
     ComputeNetworkDirectory,
@@ -68,6 +68,7 @@ class MemoryTransport:
     stamps: dict[str, int] = field(default_factory=dict[str, int])
     """The highest stamp sent to the guest of each queue."""
     credentials: dict[str, str] = field(default_factory=dict[str, str])
+    told_of: dict[str, Told] = field(default_factory=dict[str, Told])
     waited: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     discarded: list[str] = field(default_factory=list[str])
     before: list[Unfinished] = field(default_factory=list[Unfinished])
@@ -106,7 +107,17 @@ class MemoryTransport:
     async def delete(self, queue: str) -> None:
         """Remove a queue."""
         self.credentials.pop(queue, None)
+        self.told_of.pop(queue, None)
         self.queues.discard(queue)
+
+    async def told(self, queue: str) -> Told:
+        """What the queue's guest knows of where to come."""
+        return self.told_of.get(queue, Told(None, None, False))
+
+    async def note_told(self, queue: str, digest: str, door: str) -> None:
+        """Record which settings the guest has."""
+        former = await self.told(queue)
+        self.told_of[queue] = Told(digest, former.door or door, former.heard)
 
     async def queues_of(self, prefix: str) -> list[str]:
         """The queues whose names begin with a text."""
@@ -225,6 +236,9 @@ class MemoryCloud:
 
     flavors: Mapping[str, Flavor] = field(default_factory=lambda: DEFAULT_FLAVORS)
 
+    may_lose: list[str] | None = None
+    """What the tasks of sessions may lose; ``None``: anything."""
+
     def __post_init__(self) -> None:
         self.stacks = MemoryStacks(self.compute, settings=NativeSettings(flavors=self.flavors))
         self.networks = ComputeNetworkDirectory(self.compute)
@@ -272,6 +286,7 @@ class MemoryCloud:
             workflows=self.workflows,
             metadefs=self.metadefs,
             volumes=self,
+            may_lose=self.may_lose,
             pause=self._pause,
         )
 
@@ -279,6 +294,7 @@ class MemoryCloud:
         made = MemoryTransport(
             lambda queue, plan: self.transport.guest(queue, plan),
             own_users=bool(broker.management_url),
+            told_of=self.transport.told_of,  # mailboxes are one, whatever carries their messages
         )
         return self.doors.setdefault((broker, results), made)
 

@@ -24,6 +24,7 @@ from vetro.engine.plans import bounded, decode_result, read_result
 from vetro.engine.services import EngineServices, Reports, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
+from vetro.engine.telling import at_mailbox, note_made, tell
 from vetro.identity import Identity
 from vetro.json_values import Json
 from vetro.messaging import BrokerDoors, Mailboxes, MailboxSettings, MessageTransport
@@ -107,6 +108,7 @@ class StackGuests:
         """The configuration file of the server's agent; makes its mailbox."""
         queue = _queue(server)
         token = await self._transport.issue_credential(queue)
+        await note_made(self._transport, queue, at_mailbox(self._url, self._signer))
         return (
             "[DEFAULT]\nstorage = /var/murano/plans\n"
             f"engine_key =\n{self._signer.public_key('    ')}\n\n"
@@ -118,6 +120,8 @@ class StackGuests:
         queue, message_id = _queue(server), str(plan["ID"])
         sent = bounded(plan, seconds) if seconds else plan
         body = json.dumps(sent).encode()
+        place = at_mailbox(self._url, self._signer)
+        await tell(self._transport, self._transport, self._signer, queue, place)
         await self._transport.send(
             queue,
             message_id,

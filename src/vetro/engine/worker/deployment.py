@@ -19,6 +19,7 @@ from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
 from vetro.engine.worker.messages import orders_to
+from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.result_size import exceeds
 from vetro.environments import (
     EngineTask,
@@ -120,6 +121,7 @@ class TaskReports(KnownSecrets):
         super().__init__(secrets_in([task.model, task.action]))
         self.rooms = rooms
         self.task = task
+        self._gone: dict[str, None] = {}
 
     async def report(
         self,
@@ -139,17 +141,26 @@ class TaskReports(KnownSecrets):
 
     async def track(self, values: Tracked) -> None:
         """Record that an instance exists; failing statistics must never fail a deployment."""
+        self._gone.pop(values["instance_id"], None)
         try:
             await self.rooms.tasks.instances.track(self.task.environment_id, values)
         except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
             log.warning("statistics_not_stored", error=str(error))
 
     async def untrack(self, instance_id: str) -> None:
-        """Record that an instance is gone."""
-        try:
-            await self.rooms.tasks.instances.untrack(self.task.environment_id, instance_id)
-        except Exception as error:  # noqa: BLE001 - as above
-            log.warning("statistics_not_stored", error=str(error))
+        """Record that an instance is gone; of a guarded task when it has not been refused."""
+        self._gone[instance_id] = None
+        if self.task.may_lose is None:
+            await self.untrack_all()
+
+    async def untrack_all(self) -> None:
+        """Record which instances are gone."""
+        while self._gone:
+            instance_id, _ = self._gone.popitem()
+            try:
+                await self.rooms.tasks.instances.untrack(self.task.environment_id, instance_id)
+            except Exception as error:  # noqa: BLE001 - as above
+                log.warning("statistics_not_stored", error=str(error))
 
 
 class WaitingReports:
@@ -221,6 +232,7 @@ async def run_task(
             delegation=task.delegation,
         ) as world:
             services = world.services
+            services.may_lose = task.may_lose
             info = SessionInfo(
                 project_id=task.project_id,
                 user_id=task.user_id,
@@ -278,6 +290,17 @@ async def run_task(
                         await reports.report(task.environment_id, "warning", warning)
                     limit_result(reply, settings.engine.action_result_limit)
                     limit_model(reply.model, settings.engine.model_limit)
+                    if services.refused is not None:
+                        # Whatever the program made of it: a refusal in `.destroy` is muted, too.
+                        result = result_of_refusal(
+                            services.refused,
+                            effects.changed,
+                            model=stored_model(reply, task.model),
+                            cover=reports.cover,
+                        )
+                        await reports.report(task.environment_id, "error", message_of(result))
+                        return result
+                    await reports.untrack_all()
                     if reply.is_exception:
                         text = reply.message or "The deployment failed"
                         await reports.report(task.environment_id, "error", text, reply.details)

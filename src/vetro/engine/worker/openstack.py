@@ -51,9 +51,10 @@ class OpenStackRegions:
             session = self._settings.keystone.session(given, region)
             self._sessions.push_async_callback(session.close)
             patience = Patience(self._settings.openstack.away_seconds)
-            heat = HeatStacks(
-                session, HeatSettings(patience=patience), self._delegation.get("token", "")
+            settings = HeatSettings(
+                patience=patience, former_tags=tuple(self._settings.heat.stack_tags)
             )
+            heat = HeatStacks(session, settings, self._delegation.get("token", ""))
             self._open[region] = (heat, NeutronDirectory(session, patience=patience))
             self._volumes[region] = CinderDirectory(session, patience=patience)
         return self._open[region]

@@ -19,11 +19,13 @@ from vetro.engine.checkpoints import Checkpoints
 from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices
 from vetro.engine.system.stack_turns import settled, when_free
+from vetro.engine.telling import Place, at_broker, at_mailbox, note_made, tell
 from vetro.engine.withdrawal import withdraw
 from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
     KnowsBalancers,
+    LossRefused,
     RouterWithoutGateway,
     Stack,
     StackError,
@@ -39,6 +41,7 @@ from vetro.workflows import (
     NetworkRequest,
     PortError,
     Report,
+    result_queue_of,
 )
 
 T = TypeVar("T")
@@ -74,6 +77,7 @@ class WorkflowPort:
         self._stack = f"e{services.environment_id}"
         self._began = datetime.now(UTC)
         self._met: dict[str, bool] = {}
+        self._told: set[str] = set()
         self.used: set[str] = set()
         """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
@@ -241,6 +245,7 @@ class WorkflowPort:
                     parameters=arguments,
                     rollback=stack is None,
                     progress=lambda text: self._services.waiting.say(self._stack, text),
+                    may_lose=self._services.may_lose,
                 ),
             )
             expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
@@ -272,7 +277,11 @@ class WorkflowPort:
         async def remove() -> Json:
             services, stack = self._services, self._stack
             left = await when_free(
-                services, stack, lambda: services.stacks.delete(services.project_id, stack)
+                services,
+                stack,
+                lambda: services.stacks.delete(
+                    services.project_id, stack, may_lose=services.may_lose
+                ),
             )
             if left is not None:
                 raise PortError(f"Unexpected stack state {left.status.value}: {_reason(left)}")
@@ -284,8 +293,12 @@ class WorkflowPort:
         self, kind: str, request: Json, execute: Callable[[], Awaitable[Json]]
     ) -> Json:
         try:
+            if self._services.refused is not None:
+                raise self._services.refused
             return self._perform(kind, request, execute)
         except (ConnectionError, StackError) as error:
+            if isinstance(error, LossRefused):
+                self._services.refused = error
             raise PortError(str(error), type(error).__name__) from error
         finally:
             self._loop.call_soon_threadsafe(self._services.waiting.say, self._stack, "")
@@ -301,7 +314,7 @@ class WorkflowPort:
         services, signer = self._services, self._services.signer
         brokered = self._transport is not services.transport
         try:
-            token = self._wait_or_end(self._transport.issue_credential(queue))
+            token = self._wait_or_end(self._credential(queue))
         except MessagingError as error:
             raise PortError(str(error), type(error).__name__) from error
         user = self._transport.broker_user(queue)
@@ -318,6 +331,21 @@ class WorkflowPort:
             # Continuation lines of the INI file are indented.
             "ENGINE_KEY": "" if signer is None else signer.public_key("\t").strip(),
         }
+
+    async def _credential(self, queue: str) -> str:
+        token = await self._transport.issue_credential(queue)
+        await note_made(self._transport, queue, self._place(queue))
+        return token
+
+    def _place(self, queue: str) -> Place:
+        """Where a guest is to come."""
+        services = self._services
+        broker = services.settings.broker({})
+        if broker is None or self._transport is services.transport:
+            return at_mailbox(services.settings.mailbox_url, services.signer)
+        results = result_queue_of(services.environment_id)
+        user = self._transport.broker_user(queue)
+        return at_broker(broker, services.signer, user=user, results=results)
 
     def run_plans(self, requests: list[AgentRequest]) -> list[AgentAnswer]:
         """Send all in order, then wait for all; one that cannot be sent fails alone (§10.2).
@@ -367,6 +395,11 @@ class WorkflowPort:
 
         async def send() -> None:
             await self._transport.declare(request.queue)
+            if "ID" in request.plan and request.queue not in self._told:
+                self._told.add(request.queue)
+                services, place = self._services, self._place(request.queue)
+                transport = self._transport
+                await tell(transport, services.transport, services.signer, request.queue, place)
             await self._transport.send(
                 request.queue,
                 request.plan_id,

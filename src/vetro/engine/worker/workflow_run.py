@@ -22,6 +22,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.services import EngineServices, RegionDoor, library_path
 from vetro.engine.settings import EngineSettings
 from vetro.engine.worker.messages import orders_to
+from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.workflow_port import WorkflowPort
 from vetro.environments import EngineTask, Environments, TaskResult, shortened
 from vetro.json_values import Json
@@ -111,6 +112,12 @@ async def run_workflows(
         outcome = await asyncio.to_thread(running.run)
     await keep_trace(outcome.rounds)
     result = result_of(task, outcome)
+    if services.refused is not None:
+        # What a former run of this task has changed is not counted here.
+        changed = effects.changed | ({"stack.push"} if progress is not None else set[str]())
+        result = result_of_refusal(services.refused, changed, model=result.model, cover=cover)
+        await services.reports.report(task.environment_id, "error", message_of(result), None)
+        return result
     # What the rules used before the task was cut off is not known any more.
     if not (result.is_exception or outcome.stopped) and (task.is_delete or progress is None):
         environment = task.environment_id

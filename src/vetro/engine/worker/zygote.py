@@ -249,6 +249,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
                 "result": result.result,
                 "is_exception": result.is_exception,
                 "leaked": [asdict(one) for one in result.leaked],
+                "untouched": result.untouched,
             }
     except OverLimit as error:
         send_message(channel, {"over": str(error)})

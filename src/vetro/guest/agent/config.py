@@ -1,10 +1,15 @@
 """The agent's configuration: INI files as in guest-agent.md §7.1, plus `[mailbox]`."""
 
 import configparser
+import copy
 import os
 
 from . import log
 from .errors import ConfigurationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _TRUE = ("1", "yes", "true", "on")
 _FALSE = ("0", "no", "false", "off", "")
@@ -15,6 +20,7 @@ class Settings:
 
     def __init__(self, parser: configparser.ConfigParser, root: str = "") -> None:
         self._parser = parser
+        self._root = root
         self.shared = bool(root)
         """Whether the guest shares another machine without isolation (`--root`)."""
         self.storage = root + self._text("DEFAULT", "storage", "/var/murano/plans")
@@ -42,6 +48,8 @@ class Settings:
         self.ssl = self._flag("rabbitmq", "ssl", False)
         self.ssl_version = self._text("rabbitmq", "ssl_version", "")
         self.ca_certs = self._text("rabbitmq", "ca_certs", "")
+        self.ca_data = self._text("rabbitmq", "ca_data", "")
+        """The authorities themselves, as PEM: the engine tells them so."""
         self.insecure = self._flag("rabbitmq", "insecure", False)
         self.result_routing_key = self._text("rabbitmq", "result_routing_key", "")
         self.result_exchange = self._text("rabbitmq", "result_exchange", "")
@@ -49,6 +57,21 @@ class Settings:
         self.input_queue = self._text("mailbox", "input_queue", "") or self._text(
             "rabbitmq", "input_queue", ""
         )
+
+    def told(self, sections: "dict[str, Any]") -> "Settings":
+        """These settings with the options that the engine has told, by section, all as texts.
+
+        Raises `ConfigurationError` for values that cannot be used.
+        """
+        parser = copy.deepcopy(self._parser)
+        for section, options in sections.items():
+            if section != "DEFAULT" and not parser.has_section(section):
+                parser.add_section(section)
+            for option, value in options.items():
+                parser.set(section, option, value)
+        other = Settings(parser, self._root)
+        other.dynamic_result_queue = self.dynamic_result_queue
+        return other
 
     def _text(self, section: str, option: str, default: str) -> str:
         if not self._parser.has_section(section) and section != "DEFAULT":

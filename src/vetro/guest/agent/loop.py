@@ -12,9 +12,11 @@ import time
 
 from . import child, log, plan
 from .admission import Admission
+from .doors import Doors
 from .errors import (
     AgentError,
     CommunicationError,
+    ConfigurationError,
     InvalidPlan,
     ResultRefused,
     Unauthorized,
@@ -25,7 +27,7 @@ from .spool import Message, Spool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from .config import Settings
     from .plan_v1 import PowerShellPlan
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _PAUSE_AFTER_ERROR = 5.0
 _ADOPTED_CHECK_SECONDS = 0.5
 _HEAR_SECONDS = 2.0
+_OTHER_DOOR_SECONDS = 0.1
+"""The pause before the next of several doors is tried; one round of all is one failure."""
 _MOST_STARTS = 20
 """So often a plan of format 1 is gone on with; one that ends its machine each time must end."""
 
@@ -70,11 +74,14 @@ class Backoff:
 class Agent:
     """Collects plans, runs them one after the other, returns their results."""
 
-    def __init__(self, settings: "Settings", transport: "Transport") -> None:
+    def __init__(self, settings: "Settings", make: "Callable[[Settings], Transport]") -> None:
         self._settings = settings
-        self._transport = transport
+        self._make = make
+        make(settings)  # an invalid configuration is an error even when the engine has told another
         self._spool = Spool(settings.storage)
-        self._admission = Admission(settings, self._spool)
+        self._doors = Doors(settings)
+        self._transport = make(self._doors.current)
+        self._admission = Admission(self._doors.newest, self._spool)
         self._child: "child.Child | None" = None
         self._connect_backoff = Backoff()
         self._connect_at = 0.0
@@ -85,7 +92,7 @@ class Agent:
         self._hear_until = 0.0
         if self._spool.waiting():
             self._hear_until = time.monotonic() + _HEAR_SECONDS
-            transport.hurry = True
+            self._transport.hurry = True
         self._restarts = Restarts()
         self._stopping = False
         self._wakeup, write_end = os.pipe()
@@ -115,6 +122,7 @@ class Agent:
         now = time.monotonic()
         if now >= self._connect_at:
             self._transport.prepare()
+            self._doors.answered()
         self._look_after_child()
         if now >= self._send_at and self._send_result():
             return
@@ -169,13 +177,28 @@ class Agent:
         select.select([self._wakeup], [], [], seconds)
 
     def _pause_connecting(self, error: CommunicationError) -> None:
-        delay = 60.0 if isinstance(error, Unauthorized) else self._connect_backoff.next()
-        if error.retry_after is not None:
-            delay = min(60.0, max(delay, error.retry_after))
+        several = self._doors.several
+        if not self._doors.turn():
+            # What refuses may be another service; the door that is the agent's may come next.
+            delay = _OTHER_DOOR_SECONDS
+        else:
+            refused = isinstance(error, Unauthorized) and not several
+            delay = 60.0 if refused else self._connect_backoff.next()
+            if error.retry_after is not None and (refused or not isinstance(error, Unauthorized)):
+                delay = min(60.0, max(delay, error.retry_after))
         log.warning("%s; trying again in %.1f s" % (error, delay))
         self._has_heard()
-        self._transport.disconnect()
+        if several:
+            self._go_to_door()
+        else:
+            self._transport.disconnect()
         self._connect_at = time.monotonic() + delay
+
+    def _go_to_door(self) -> None:
+        """Leave the transport for that of the door that is to be used now."""
+        self._transport.disconnect()
+        self._transport = self._make(self._doors.current)
+        self._connect_at = 0.0
 
     def _stop(self, _number: int, _frame: object) -> None:
         self._stopping = True
@@ -184,8 +207,10 @@ class Agent:
 
     def _accept(self, message: Message) -> None:
         """Store a message on disk, then acknowledge it."""
+        moved = False
         try:
-            if not self._cancelled_by(message):
+            moved = self._configured_by(message)
+            if not moved and not self._cancelled_by(message):
                 name = self._spool.put(message)
                 if name is None:
                     log.info("The plan %s came again; it is here already" % message.message_id)
@@ -199,19 +224,44 @@ class Agent:
         except CommunicationError as error:
             # It will be handed out again, recognised, and acknowledged then.
             log.warning("The acknowledgement is not confirmed: %s" % error)
-            return
-        if self._transport.confirms_acknowledgements:
-            self._spool.acknowledged()
+        else:
+            if self._transport.confirms_acknowledgements:
+                self._spool.acknowledged()
+        if moved:
+            self._go_to_door()
 
-    def _cancelled_by(self, message: Message) -> bool:
-        """Handle `Action: Cancel`; True if the message was one (and need not be stored)."""
-        if b"Cancel" not in message.body or not self._admission.authentic(message):
+    def _configured_by(self, message: Message) -> bool:
+        """Handle `Action: Configure`; True if there is another door to go to (nothing is stored then)."""
+        document = self._order(message, "Configure")
+        if document is None:
             return False
+        try:
+            self._doors.learn(document.get("Settings"), self._check)
+            self._admission = Admission(self._doors.newest, self._spool)
+        except ConfigurationError as error:
+            log.error("The engine's new settings cannot be used: %s" % error)
+            return False
+        log.info("The engine has told new settings")
+        return True
+
+    def _check(self, settings: "Settings") -> None:
+        self._make(settings)
+        Admission(settings, self._spool)
+
+    def _order(self, message: Message, action: str) -> "dict[str, Any] | None":
+        """The document of an authentic message with this `Action`; None for any other."""
+        if action.encode("ascii") not in message.body or not self._admission.authentic(message):
+            return None
         try:
             document = plan.parse(message.body, message.message_id, None)
         except ValueError:
-            return False
-        if document.get("Action") != "Cancel":
+            return None
+        return document if document.get("Action") == action else None
+
+    def _cancelled_by(self, message: Message) -> bool:
+        """Handle `Action: Cancel`; True if the message was one (and need not be stored)."""
+        document = self._order(message, "Cancel")
+        if document is None:
             return False
         target = document.get("ID")
         error = AgentError("The plan was cancelled")

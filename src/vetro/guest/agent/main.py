@@ -96,7 +96,7 @@ def _run_agent(options: _Options) -> int:
         log.to_file(settings.log_file)
     log.info("vetro-guest %s for the queue %r" % (VERSION, settings.input_queue))
     try:
-        agent = Agent(settings, make(settings))
+        agent = Agent(settings, make)
     except AgentError:
         raise
     except OSError as error:

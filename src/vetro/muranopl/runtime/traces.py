@@ -92,17 +92,40 @@ def calling_type(depth: int = 1) -> MuranoType | None:
     return None
 
 
-def calling_objects() -> Iterator[MuranoObject]:
-    """The objects whose methods run on the running green thread's Python stack, innermost first."""
+@dataclass(frozen=True, slots=True)
+class CallingPlace:
+    """A place of a class's code that is being run: the statement, and for which object."""
+
+    this: MuranoObject | None
+    owner: str
+    """The class that the statement is written in."""
+    method: str
+    statement: str
+    unit: CodeUnit
+
+    @property
+    def statements(self) -> set[tuple[str, str]]:
+        """Everything that the class's code has: methods and statements."""
+        return {(line.method, _text(line)) for line in self.unit.table.values()}
+
+
+def calling_places() -> Iterator[CallingPlace]:
+    """The places of class code on the running green thread's Python stack, innermost first."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    last: object = None
     while frame is not None:
-        if unit_of(frame) is not None:
+        unit = unit_of(frame)
+        if unit is not None and unit.owner is not None:
             this = frame.f_locals.get("this")
-            if isinstance(this, MuranoObject) and this is not last:
-                last = this
-                yield this
+            called = this if isinstance(this, MuranoObject) else None
+            # Code that the compiler adds has no line of the class.
+            line = unit.table.get(frame.f_lineno)
+            method, text = (line.method, _text(line)) if line is not None else ("", "")
+            yield CallingPlace(called, unit.owner.name, method, text, unit)
         frame = frame.f_back
+
+
+def _text(line: _Line) -> str:
+    return line.instruction if isinstance(line.instruction, str) else line.instruction()
 
 
 def _frame(unit: CodeUnit, lineno: int) -> StackFrame | None:
@@ -110,8 +133,7 @@ def _frame(unit: CodeUnit, lineno: int) -> StackFrame | None:
     if line is None or not line.method:
         return None
     name = unit.owner.name if unit.owner is not None else "?"
-    instruction = line.instruction if isinstance(line.instruction, str) else line.instruction()
-    return StackFrame(name, line.method, line.position, instruction)
+    return StackFrame(name, line.method, line.position, _text(line))
 
 
 Place = tuple[CodeUnit, int, str]

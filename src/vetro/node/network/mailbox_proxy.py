@@ -12,11 +12,15 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import structlog
 
 from vetro.ipv6_door import embedded
+from vetro.node.files import read_json, write_json
 
 log = structlog.get_logger(__name__)
 
@@ -32,6 +36,19 @@ _PREFIX = "/agents/"
 _HOP = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade")
 
 
+def former_ports(file: Path, port: int, *, inhabited: bool) -> list[int]:
+    """The ports of doors that instances of this node were given before, without ``port``, today's.
+
+    They are kept in ``file`` as long as the node has any instance: where each of them comes is not known.
+    """
+    kept: object = read_json(file) if inhabited else None
+    listed = cast("list[object]", kept) if isinstance(kept, list) else []
+    ports = [*dict.fromkeys([port, *(one for one in listed if isinstance(one, int))])]
+    if ports != kept:
+        write_json(file, ports)
+    return ports[1:]
+
+
 class GuestDoor:
     """Relays to the service at ``service_url``. Listens on one address: ``open`` changes it."""
 
@@ -42,6 +59,8 @@ class GuestDoor:
         self._context = (tls or ssl.create_default_context()) if https else None
         self.port = parts.port or (443 if https else 80)
         self.address = ""
+        self.former: Sequence[int] = ()
+        """Ports at which it listens as well, because instances came there when the service had them."""
         self._servers: list[asyncio.Server] = []
         self._open: set[asyncio.Task[None]] = set()
 
@@ -57,6 +76,9 @@ class GuestDoor:
         if await self._listen(address, wanted):
             self.address = address
             await self._listen(embedded(address), wanted and self.bound_port)
+            for one in self.former:
+                if await self._listen(address, one):
+                    await self._listen(embedded(address), one)
 
     async def _listen(self, address: str, port: int) -> bool:
         ipv6 = ":" in address

@@ -6,14 +6,14 @@ Every text is plain: a front end shows it as text, whatever characters it has. N
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from vetro.json_values import JsonObject
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.fields import Field, clone_of
 from vetro.packages.forms.offers import Choice, Offers
 from vetro.packages.forms.phrases import in_language
-from vetro.packages.forms.readers import table_columns
+from vetro.packages.forms.readers import NOTHING, table_columns
 from vetro.packages.forms.vocabulary import BOOLEANS
 
 _CONTROLS = {
@@ -28,6 +28,7 @@ _CONTROLS = {
     "object": "object",
 }
 _EMPTY_OBJECT = "Select Application"
+STAYS = "Stays as it is"
 
 
 def described_field(
@@ -92,6 +93,36 @@ def described_field(
             for name, kind, title in table_columns(field.get("columns", []))
         ]
     return shown
+
+
+def as_opened(shown: JsonObject, field: Field, *, is_kept: bool, language: str) -> None:
+    """Complete a described field of a component whose form was opened again.
+
+    What the component has can be chosen, also when it is offered no more. A field whose value cannot be
+    read (``kept``) is empty, and may stay so.
+    """
+    if is_kept:
+        shown |= {"kept": True, "required": False, "placeholder": in_language(STAYS, language)}
+        shown["empty_label"] = shown["placeholder"]
+        return
+    choices: list[JsonObject] | None = shown["choices"]
+    if choices is None or field.kind in BOOLEANS:
+        return
+    value: Any = shown["value"]
+    several = (
+        cast("list[object]", value) if field.is_multiple and isinstance(value, list) else [value]
+    )
+    known = [one["value"] for one in choices]
+    choices += [
+        {"value": one, "label": _label(one)}
+        for one in several
+        if one not in NOTHING and one != [None, None] and one not in known
+    ]
+
+
+def _label(value: object) -> str:
+    parts = cast("list[object]", value) if isinstance(value, list) else [value]
+    return ", ".join(str(one) for one in parts if one is not None)
 
 
 def choices_empty(shown: JsonObject) -> bool:

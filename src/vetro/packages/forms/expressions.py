@@ -12,11 +12,12 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from vetro.packages.forms.errors import FormError
 from vetro.packages.forms.source import Marked
@@ -44,6 +45,13 @@ MAX_VALUES = 100_000
 """Values that one request may make."""
 MAX_SECONDS = 5.0
 """Time that the expressions of one request may take."""
+UNKNOWN = "\0unknown"
+"""The value of an expression that fails, where that is no error."""
+KEPT = "\0kept "
+"""Before the path of a field: what stands for a value that cannot be read from a component."""
+GENERATING = frozenset({"generateHostname", "random", "encryptData", "now"})
+"""Functions whose results are those of a component's whole life."""
+T = TypeVar("T")
 FAILURES = (YaqlException, ArithmeticError, LookupError, TypeError, ValueError, AssertionError)
 """What evaluating an expression raises."""
 
@@ -73,24 +81,65 @@ class Ingredients:
     """What the functions of an object's expressions need (B6).
 
     ``name``: the application's name. ``templates``: those that ``ref`` finds. ``encrypt`` keeps a
-    secret and returns its id. ``made``: objects that ``ref`` has made, by name.
+    secret and returns its id. ``made``: objects that ``ref`` has made, by name. ``taken``: host names in
+    lower case that ``generateHostname`` gives no other machine. ``generated``: what ids and generating
+    expressions gave, by their place in the object; a second object that is built with it has the same
+    there. ``tolerant``: an expression that fails has the value `UNKNOWN`.
     """
 
     name: str | None = None
     templates: dict[str, Any] = field(default_factory=dict[str, Any])
     encrypt: Callable[[str], str] | None = None
     made: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    taken: Collection[str] | None = None
+    generated: dict[object, Any] = field(default_factory=dict[object, Any])
+    tolerant: bool = False
+    hosts: dict[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
+    asked: Counter[object] = field(default_factory=Counter[object])
+
+    def once(self, place: object, make: Callable[[], T]) -> T:
+        """What was generated at a place, or is generated now."""
+        key = (place, self.asked[place])
+        self.asked[place] += 1
+        if key not in self.generated:
+            self.generated[key] = make()
+        return self.generated[key]
+
+    def host(self, pattern: str, number: object) -> str:
+        """The host name of a pattern and a number: it counts on while the name is taken.
+
+        The same pattern and number have the same name everywhere in one object.
+        """
+        if self.taken is None or "#" not in pattern or not isinstance(number, int):
+            return pattern.replace("#", str(number))
+        if (pattern, number) not in self.hosts:
+            used = {*self.taken, *(name.lower() for name in self.hosts.values())}
+            count = number
+            while (name := pattern.replace("#", str(count))).lower() in used:
+                count += 1
+            self.hosts[pattern, number] = name
+        return self.hosts[pattern, number]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """One of the elements of ``repeat``, not evaluated."""
+
+    template: Any
+    number: int
 
 
 @dataclass
 class Scope:
-    """What expressions see."""
+    """What expressions see. ``lazy``: ``repeat`` gives its elements as `Repeated`."""
 
     data: dict[str, Any]
     variables: dict[str, Any] = field(default_factory=dict[str, Any])
     ingredients: Ingredients = field(default_factory=Ingredients)
     budget: Budget = field(default_factory=Budget)
     depth: int = 0
+    path: list[object] = field(default_factory=list[object])
+    lazy: bool = False
 
     def evaluate(self, marked: Marked, data: object = ...) -> Any:
         """The value of one expression, with ``$`` as given. Errors: `FAILURES`, ``FormError``."""
@@ -124,29 +173,79 @@ class Scope:
             result: dict[str, object] = {}
             for key, body in cast("dict[object, object]", node).items():
                 name: object = self.value(key) if isinstance(key, Marked) else key
-                result[name if isinstance(name, str) else str(name)] = self.value(body)
+                word = name if isinstance(name, str) else str(name)
+                result[word] = self._at(word, body)
             header = result.get("?")
-            if isinstance(header, dict):
-                cast("dict[str, object]", header).setdefault("id", uuid.uuid4().hex)
+            if isinstance(header, dict) and "id" not in header:
+                cast("dict[str, object]", header)["id"] = self.new_id()
             return result
         if isinstance(node, (list, tuple)):
-            return [self.value(item) for item in cast("list[object]", node)]
+            items = cast("list[object]", node)
+            return [self._at(place, item) for place, item in enumerate(items)]
         return node
+
+    def _at(self, part: object, node: object) -> object:
+        self.path.append(part)
+        try:
+            return self.value(node)
+        finally:
+            self.path.pop()
+
+    def new_id(self) -> str:
+        """The id of the object at this place."""
+        return self.ingredients.once(("?", *self.path), lambda: uuid.uuid4().hex)
 
     def _reported(self, marked: Marked) -> object:
         try:
+            if not generates(marked):
+                return self._known(marked) if self.ingredients.tolerant else self.evaluate(marked)
+            known = [_field_value(self.data, *one) for one in fields_of(marked.tree)]
+            place = (marked.text, *self.path, *map(repr, known))
+            return self.ingredients.once(place, lambda: self.evaluate(marked))
+        except (FormError, *FAILURES) as error:
+            if self.ingredients.tolerant:
+                return UNKNOWN
+            raise self._placed(marked, error) from error
+
+    def _known(self, marked: Marked) -> object:
+        """The value of an expression that does not depend on what is `KEPT`; else a mark of its own.
+
+        Two expressions have the same mark when the other fields have the same values in them.
+        """
+        paths = dict.fromkeys(fields_of(marked.tree))
+        values = {path: _field_value(self.data, *path) for path in paths}
+        kept = {
+            path: value
+            for path, value in values.items()
+            if isinstance(value, str) and value.startswith(KEPT)
+        }
+        if not kept:
             return self.evaluate(marked)
-        except FormError as error:
+        mark = f"{UNKNOWN} {[value for value in values.values() if value not in kept.values()]!r}"
+        mark += "".join(kept.values())
+        try:
+            first = self.evaluate(marked)
+            for (page, name), value in kept.items():
+                self.data[page][name] = f"{value} or another"
+            second = self.evaluate(marked)
+        except (FormError, *FAILURES):
+            return mark
+        finally:
+            for (page, name), value in kept.items():
+                self.data[page][name] = value
+        return first if first == second else mark
+
+    def _placed(self, marked: Marked, error: Exception) -> Exception:
+        if isinstance(error, FormError):
             if error.line is not None:
-                raise
-            raise FormError(f"{marked.text}: {error}", marked.line, marked.column) from error
-        except FAILURES as error:
-            raise self.explained(marked, error) from error
+                return error
+            return FormError(f"{marked.text}: {error}", marked.line, marked.column)
+        return self.explained(marked, error)
 
     def explained(self, marked: Marked, error: Exception) -> FormError:
         """Why an expression has no value; names the page that has no values, if that is it."""
         reason = str(error)
-        for page, name in _fields_of(marked.tree):
+        for page, name in fields_of(marked.tree):
             if not isinstance(self.data.get(page), dict):
                 reason = f"there is no page {page} with values (its field {name} is wanted)"
         return FormError(f"{marked.text}: {reason}", marked.line, marked.column)
@@ -159,6 +258,8 @@ class Scope:
             self.ingredients,
             self.budget,
             self.depth,
+            [*self.path, number],
+            self.lazy,
         )
 
 
@@ -204,13 +305,27 @@ def has_expressions(node: object) -> bool:
     return False
 
 
-def _fields_of(tree: ast.Expression) -> Iterator[tuple[str, str]]:
+def fields_of(tree: ast.Expression) -> Iterator[tuple[str, str]]:
     """Page and field of each ``$.page.field``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Property) and isinstance(node.target, ast.Property):
             root = node.target.target
             if isinstance(root, ast.Variable) and root.name in ("", "forms"):
                 yield node.target.name, node.name
+
+
+def _field_value(data: dict[str, Any], page: str, name: str) -> object:
+    values = data.get(page)
+    return cast("dict[str, object]", values).get(name) if isinstance(values, dict) else None
+
+
+@lru_cache(maxsize=4096)
+def generates(marked: Marked) -> bool:
+    """Whether an expression has a function of `GENERATING`. Errors: ``FormError``."""
+    return any(name in marked.text for name in GENERATING) and any(
+        isinstance(node, (ast.Call, ast.MethodCall)) and node.name in GENERATING
+        for node in ast.walk(marked.tree)
+    )
 
 
 # -- functions (B6) ------------------------------------------------------------------------------
@@ -234,10 +349,11 @@ def random_hostname() -> str:
     return letters + moment + _base36(next(_counter) % 1296)
 
 
-def _generate_hostname(pattern: object, number: object) -> str:
-    if pattern is None or pattern == "":
+def _generate_hostname(rt: Evaluation, pattern: object, number: object) -> str:
+    text = "" if pattern is None else str(pattern)
+    if not text or text.startswith(KEPT):
         return random_hostname()
-    return str(pattern).replace("#", str(number))
+    return _scope_of(rt).ingredients.host(text, number)
 
 
 def _scope_of(rt: Evaluation) -> Scope:
@@ -248,6 +364,8 @@ def _scope_of(rt: Evaluation) -> Scope:
 def _repeat(rt: Evaluation, template: object, times: int) -> list[object]:
     rt.check_items(max(0, times))
     scope = _scope_of(rt)
+    if scope.lazy:
+        return [Repeated(template, number) for number in range(1, times + 1)]
     return [scope.with_index(number).value(template) for number in range(1, times + 1)]
 
 
@@ -283,11 +401,13 @@ def _ref(
         template = scope.ingredients.templates.get(template_name)
         if not isinstance(template, dict):
             return None
-        made = cast("dict[str, object]", scope.value(template))
+        place = replace(scope, path=["ref", key])
+        made = cast("dict[str, object]", place.value(template))
         header = made.setdefault("?", {})
         if not isinstance(header, dict):
             return None
-        cast("dict[str, object]", header).setdefault("id", uuid.uuid4().hex)
+        if "id" not in header:
+            cast("dict[str, object]", header)["id"] = place.new_id()
         known[key] = made
     if id_only is None:
         id_only = not is_first

@@ -215,7 +215,7 @@ class Field:
         """What can be chosen; ``None`` when it is not a field for that, or the source is not known."""
         kind = self.kind
         if kind == "choice":
-            return self._own_choices
+            return self.own_choices
         if kind == "object":
             return offers.of_classes(self.classes)
         if kind == "network":
@@ -229,7 +229,8 @@ class Field:
         return [Choice("", FIRST[kind]), *found] if kind in FIRST else found
 
     @cached_property
-    def _own_choices(self) -> list[Choice]:
+    def own_choices(self) -> list[Choice]:
+        """Those that the definition lists."""
         given = self.get("choices", [])
         if isinstance(given, dict):
             pairs = list(cast("dict[object, object]", given).items())
@@ -250,7 +251,7 @@ class Field:
         if self.kind in BOOLEANS:
             return False
         if self.kind == "choice" and self.is_required:
-            own = self._own_choices
+            own = self.own_choices
             return own[0].value if own else None
         if self.kind not in RESOURCES and self.kind != "object":
             return None
@@ -308,7 +309,7 @@ class Field:
 
     def _chosen(self, raw: object, offers: Offers) -> object:
         if raw in NOTHING:
-            own = self._own_choices if self.kind == "choice" and raw is None else []
+            own = self.own_choices if self.kind == "choice" and raw is None else []
             is_null = self.kind == "object" or any(one.value is None for one in own)
             return None if is_null else ""
         found = self.choices(offers)

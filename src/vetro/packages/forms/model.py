@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -26,12 +26,16 @@ def build_object(
     name: str | None,
     title: str,
     offers: Offers,
-    encrypt: Callable[[str], str] | None = None,
+    ingredients: Ingredients | None = None,
 ) -> dict[str, object]:
-    """The object of the ``Application`` section. Errors: ``FormError`` with the place."""
+    """The object of the ``Application`` section. Errors: ``FormError`` with the place.
+
+    ``ingredients``: its ``name`` and ``templates`` are set here.
+    """
     data = {page: dict(values) for page, values in pages.items()}
     variables = {**definition.templates, **parameters, "forms": data}
-    ingredients = Ingredients(name, definition.templates, encrypt)
+    ingredients = ingredients or Ingredients()
+    ingredients.name, ingredients.templates = name, definition.templates
     scope = Scope(data, variables, ingredients, Budget())
     application = definition.application
     made = cast("dict[str, object]", scope.value(application))
@@ -78,17 +82,29 @@ class State:
 
     ``pages``: values by page and field of pages that were submitted, in order. ``entered``: what
     was typed, also on a page that was refused. ``parameters``: evaluated once (B8). ``problem``: why
-    those of a static action are missing; no page is accepted as long."""
+    those of a static action are missing; no page is accepted as long. ``opened``: the values that a
+    component had when its form was opened again. ``kept``: paths of fields whose value could not be
+    read from it; ``inactive``: of parts that it did not have."""
 
     pages: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     entered: dict[str, dict[str, Any]] = field(default_factory=dict[str, "dict[str, Any]"])
     parameters: dict[str, Any] | None = None
     problem: str | None = None
+    opened: dict[str, dict[str, Any]] | None = None
+    kept: list[str] = field(default_factory=list[str])
+    inactive: list[str] = field(default_factory=list[str])
 
     def as_json(self) -> dict[str, object]:
         """The state as JSON."""
-        known = {"pages": self.pages, "entered": self.entered, "parameters": self.parameters}
-        return deepcopy({**known, "problem": self.problem})
+        known: dict[str, object] = {
+            "pages": self.pages,
+            "entered": self.entered,
+            "parameters": self.parameters,
+        }
+        known["problem"] = self.problem
+        if self.opened is not None:
+            known |= {"opened": self.opened, "kept": self.kept, "inactive": self.inactive}
+        return deepcopy(known)
 
     @classmethod
     def of_json(cls, given: object) -> State:
@@ -101,4 +117,7 @@ class State:
             body.get("entered") or {},
             body.get("parameters"),
             body.get("problem"),
+            body.get("opened"),
+            body.get("kept") or [],
+            body.get("inactive") or [],
         )

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 _GERMAN = {
     "Step {}": "Schritt {}",
     "Optional": "Optional",
+    "Stays as it is": "Bleibt, wie es ist",
     "Select Application": "Anwendung wählen",
     "Select Image": "Image wählen",
     "No images available": "Es gibt keine Images",

@@ -165,3 +165,21 @@ def read_rows(raw: object, columns: list[tuple[str, str]]) -> list[dict[str, Any
             }
         )
     return found
+
+
+def rows_of(value: object, columns: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The rows of a table whose columns are keys of a list's maps."""
+    rows: list[dict[str, Any]] = []
+    for one in cast("list[object]", value) if isinstance(value, list) else []:
+        row = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+        rows.append(
+            {
+                name: bool(row.get(name))
+                if kind != "label"
+                else ""
+                if row.get(name) is None
+                else as_text(row[name])
+                for name, kind in columns
+            }
+        )
+    return rows

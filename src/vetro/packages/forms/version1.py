@@ -11,6 +11,7 @@ from vetro.packages.forms.definition import Definition
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import FieldSource
 from vetro.packages.forms.offers import Offers
+from vetro.packages.forms.readers import rows_of
 
 
 def build_document(
@@ -31,6 +32,29 @@ def build_document(
             for name in _names(one):
                 made[name] = value
     return made
+
+
+def read_document(
+    definition: Definition, service: Mapping[str, object], offers: Offers, scope: Scope
+) -> dict[tuple[str, str], Any]:
+    """The values of fields that a flat service has: what ``build_document`` makes of them is there."""
+    found: dict[tuple[str, str], Any] = {}
+    for page in definition.pages:
+        for one in page.fields:
+            name = next((name for name in _names(one) if name in service), None)
+            if name is None:
+                continue
+            value: Any = service[name]
+            if one.type == "instance":
+                value = len(cast("list[object]", value)) if isinstance(value, list) else 0
+            elif one.type == "table":
+                value = rows_of(value, one.settle(scope).columns())
+            elif one.type == "image" and isinstance(value, dict):
+                known = offers.choices("images") or []
+                same = [item.value for item in known if _image(item.value, offers) == value]
+                value = same[0] if same else cast("object", value)
+            found[page.name, one.name] = value
+    return found
 
 
 def _names(field: FieldSource) -> list[str]:

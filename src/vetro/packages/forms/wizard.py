@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -22,13 +22,13 @@ from vetro.packages.forms.definition import (
     management_page,
     read_definition,
 )
-from vetro.packages.forms.describing import described_field, described_page
+from vetro.packages.forms.describing import as_opened, described_field, described_page
 from vetro.packages.forms.errors import PAGE, FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.expressions import Budget, Ingredients, Scope
 from vetro.packages.forms.fields import Field, FieldSource, clone_of
 from vetro.packages.forms.model import State, build_object, region_of
 from vetro.packages.forms.offers import KINDS, NO_OFFERS, Offers
-from vetro.packages.forms.readers import Refused
+from vetro.packages.forms.readers import NOTHING, Refused
 from vetro.packages.forms.settling import or_null
 from vetro.packages.forms.source import read_source
 from vetro.packages.forms.version1 import build_document
@@ -107,6 +107,14 @@ class Form:
         hint = f"; did you mean {near[0]}?" if near else f"; fields: {', '.join(known)}"
         raise FormError(f"{self.package_name} has no field {path}{hint}")
 
+    def makes(self, class_name: str) -> bool:
+        """Whether its object can be of a class; an expression may be any."""
+        header: object = self.definition.application.get("?")
+        given = cast("JsonObject", header).get("type") if isinstance(header, dict) else None
+        if self.definition.is_old or not isinstance(given, str):
+            return True
+        return given.partition("/")[0].partition("@")[0] == class_name
+
     def kinds(self) -> set[str]:
         """The kinds of choices that its fields need (`vetro.packages.forms.KINDS`)."""
         types = [one.type for one in self.fields]
@@ -178,7 +186,8 @@ class Form:
             values.update({str(key): value for key, value in cast("JsonObject", found).items()})
         return State(parameters=values)
 
-    def _scope(self, data: JsonObject, state: State) -> Scope:
+    def scope(self, data: JsonObject, state: State) -> Scope:
+        """What expressions of fields see."""
         if state.parameters is None:
             state.parameters = self.begin().parameters
         return Scope(data, dict(state.parameters or {}), Ingredients(), Budget())
@@ -191,7 +200,7 @@ class Form:
         """The form as JSON, with the values and choices of now (docs/forms.md)."""
         state = state or self.begin()
         data: JsonObject = {}
-        scope = self._scope(data, state)
+        scope = self.scope(data, state)
         pages = [
             self._described(page, number, state, offers, scope, language)
             for number, page in enumerate(self.pages, 1)
@@ -218,7 +227,7 @@ class Form:
         """One page as it is in ``describe``. Errors: ``NoSuchPage``."""
         wanted = self.page(name)
         data: JsonObject = {}
-        scope = self._scope(data, state)
+        scope = self.scope(data, state)
         for number, page in enumerate(self.pages, 1):
             if page is wanted:
                 return self._described(page, number, state, offers, scope, language)
@@ -229,7 +238,8 @@ class Form:
         """The values of a page: those submitted, or those it would be submitted with."""
         if page.name in state.pages:
             return dict(state.pages[page.name])
-        return self._check(page, state.entered.get(page.name), offers, scope, defaults=True).values
+        entered = state.entered.get(page.name)
+        return self._check(page, entered, state, offers, scope, defaults=True).values
 
     def _described(
         self, page: Page, number: int, state: State, offers: Offers, scope: Scope, language: str
@@ -238,7 +248,7 @@ class Form:
         data = scope.data
         if entered is None and page.name in state.pages:
             entered = state.pages[page.name]
-        checked = self._check(page, entered, offers, scope, defaults=True)
+        checked = self._check(page, entered, state, offers, scope, defaults=True)
         data[page.name] = dict(state.pages.get(page.name, checked.values))
         fields: list[JsonObject] = []
         for one in page.fields:
@@ -246,7 +256,10 @@ class Form:
             start = field.preselected(offers)
             given = entered is not None and one.name in entered
             value = (entered or {}).get(one.name) if given else checked.values.get(one.name, start)
-            fields.append(described_field(field, start, value, offers, language))
+            shown = described_field(field, start, value, offers, language)
+            if state.opened is not None:
+                as_opened(shown, field, is_kept=one.path in state.kept, language=language)
+            fields.append(shown)
         return described_page(
             page.name, number, fields, checked.fields, language,
             region=region_of(page, scope), submitted=page.name in state.pages,
@@ -272,14 +285,14 @@ class Form:
         """
         wanted = self.page(page)
         data: JsonObject = {}
-        scope = self._scope(data, state)
+        scope = self.scope(data, state)
         if defaults:
             raw = _with_secrets(wanted, raw, state)
         for one in self.pages:
             if one is wanted:
                 break
             data[one.name] = self._tentative(one, state, offers, scope)
-        checked = self._check(wanted, raw, offers, scope, defaults=defaults, only=field)
+        checked = self._check(wanted, raw, state, offers, scope, defaults=defaults, only=field)
         if state.problem is not None and field is None:
             checked.errors[PAGE] = [state.problem, *checked.errors.get(PAGE, [])]
         return checked
@@ -312,6 +325,7 @@ class Form:
         self,
         page: Page,
         raw: Mapping[str, object] | None,
+        state: State,
         offers: Offers,
         scope: Scope,
         *,
@@ -319,6 +333,9 @@ class Form:
         only: str | None = None,
     ) -> Checked:
         given = raw or {}
+        was = (state.opened or {}).get(page.name, {})
+        is_same = state.opened is not None
+        idle: list[Field] = []
         values: JsonObject = {}
         errors: dict[str, list[str]] = {}
         fields: dict[str, Field] = {}
@@ -327,6 +344,12 @@ class Form:
             raise FormError(f"Page {page.name} has no field {only}")
         for one in page.fields:
             field = fields[one.name] = one.settle(scope)
+            if one.name in was and _is_as_opened(field, given, was[one.name], state, offers):
+                values[one.name] = was[one.name]
+                if one.path in state.inactive:
+                    idle.append(field)
+                continue
+            is_same = False
             try:
                 start = field.preselected(offers)
                 shown = start if defaults else field.get("initial") if field.is_hidden else None
@@ -350,7 +373,12 @@ class Form:
                 found = self._wrong(field, value, scope, entries, offers)
                 if found:
                     errors[one.name] = found
-        if not errors and only is None:
+        # What a component has is never wrong; what comes to it by another field is checked.
+        for field in idle if not is_same else ():
+            found = self._wrong(field, values[field.name], scope, given, offers)
+            if field.is_enabled and found:
+                errors[field.name] = found
+        if not errors and only is None and not is_same:
             said = [
                 one.settle(scope).said("Validation Error occurred")
                 for one in page.validators
@@ -386,22 +414,42 @@ class Form:
         *,
         name: str | None = None,
         encrypt: Callable[[str], str] | None = None,
+        taken: Collection[str] | None = None,
     ) -> JsonObject:
         """The application's object (of version 1: its flat document). Errors: ``FormError``.
 
-        Every page must have been submitted. ``name``: where the form does not ask for one.
+        Every page must have been submitted. ``name``: where the form does not ask for one. ``taken``:
+        host names of other machines, in lower case, which numbered patterns leave out.
         """
+        self.require_filled(state)
+        made = Ingredients(encrypt=encrypt, taken=taken)
+        return self.built(state, state.pages, offers, made, name=name)
+
+    def require_filled(self, state: State) -> None:
+        """Errors: ``FormError`` for a page without values."""
         missing = self.first_open(state)
         if missing is not None:
             raise FormError(f"Page {missing} is not filled yet")
+
+    def built(
+        self,
+        state: State,
+        values: Mapping[str, JsonObject],
+        offers: Offers,
+        ingredients: Ingredients,
+        *,
+        name: str | None = None,
+    ) -> JsonObject:
+        """The object that values of all pages make. Errors: ``FormError``."""
         if self.definition.is_old:
-            return build_document(self.definition, state.pages, offers, self.package_name)
-        pages = {page: values for page, values in state.pages.items() if page != MANAGEMENT}
-        entered = state.pages.get(MANAGEMENT, {}).get(NAME)
+            return build_document(self.definition, values, offers, self.package_name)
+        pages = {page: one for page, one in values.items() if page != MANAGEMENT}
+        entered = values.get(MANAGEMENT, {}).get(NAME)
         parameters = state.parameters if state.parameters is not None else self.begin().parameters
+        management = {MANAGEMENT: values[MANAGEMENT]} if MANAGEMENT in values else {}
         return build_object(
-            self.definition, {**pages, **_management(state)}, parameters or {},
-            name=entered or name, title=self.title, offers=offers, encrypt=encrypt,
+            self.definition, {**pages, **management}, parameters or {},
+            name=entered or name, title=self.title, offers=offers, ingredients=ingredients,
         )  # fmt: skip
 
     def fill(
@@ -440,8 +488,23 @@ def _with_secrets(page: Page, raw: Mapping[str, object], state: State) -> Mappin
     return {**kept, **raw} if kept else raw
 
 
-def _management(state: State) -> JsonObject:
-    return {MANAGEMENT: state.pages[MANAGEMENT]} if MANAGEMENT in state.pages else {}
+def _is_as_opened(
+    field: Field, given: Mapping[str, object], was: object, state: State, offers: Offers
+) -> bool:
+    """Whether a field of a component has what it had when the form was opened: that is never wrong."""
+    if field.name not in given:
+        return True
+    entered = given[field.name]
+    if field.source.path in state.kept:
+        return entered in NOTHING or entered is False
+    if entered == was or (entered in NOTHING and was in NOTHING):
+        return True
+    if field.kind == "password" and field.is_required and entered in NOTHING:
+        return True
+    try:
+        return field.read(entered, offers) == field.read(was, offers)
+    except (Refused, FormError):
+        return False
 
 
 MOST_KEPT = 200_000

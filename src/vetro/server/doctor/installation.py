@@ -14,13 +14,16 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 from sqlalchemy import make_url, text
+from sqlalchemy.exc import SQLAlchemyError
 
 import vetro
 from vetro.http.client import SyncClient, TransportError
+from vetro.messaging import Mailboxes
 from vetro.server import data_directory, file_modes
 from vetro.server.blobs import try_store
 from vetro.server.doctor.findings import Finding, error, ok, warning
 from vetro.server.errors import StartError
+from vetro.server.former_doors import place_of
 from vetro.server.installation import KEYS, migration_sets
 from vetro.server.listeners import reachable, url_at
 from vetro.server.node import mutual_tls
@@ -42,7 +45,11 @@ async def examine_installation(settings: Settings) -> AsyncIterator[Finding]:
         yield finding
     if settings.blobs.store != "directory" and settings.data_dir.is_dir():
         yield await _files(settings)
-    yield await asyncio.to_thread(_service, settings)
+    service = await asyncio.to_thread(_service, settings)
+    yield service
+    if service.level == "ok":
+        async for finding in _former_doors(settings):
+            yield finding
     yield _dashboard()
     for finding in _certificates(settings):
         yield finding
@@ -205,6 +212,34 @@ def _stopped(settings: Settings, url: str) -> Finding:
             "See its log; the settings may name another address than the one it has.",
         )
     return warning("service", f"does not run: nothing answers at {url}", "Start it: vetro up.")
+
+
+async def _former_doors(settings: Settings) -> AsyncIterator[Finding]:
+    """Doors where machines come to their mailboxes, and nobody answers; the service runs."""
+    try:
+        database = await Database.open(settings.database_url, use=settings.database_use)
+    except (StorageError, OSError):
+        return  # the finding about the database says so
+    try:
+        doors = await Mailboxes(database).doors()
+    except SQLAlchemyError:
+        return  # of another version, which the finding about the database says
+    finally:
+        await database.close()
+    for door, count in doors.items():
+        place = place_of(door)
+        if place is None:
+            continue  # a name, which leads to who knows what
+        found = await _reached("mailboxes", *place)
+        machines = "1 machine comes" if count == 1 else f"{count} machines come"
+        if found.level == "ok":
+            yield ok("mailboxes", f"{door} answers: {machines} there")
+        else:
+            yield warning(
+                "mailboxes",
+                f"{machines} to {door}, where nobody answers",
+                "Start vetro up where it was, or free the port for it, and deploy their environments once.",
+            )
 
 
 def _dashboard() -> Finding:

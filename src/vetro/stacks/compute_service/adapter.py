@@ -112,22 +112,32 @@ class ServicePort:
         """Address ranges in use, as far as the client may see them."""
         return sorted({one.cidr for one in await self._send(SUBNETS.all())})
 
-    async def add_router_interface(self, router: str, subnet: str) -> None:
+    async def add_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None:
         """Attach a subnet to a router."""
-        await self._send(calls.add_interface(router, subnet))
+        await self._send(calls.add_interface(router, subnet, made_by))
 
-    async def remove_router_interface(self, router: str, subnet: str) -> None:
+    async def remove_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None:
         """Detach a subnet from a router."""
-        await self._find(calls.remove_interface(router, subnet))
+        await self._find(calls.remove_interface(router, subnet, made_by))
 
-    async def create_keypair(self, name: str, *, project_id: str, public_key: str) -> None:
+    async def create_keypair(
+        self, name: str, *, project_id: str, public_key: str, made_by: str | None = None
+    ) -> None:
         """Keep a public key."""
         new = NewKeypair(public_key=public_key, project_id=project_id)
+        if made_by is not None:
+            new.made_by = made_by
         await self._send(calls.set_keypair(name, new))
 
-    async def delete_keypair(self, name: str, *, project_id: str) -> None:
+    async def delete_keypair(
+        self, name: str, *, project_id: str, made_by: str | None = None
+    ) -> None:
         """Forget a public key."""
-        await self._find(calls.remove_keypair(name, project_id))
+        await self._find(calls.remove_keypair(name, project_id, made_by))
 
     async def public_key(self, name: str, *, project_id: str) -> str | None:
         """A public key by its name."""
@@ -333,27 +343,38 @@ class ServicePort:
             raise ResourceFailure(f"The volume {found.name} has no image to boot from")
         return await self.image(project_id, found.source.uuid)
 
-    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
+    async def attach_volume(
+        self, uuid: str, *, server: str, device: str, made_by: str | None = None
+    ) -> None:
         """Give a volume to a server."""
         body = Attachment(vm_uuid=server, device=device)
+        if made_by is not None:
+            body.made_by = made_by
         await self._send(calls.attach_volume(uuid, body))
 
-    async def detach_volume(self, uuid: str, *, server: str) -> None:
+    async def detach_volume(self, uuid: str, *, server: str, made_by: str | None = None) -> None:
         """Take a volume from a server; one that is gone has none."""
-        await self._find(calls.detach_volume(uuid, server))
+        await self._find(calls.detach_volume(uuid, server, made_by))
 
     # --- requests ----------------------------------------------------------------------
 
     async def _send(self, call: Call[Answer]) -> Answer:
         """Send a request that may be repeated; repeat it when its answer is lost."""
+        if not {"", ".", ".."}.isdisjoint(call.path.split("/")[1:]):
+            # As an address it would mean something else: all objects, or another kind.
+            raise ResourceFailure(
+                f"There is nothing with an empty id, or with the id '.' or '..': {call.path}",
+                details={"status": 404, "code": "ResourceNotFound"},
+            )
         return await _patiently(lambda: self._client.send(call))
 
     async def _find(self, call: Call[Answer]) -> Answer | None:
-        """The answer to a request; ``None`` for 404."""
+        """The answer to a request; ``None`` when there is nothing that it could mean."""
         try:
             return await self._send(call)
         except ResourceFailure as error:
-            if _status(error) == 404:
+            # A name that cannot be one names nothing: its creation was refused, too.
+            if _status(error) == 404 or error.details.get("code") == "InvalidParameters":
                 return None
             raise
 
@@ -366,14 +387,20 @@ class ServicePort:
 
 
 async def _patiently(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    lost = False
     for pause in (*_PAUSES, None):
         try:
             return await ask()
         except ComputeError as error:
-            raise _failure(error) from error
+            failure = _failure(error)
+            failure.uncertain = lost or not _is_refusal(error)
+            raise failure from error
         except TransportError as error:
+            lost = True
             if pause is None:
-                raise ResourceFailure(f"The compute service cannot be reached: {error}") from error
+                raise ResourceFailure(
+                    f"The compute service cannot be reached: {error}", uncertain=True
+                ) from error
             await asyncio.sleep(pause)
     raise AssertionError("the last attempt returns or raises")
 
@@ -414,6 +441,11 @@ class _Field(msgspec.Struct):
 
 class _Fields(msgspec.Struct):
     errors: list[_Field] = []
+
+
+def _is_refusal(error: ComputeError) -> bool:
+    """Whether the service did nothing. Parameters that do not validate are a 500 there."""
+    return 400 <= error.status < 500 or error.code == "InvalidParameters"
 
 
 def _failure(error: ComputeError) -> ResourceFailure:

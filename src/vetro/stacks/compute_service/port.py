@@ -2,7 +2,12 @@
 
 Every object is created under the uuid that its body names, and creating may be repeated: the second
 call finds the existing object. Removing what is missing succeeds. So an interrupted operation can be
-repeated or undone without knowing how far it had come. Failures are `ResourceFailure` (the service
+repeated or undone without knowing how far it had come.
+
+What has no uuid of its own (a key pair, an interface of a router, the attachment of a volume, the way of a
+floating address) has the mark of who made it, `made_by`: repeating with the same mark succeeds, with another
+one it is refused, and removing with another one changes nothing. Without a mark (None) a call acts whoever
+made it. Failures are `ResourceFailure` (the service
 refused, with its message) or transport errors of the client.
 
 Objects and bodies are those of `vetro.compute.wire`; their kinds (`NETWORKS`, `PORTS` …) are those of
@@ -113,14 +118,22 @@ class ComputePort(Protocol):
         """The address ranges in use by every project: those on one machine must not overlap."""
         ...
 
-    async def add_router_interface(self, router: str, subnet: str) -> None: ...
+    async def add_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None: ...
 
-    async def remove_router_interface(self, router: str, subnet: str) -> None: ...
+    async def remove_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None: ...
 
     # key pairs
-    async def create_keypair(self, name: str, *, project_id: str, public_key: str) -> None: ...
+    async def create_keypair(
+        self, name: str, *, project_id: str, public_key: str, made_by: str | None = None
+    ) -> None: ...
 
-    async def delete_keypair(self, name: str, *, project_id: str) -> None: ...
+    async def delete_keypair(
+        self, name: str, *, project_id: str, made_by: str | None = None
+    ) -> None: ...
 
     async def public_key(self, name: str, *, project_id: str) -> str | None: ...
 
@@ -169,6 +182,10 @@ class ComputePort(Protocol):
         """What a server that boots from the volume is. Raises `ResourceFailure`."""
         ...
 
-    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None: ...
+    async def attach_volume(
+        self, uuid: str, *, server: str, device: str, made_by: str | None = None
+    ) -> None: ...
 
-    async def detach_volume(self, uuid: str, *, server: str) -> None: ...
+    async def detach_volume(
+        self, uuid: str, *, server: str, made_by: str | None = None
+    ) -> None: ...

@@ -21,6 +21,7 @@ from vetro.stacks.errors import (
     UnresolvedReference,
     UnsupportedResource,
 )
+from vetro.stacks.heat.ownership import MARK, tags_of
 from vetro.stacks.model import Json, Stack, StackFailure, StackResource, StackStatus
 
 _KIND = re.compile(r"^(?:resources\.[^:]+: )?(?P<kind>[A-Za-z]+): (?P<text>.+)$", re.S)
@@ -74,7 +75,7 @@ def snapshot(
         created=moment(shown["creation_time"]),
         updated=moment(shown["updated_time"]) if shown.get("updated_time") else None,
         outputs={one["output_key"]: one.get("output_value") for one in outputs},
-        tags=list(shown.get("tags") or []),
+        tags=[one for one in tags_of(shown) if one != MARK],
         files=files,
         environment=environment_text(environment),
         resources={

@@ -6,7 +6,7 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, Unpack, cast
 
@@ -14,9 +14,19 @@ import structlog
 
 from vetro.openstack import RequestRefused, ServiceAway, Session
 from vetro.stacks.errors import StackBusy, StackError, StackNotFound, TemplateError
-from vetro.stacks.heat.answers import Progress, failure_of, refusal, snapshot
+from vetro.stacks.heat.answers import (
+    Progress,
+    failure_of,
+    refusal,
+    snapshot,
+)
 from vetro.stacks.heat.client import HeatClient, place_of
+from vetro.stacks.heat.first_start import as_given, files_keeping, keeping
+from vetro.stacks.heat.losing import Losing
+from vetro.stacks.heat.ownership import MARK, StackOfSomebodyElse, is_ours
 from vetro.stacks.heat.patience import Patience
+from vetro.stacks.heat.written_out import Wanted, written_out
+from vetro.stacks.losses import LossRefused, unnamed
 from vetro.stacks.model import (
     Change,
     ChangeKind,
@@ -63,10 +73,15 @@ class HeatSettings:
     """Between two looks at an operation: it grows from the one to the other with the time that has passed."""
     successor_seconds: float = 30.0
     """How long an operation that was cancelled is watched for the operation that takes its place."""
+    former_tags: tuple[str, ...] = ()
+    """The tags of stacks of releases that gave no tag of their own; see `ownership`."""
 
 
 class HeatStacks:
     """`Stacks` over Heat, for the project that the session is scoped to.
+
+    A stack of somebody else does not exist here, and its name is taken: nothing is read from it, and nothing
+    changes or removes it.
 
     ``token``: what stacks are created with; Heat makes a trust from it, which Keystone refuses to users who
     signed in with a delegation. By default that of the session.
@@ -84,7 +99,12 @@ class HeatStacks:
 
     async def get(self, project_id: str, name: str) -> Stack | None:
         """The stack with its template, or None."""
-        shown = await self._client.show(name, outputs=True)
+        found = await self._kept(project_id, name)
+        return None if found is None else replace(found, template=as_given(found.template))
+
+    async def _kept(self, project_id: str, name: str) -> Stack | None:
+        """The stack with what Heat was given."""
+        shown = await self._shown(name, outputs=True)
         if shown is None:
             return None
         content = await self._client.content(place_of(shown))
@@ -93,14 +113,19 @@ class HeatStacks:
         resources = await self._client.resources(place_of(shown))
         return snapshot(shown, project_id, content=content, resources=resources)
 
+    async def _shown(self, name: str, *, outputs: bool = False) -> dict[str, Json] | None:
+        """The stack as Heat shows it, if it is ours."""
+        shown = await self._client.show(name, outputs=outputs)
+        return shown if shown is not None and is_ours(shown, self._settings.former_tags) else None
+
     async def head(self, project_id: str, name: str) -> Stack | None:
         """State and outputs; see `Stacks.head`."""
-        shown = await self._client.show(name, outputs=True)
+        shown = await self._shown(name, outputs=True)
         return None if shown is None else snapshot(shown, project_id)
 
     async def lost(self, project_id: str, name: str) -> list[str]:
         """See `Stacks.lost`; Nova is asked for each server."""
-        shown = await self._client.show(name)
+        shown = await self._shown(name)
         if shown is None:
             return []
         return [
@@ -143,19 +168,30 @@ class HeatStacks:
     ) -> Stack:
         """Change a stack; see `Stacks.update`. One that is as wanted already is not touched."""
         body = _body(template, options)
-        found = await self.get(project_id, name)
+        found = await self._kept(project_id, name)
         if found is None:
             raise StackNotFound(name)
         if not found.status.failed and not found.status.in_progress and _same(found, body):
-            return replace(found, status=StackStatus.UPDATE_COMPLETE)
+            template = as_given(found.template)
+            return replace(found, status=StackStatus.UPDATE_COMPLETE, template=template)
+        await self._guard(found, options.get("may_lose"), body)
         operation = _Operation(self._client, self._settings, name, options)
         await operation.begin_update(body)
         return await self._settled(operation, project_id, body)
 
     async def delete(
-        self, project_id: str, name: str, *, progress: ProgressCallback | None = None
+        self,
+        project_id: str,
+        name: str,
+        *,
+        progress: ProgressCallback | None = None,
+        may_lose: Collection[str] | None = None,
     ) -> Stack | None:
         """Remove a stack; see `Stacks.delete`."""
+        if may_lose is not None:
+            await self._guard(await self._kept(project_id, name), may_lose, None)
+        if await self._shown(name) is None:
+            return None
         operation = _Operation(self._client, self._settings, name, {"progress": progress})
         if not await operation.begin_delete():
             return None
@@ -175,6 +211,8 @@ class HeatStacks:
         """What create or update would do, by Heat's own preview."""
         body = _body(template, {**options})
         shown = await self._client.show(name)
+        if shown is not None and not is_ours(shown, self._settings.former_tags):
+            raise StackOfSomebodyElse(name, shown["id"])
         try:
             if shown is None:
                 made = await self._client.preview_create({**body, "stack_name": name})
@@ -185,6 +223,45 @@ class HeatStacks:
         except RequestRefused as error:
             raise refusal(error, name) from error
         return StackPlan(shown is not None, changes)
+
+    async def _guard(
+        self,
+        found: Stack | None,
+        may_lose: Collection[str] | None,
+        body: Mapping[str, Json] | None,
+    ) -> None:
+        """Raises `LossRefused` when an operation would lose what may not be lost, and `StackBusy` while
+        another one goes on. ``body``: that of an update; None: the stack is removed."""
+        if may_lose is None or found is None:
+            return
+        if found.status.in_progress:
+            raise StackBusy(found.name, found.status.value)
+        place = place_of({"stack_name": found.name, "id": found.id})
+        old = Wanted(found.template, found.parameters, found.files, found.environment)
+        losing = Losing(self._client, place, found.id, written_out(old))
+        if body is None:
+            lost = await losing.of_all()
+        else:
+            preview = await self._preview(found.name, place, body)
+            parts = (body["template"], body["parameters"], body["files"], body.get("environment"))
+            lost = await losing.of_update(written_out(Wanted(*parts)), preview)
+        refused = unnamed(lost, may_lose)
+        if refused:
+            raise LossRefused(found.name, refused)
+
+    async def _preview(
+        self, name: str, place: str, body: Mapping[str, Json]
+    ) -> dict[str, list[dict[str, Json]]]:
+        """What Heat says that an update would do."""
+
+        async def ask() -> dict[str, list[dict[str, Json]]]:
+            try:
+                return await self._client.preview_update(place, body, nested=True)
+            except RequestRefused as error:
+                raise refusal(error, name) from error
+
+        subject = f"Asking Heat what an update of the stack {name} would do"
+        return await self._settings.patience.ask(ask, subject)
 
     async def _settled(
         self, operation: _Operation, project_id: str, body: Mapping[str, Json]
@@ -245,14 +322,14 @@ class _Operation:
             nonlocal asked
             # An answer that got lost may have been a yes.
             again = asked
-            if again and await self.client.show(self.name) is not None:
+            if again and await self._shown() is not None:
                 return
             asked = True
             try:
                 made = await self._refusable(self.client.create(body, token))
                 self._place, self._stack_id = made
             except StackBusy:
-                if await self.client.show(self.name) is not None:
+                if await self._shown() is not None:
                     if again:
                         return  # Heat had begun and did not show it yet
                     raise
@@ -324,8 +401,15 @@ class _Operation:
         self._working.see(new, self._stack_id)
         return any(one.get("physical_resource_id") == self._stack_id for one in new)
 
-    async def _remember(self, *, events: bool) -> None:
+    async def _shown(self) -> dict[str, Json] | None:
+        """The stack of this name. Errors: `StackOfSomebodyElse`."""
         shown = await self.client.show(self.name)
+        if shown is not None and not is_ours(shown, self.settings.former_tags):
+            raise StackOfSomebodyElse(self.name, shown["id"])
+        return shown
+
+    async def _remember(self, *, events: bool) -> None:
+        shown = await self._shown()
         if shown is None:
             return
         self._place, self._stack_id = place_of(shown), shown["id"]
@@ -359,15 +443,14 @@ def _body(template: Mapping[str, Json], options: WorkOptions) -> dict[str, Json]
     # Heat of some releases answers a circle with 500.
     order({name: _named(one) for name, one in cast("dict[str, Json]", resources or {}).items()})
     body: dict[str, Json] = {
-        "template": without_nulls(dict(template)),
+        "template": keeping(without_nulls(dict(template))),
         "parameters": dict(options.get("parameters") or {}),
-        "files": dict(options.get("files") or {}),
+        "files": files_keeping(options.get("files") or {}),
         "disable_rollback": not options.get("rollback"),
     }
     if environment := options.get("environment"):
         body["environment"] = environment
-    if tags := options.get("tags"):
-        body["tags"] = ",".join(tags)
+    body["tags"] = ",".join([*options.get("tags", ()), MARK])
     if (timeout := options.get("timeout")) is not None:
         body["timeout_mins"] = max(1, math.ceil(timeout / 60))
     return body
@@ -396,7 +479,7 @@ def _same(stack: Stack, body: Mapping[str, Json]) -> bool:
         and stack.files == body["files"]
         and stack.environment is None
         and "environment" not in body
-        and ",".join(stack.tags) == body.get("tags", "")
+        and ",".join([*stack.tags, MARK]) == body["tags"]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -13,6 +14,21 @@ from vetro.stacks.model import Json, ProgressCallback
 HEAT = "orchestration"
 EVENTS = 200
 """How many of the newest events are read: a step between two looks has fewer."""
+DEEPEST = 5
+"""How deep Heat nests stacks, unless its operator allows more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackItem:
+    """A resource of a stack or of a stack in it."""
+
+    path: str
+    """Its name; in nested stacks after the names of the resources that it is in: ``group.0.server``."""
+    type: str
+    status: str
+    physical_id: str
+    place: str
+    """Its address below ``/stacks``; empty when it has none."""
 
 
 class HeatClient:
@@ -29,10 +45,12 @@ class HeatClient:
         self._patience = patience
         self._say = say
 
-    async def _get(self, path: str, service: str = HEAT, **params: object) -> Any:
+    async def _get(
+        self, path: str, service: str = HEAT, *, absent: tuple[int, ...] = (404,), **params: object
+    ) -> Any:
         async def ask() -> Any:
             response = await self.session.request(
-                service, "GET", path, params=params or None, absent=(404,)
+                service, "GET", path, params=params or None, absent=absent
             )
             return None if response is None else response.json()
 
@@ -59,6 +77,49 @@ class HeatClient:
         """The resources of a stack."""
         found = await self._get(f"/stacks/{place}/resources")
         return found["resources"] if found else []
+
+    async def all_resources(self, place: str, id_: str) -> list[StackItem]:
+        """The resources of a stack and of the stacks nested in it."""
+        found = await self._get(f"/stacks/{place}/resources", nested_depth=DEEPEST)
+        rows = cast("list[dict[str, Json]]", found["resources"] if found else [])
+        above = {id_: ""}
+        items: list[StackItem] = []
+        # Heat says for each in which stack it is and which one it has, not in which order.
+        while rows:
+            known = [one for one in rows if _linked_stack(one, "stack", id_) in above]
+            for one in known:
+                name = str(one["resource_name"])
+                path = above[_linked_stack(one, "stack", id_)] + name
+                if nested := _linked_stack(one, "nested", ""):
+                    above[nested] = f"{path}."
+                at = _link(one, "stack").partition("/stacks/")[2] or place
+                items.append(
+                    StackItem(
+                        path,
+                        str(one["resource_type"]),
+                        str(one["resource_status"]),
+                        str(one.get("physical_resource_id") or ""),
+                        f"{at}/resources/{quote(name)}",
+                    )
+                )
+            if not known:
+                break  # of a stack that is gone by now
+            rows = [one for one in rows if one not in known]
+        return items
+
+    async def attributes(self, item: StackItem) -> dict[str, Json]:
+        """What a resource says of itself now; empty when it is gone."""
+        found = await self._get(f"/stacks/{item.place}")
+        return {} if found is None else found["resource"].get("attributes") or {}
+
+    async def changed_in_place(self, type_: str) -> frozenset[str]:
+        """The properties of a type that can change without making the resource anew, as far as Heat says."""
+        # Heat refuses types of services that its catalog lacks, and of its own rules, each in its way.
+        found = await self._get(f"/resource_types/{quote(type_)}", absent=(400, 403, 404, 409))
+        if found is None:
+            return frozenset()
+        properties = cast("dict[str, dict[str, Json]]", found["properties"])
+        return frozenset(key for key, one in properties.items() if one.get("update_allowed"))
 
     async def events(self, place: str) -> list[dict[str, Json]]:
         """The newest events, oldest first."""
@@ -99,10 +160,16 @@ class HeatClient:
         return done.json()["stack"]["resources"]
 
     async def preview_update(
-        self, place: str, body: Mapping[str, Json]
+        self, place: str, body: Mapping[str, Json], *, nested: bool = False
     ) -> dict[str, list[dict[str, Json]]]:
-        """The resources by what an update would do with them."""
-        done = await self.session.request(HEAT, "PUT", f"/stacks/{place}/preview", json=body)
+        """The resources by what an update would do with them; ``nested``: also those of nested stacks."""
+        done = await self.session.request(
+            HEAT,
+            "PUT",
+            f"/stacks/{place}/preview",
+            json=body,
+            params={"show_nested": "true"} if nested else None,
+        )
         assert done is not None
         return done.json()["resource_changes"]
 
@@ -115,3 +182,13 @@ class HeatClient:
 def place_of(shown: Mapping[str, Json]) -> str:
     """The address of a stack below ``/stacks``."""
     return f"{quote(shown['stack_name'])}/{shown['id']}"
+
+
+def _link(row: Mapping[str, Json], rel: str) -> str:
+    links = cast("list[dict[str, str]]", row.get("links") or [])
+    return next((one["href"] for one in links if one.get("rel") == rel), "")
+
+
+def _linked_stack(row: Mapping[str, Json], rel: str, default: str) -> str:
+    """The id of a stack that a row leads to."""
+    return _link(row, rel).rpartition("/")[2] or default

@@ -96,6 +96,8 @@ class MemoryCompute:
     offers: frozenset[str] = frozenset({BLOCK_STORAGE, LOAD_BALANCERS})
     hosts: int = 1
     volume_list: dict[str, Volume] = field(default_factory=dict[str, Volume])
+    makers: dict[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """The marks of key pairs, interfaces, attachments and ways of floating addresses."""
     before: Callable[[str], None] = lambda call: None
     """Called with the name of every changing call before it takes effect."""
     after: Callable[[str], None] = lambda call: None
@@ -181,7 +183,7 @@ class MemoryCompute:
         if isinstance(change, VolumeChange):
             self._check_size(uuid, change)
         if isinstance(change, FloatingIpChange):
-            self._lead(uuid, given.get("port_uuid"))
+            self._lead(uuid, given.get("port_uuid"), given.get("made_by"))
         else:
             self._objects(kind)[uuid] = msgspec.structs.replace(cast("Any", found), **given)
         self.after(call)
@@ -261,44 +263,86 @@ class MemoryCompute:
         }
         return lists[kind.path]
 
-    def _lead(self, address: str, port: str | None) -> None:
+    def _lead(self, address: str, port: str | None, made_by: str | None = None) -> None:
         found = _need(self.floating_list, address, "floating address")
+        mark = ("floating address", address)
+        if found.port_uuid is not None and not self._may(made_by, mark):
+            if port is None:
+                return
+            raise ResourceFailure(
+                f"the floating address {found.address} leads to port {found.port_uuid} already:"
+                " part them first"
+            )
         fixed = _need(self.port_list, port, "port").fixed_ips[0][1] if port else None
         if fixed is not None and ":" in fixed:
             raise ResourceFailure(
                 f"port {port} has the IPv6 address {fixed}: floating addresses are IPv4; give the"
                 " instance a second port in an IPv4 subnet"
             )
+        if made_by is not None or port != found.port_uuid:
+            self.makers[mark] = made_by or ""
         self.floating_list[address] = msgspec.structs.replace(found, port_uuid=port, fixed_ip=fixed)
+
+    def _may(self, made_by: str | None, mark: tuple[str, ...]) -> bool:
+        """Whether a caller may touch what is there: without a mark everything, else what bears it."""
+        return made_by is None or self.makers.get(mark, "") == made_by
 
     async def ranges(self) -> list[str]:
         return sorted({one.cidr for one in self.subnet_list.values()})
 
-    async def add_router_interface(self, router: str, subnet: str) -> None:
+    async def add_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None:
         await self._do("add_router_interface")
         found = _need(self.router_list, router, "router")
         _need(self.subnet_list, subnet, "subnet")
+        mark = ("interface", router, subnet)
         if subnet not in found.subnets:
             found.subnets.append(subnet)
+            self.makers[mark] = made_by or ""
+        elif not self._may(made_by, mark):
+            raise ResourceFailure(
+                f"the router {router} has an interface in subnet {subnet} already:"
+                " use it without making it"
+            )
         self.after("add_router_interface")
 
-    async def remove_router_interface(self, router: str, subnet: str) -> None:
+    async def remove_router_interface(
+        self, router: str, subnet: str, made_by: str | None = None
+    ) -> None:
         await self._do("remove_router_interface")
         found = self.router_list.get(router)
-        if found is not None and subnet in found.subnets:
+        mine = self._may(made_by, ("interface", router, subnet))
+        if found is not None and subnet in found.subnets and mine:
             found.subnets.remove(subnet)
         self.after("remove_router_interface")
 
     # key pairs
 
-    async def create_keypair(self, name: str, *, project_id: str, public_key: str) -> None:
+    async def create_keypair(
+        self, name: str, *, project_id: str, public_key: str, made_by: str | None = None
+    ) -> None:
         await self._do("create_keypair")
-        self.keypair_list.setdefault((project_id, name), public_key)
+        known = self.keypair_list.get((project_id, name))
+        mark = ("key pair", project_id, name)
+        if known is None:
+            self.keypair_list[project_id, name] = public_key
+            self.makers[mark] = made_by or ""
+        elif known != public_key:
+            raise ResourceFailure(f"the key pair {name} exists already, with another key")
+        elif not self._may(made_by, mark):
+            raise ResourceFailure(
+                f"the key pair {name} exists already: use it without making it, or choose another"
+                " name"
+            )
         self.after("create_keypair")
 
-    async def delete_keypair(self, name: str, *, project_id: str) -> None:
+    async def delete_keypair(
+        self, name: str, *, project_id: str, made_by: str | None = None
+    ) -> None:
         await self._do("delete_keypair")
-        self.keypair_list.pop((project_id, name), None)
+        if self._may(made_by, ("key pair", project_id, name)):
+            self.keypair_list.pop((project_id, name), None)
         self.after("delete_keypair")
 
     async def public_key(self, name: str, *, project_id: str) -> str | None:
@@ -408,25 +452,33 @@ class MemoryCompute:
             raise ResourceFailure(f"The volume {found.name} has no image to boot from")
         return await self.image(project_id, found.source.uuid)
 
-    async def attach_volume(self, uuid: str, *, server: str, device: str) -> None:
+    async def attach_volume(
+        self, uuid: str, *, server: str, device: str, made_by: str | None = None
+    ) -> None:
         await self._do("attach_volume")
         _need(self.server_list, server, "server")
-        self._attach(uuid, server, device)
+        self._attach(uuid, server, device, made_by)
         self.after("attach_volume")
 
-    async def detach_volume(self, uuid: str, *, server: str) -> None:
+    async def detach_volume(self, uuid: str, *, server: str, made_by: str | None = None) -> None:
         await self._do("detach_volume")
-        if uuid in self.volume_list:
+        if uuid in self.volume_list and self._may(made_by, ("volume", uuid)):
             self._detach(self.volume_list[uuid], server)
         self.after("detach_volume")
 
     # inside
 
-    def _attach(self, uuid: str, server: str, device: str) -> None:
+    def _attach(self, uuid: str, server: str, device: str, made_by: str | None = None) -> None:
         found = _need(self.volume_list, uuid, "volume")
         if found.vm_uuid not in (None, server):
             raise ResourceFailure(
                 f"volume {uuid} is attached to VM {found.vm_uuid}: detach it there first"
+            )
+        if found.vm_uuid is None:
+            self.makers["volume", uuid] = made_by or ""
+        elif not self._may(made_by, ("volume", uuid)):
+            raise ResourceFailure(
+                f"volume {uuid} is attached to VM {server} already: use it without attaching it"
             )
         found.vm_uuid, found.device = server, _place(uuid, device)
         found.server_uuid = self.server_list[server].host

@@ -48,12 +48,19 @@ class MemoryStore:
         return Hold(row.id, row.name, 1, owner)
 
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
+        self,
+        stack_id: str,
+        name: str,
+        values: Mapping[str, object],
+        owner: str,
+        seconds: float,
+        *,
+        fence: int | None = None,
     ) -> Hold:
         row = self.stacks.get(stack_id)
         if row is None:
             raise StackNotFound(name)
-        if row.is_held(self._now()):
+        if row.is_held(self._now()) or fence not in (None, row.fence):
             raise StackBusy(name, row.status.value)
         row.fence += 1
         row.owner, row.owner_until = owner, self._now() + timedelta(seconds=seconds)

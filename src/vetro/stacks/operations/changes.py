@@ -22,6 +22,13 @@ class Decision:
     changed: frozenset[str] = frozenset()
     resume: bool = False
     """An interrupted creation continues with the same row and the same physical id."""
+    kept: frozenset[str] = frozenset()
+    """The properties that differ and keep the values that the resource was made with."""
+
+    def settled(self, row: ResourceRow, properties: Mapping[str, Json]) -> dict[str, Json]:
+        """The wanted properties, with what is kept as `row` has it."""
+        stored = {key: value for key, value in row.properties.items() if key in self.kept}
+        return {key: one for key, one in properties.items() if key not in self.kept} | stored
 
 
 def decide(
@@ -37,7 +44,9 @@ def decide(
         return Decision(ChangeKind.REPLACE, f"its type was {row.type}")
     if row.status is StackStatus.CREATE_FAILED:
         return Decision(ChangeKind.REPLACE, f"its creation had failed: {row.reason}")
-    changed = changed_properties(kind, row.properties, properties)
+    different = changed_properties(kind, row.properties, properties)
+    kept = kind.kept(different, row.properties, properties)
+    changed = different - kept
     if row.status is StackStatus.CREATE_IN_PROGRESS:
         if changed:
             return Decision(ChangeKind.REPLACE, "its creation was interrupted", changed)
@@ -50,13 +59,20 @@ def decide(
     ):
         # It is unknown how much of the failed change was applied: apply everything again.
         again = frozenset(key for key in properties if kind.properties[key].update)
-        return Decision(ChangeKind.UPDATE, "its last change failed", again)
+        return Decision(ChangeKind.UPDATE, "its last change failed", again, kept=kept)
+    if not changed and kept:
+        return Decision(ChangeKind.KEEP, f"{_list(kept)}: read at the first start only", kept=kept)
     if not changed:
         return Decision(ChangeKind.KEEP, "nothing changed")
     reason = _because(row.properties, properties, changed)
-    if kind.changed_in_place(changed):
-        return Decision(ChangeKind.UPDATE, reason, changed)
+    # What the resource uses and did not make (`claim` is None) is not changed.
+    if kind.changed_in_place(changed) and row.claim is not None:
+        return Decision(ChangeKind.UPDATE, reason, changed, kept=kept)
     return Decision(ChangeKind.REPLACE, reason, changed)
+
+
+def _list(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def changed_properties(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Collection, Coroutine, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,15 +22,18 @@ from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import OperationLost, ResourceFailure, StackError
 from vetro.stacks.flavors import Flavor
+from vetro.stacks.losses import LossRefused, unnamed
 from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackFailure, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide
+from vetro.stacks.operations.losing import Losses
 from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import PlacementGroup, ResourceContext, ResourceType
+from vetro.stacks.resources.base import PlacementGroup, Relation, ResourceContext, ResourceType
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
+from vetro.stacks.template.functions import Unknown
 from vetro.stacks.template.templates import ResourceDefinition, Template
 
 _log = structlog.get_logger(__name__)
@@ -55,6 +58,8 @@ class Operation:
     hold: Hold
     stack: StackRow
     progress: ProgressCallback | None
+    may_lose: Collection[str] | None = None
+    """See `WorkOptions`. What goes is refused before; this keeps what only now turns out to be replaced."""
 
     def __post_init__(self) -> None:
         self._waiting: dict[str, str] = {}
@@ -66,6 +71,8 @@ class Operation:
         self._failed = asyncio.Event()
         self.failure: StackFailure | None = None
         """The first thing that went wrong."""
+        self.refused: LossRefused | None = None
+        """What would have been lost, if that is what went wrong."""
 
     @property
     def waiting_on(self) -> str | None:
@@ -86,6 +93,10 @@ class Operation:
         self._attached = AttachedVolumes(template, evaluation)
         await self._release(template)
         kept = await self._keep(template, evaluation)
+        await self._each(
+            {name: frozenset[str]() for name in kept if self._kind_of(name).restores},
+            lambda name: self._restore(self._rows[name]),
+        )
         await self._each(
             {
                 name: one.requires | self._attached.made_first(name)
@@ -108,13 +119,15 @@ class Operation:
         """Remove every resource that the stack has or may have."""
         await self._clean_up(list(self.stack.resources))
 
-    def _evaluation(self, template: Template) -> Evaluation:
+    def _evaluation(
+        self, template: Template, reference: Callable[[str], Json] | None = None
+    ) -> Evaluation:
         return Evaluation(
             template,
             stack_id=self.stack.id,
             stack_name=self.stack.name,
             project_id=self.stack.project_id,
-            reference=self._reference,
+            reference=reference or self._reference,
             attribute=self._attribute,
         )
 
@@ -124,16 +137,44 @@ class Operation:
         What other resources require is left for the end.
         """
         needed = {need for row in self.stack.resources for need in row.requires}
+        evaluation = self._evaluation(template, self._foreseen)
         gone = [
             row
-            for name, row in self._rows.items()
-            if name not in template.resources
-            and row.id not in needed
-            and resource_type(row.type, name).delete_first
+            for row in self._rows.values()
+            if row.id not in needed and self._gives_up(row, template, evaluation)
         ]
         for row in gone:
             await self._abandon(row)
         await self._clean_up(gone)
+
+    def _gives_up(self, row: ResourceRow, template: Template, evaluation: Evaluation) -> bool:
+        """Whether what only this resource can have is free for others in the template."""
+        kind, wanted = resource_type(row.type, row.name), template.resources.get(row.name)
+        if wanted is None:
+            return kind.delete_first
+        if kind.takes(row.properties) is None or wanted.needs_attributes:
+            return False
+        try:
+            properties = evaluation.known(wanted.properties)
+        except StackError:
+            return False  # its task will say so
+        kind = resource_type(wanted.type, row.name)
+        return decide(row, wanted.type, kind, properties).kind is ChangeKind.REPLACE
+
+    async def _make_room(self, kind: ResourceType, properties: Mapping[str, Json]) -> None:
+        """Remove what leaves the template and has what a new resource takes, whatever requires it."""
+        taken = kind.takes(properties)
+        if taken is None:
+            return
+        for row in list(self.stack.resources):
+            other = resource_type(row.type, row.name)
+            if self._is_leaving(row) and not row.retain and other.takes(row.properties) == taken:
+                if row.current:
+                    await self._abandon(row)
+                await self._delete(row)
+
+    def _is_leaving(self, row: ResourceRow) -> bool:
+        return not (row.current and row.name in self._wanted)
 
     async def _keep(self, template: Template, evaluation: Evaluation) -> set[str]:
         """The resources that stay as they are, as do all that they require.
@@ -171,8 +212,17 @@ class Operation:
         requires = self._requires(wanted)
         row = self._rows.get(wanted.name)
         decision = decide(row, wanted.type, kind, properties)
+        if decision.kept and row is not None:
+            _log.info(
+                "kept_as_first_started",
+                stack=self.stack.name,
+                resource=wanted.name,
+                properties=sorted(decision.kept),
+            )
+            properties = decision.settled(row, properties)
         if decision.kind is ChangeKind.KEEP and row is not None:
             await self._note_dependencies(row, requires, wanted.retain)
+            await self._restore(row)
         elif decision.kind is ChangeKind.UPDATE and row is not None:
             await self._update(row, properties, decision, requires, wanted.retain)
         elif decision.resume and row is not None:
@@ -180,23 +230,40 @@ class Operation:
             await self._create(row, properties)
         else:
             if row is not None:
+                await self._refuse_loss(row, properties, decision)
                 await self._abandon(row)
                 if kind.delete_first:
                     await self._delete(row)
                     if self.failure is not None:
                         return
+            await self._make_room(kind, properties)
             await self._create(self._fresh(wanted, properties, requires), properties)
+
+    async def _refuse_loss(
+        self, row: ResourceRow, properties: dict[str, Json], decision: Decision
+    ) -> None:
+        """Raises `LossRefused` before a replacement that the plan has not seen: it depends on what this
+        operation has made of other resources."""
+        if self.may_lose is None:
+            return
+        losses = Losses(self.compute, self.stack.resources)
+        lost = unnamed(await losses.of_replaced(row, properties, decision), self.may_lose)
+        if lost:
+            self.refused = LossRefused(self.stack.name, lost, begun=True)
+            raise self.refused
 
     def _fresh(
         self, wanted: ResourceDefinition, properties: dict[str, Json], requires: list[int]
     ) -> ResourceRow:
+        chosen = str(uuid.uuid4())
         row = ResourceRow(
             name=wanted.name,
             type=wanted.type,
-            physical_id=str(uuid.uuid4()),
+            physical_id=chosen,
             retain=wanted.retain,
             properties=properties,
             requires=requires,
+            claim=chosen,
         )
         kind = resource_type(row.type, row.name)
         row.physical_id = kind.new_id(self._context(row), properties)
@@ -206,13 +273,17 @@ class Operation:
         kind = resource_type(row.type, row.name)
         self._say(row, "being created")
         row.status, row.reason, row.properties = StackStatus.CREATE_IN_PROGRESS, "", properties
-        if row.id == 0:
+        row.claim = row.claim if row.claim is not None else str(uuid.uuid4())
+        is_first = row.id == 0
+        if is_first:
             await self.store.add_resource(self.hold, row)
             self.stack.resources.append(row)
             self._rows[row.name] = row
         else:
             await self.store.change_resource(self.hold, row)
         making = self._made(kind, kind.create(self._context(row), properties))
+        if is_first and isinstance(kind, Relation):
+            making = self._or_disowned(row, making)
         await self._or_failed(row, making, StackStatus.CREATE_FAILED)
         row.status = StackStatus.CREATE_COMPLETE
         await self.store.change_resource(self.hold, row)
@@ -237,6 +308,15 @@ class Operation:
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""
         row.properties, row.requires = properties, requires
         await self.store.change_resource(self.hold, row)
+
+    async def _or_disowned(self, row: ResourceRow, making: Coroutine[Any, Any, None]) -> None:
+        """Make a relation for the first time: what was refused is not the stack's, and never removed."""
+        try:
+            await making
+        except ResourceFailure as error:
+            if not error.uncertain:
+                row.claim = None
+            raise
 
     async def _or_failed(
         self, row: ResourceRow, work: Coroutine[Any, Any, None], failed: StackStatus
@@ -264,6 +344,15 @@ class Operation:
         finally:
             await stop(work, failed)
 
+    def _kind_of(self, name: str) -> ResourceType:
+        return resource_type(self._rows[name].type, name)
+
+    async def _restore(self, row: ResourceRow) -> None:
+        """Put back what somebody has taken from a resource that stays as it is."""
+        kind = self._kind_of(row.name)
+        if kind.restores:
+            await kind.restore(self._context(row), row.properties)
+
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):
             row.requires, row.retain = requires, retain
@@ -288,7 +377,7 @@ class Operation:
         kind = resource_type(row.type, row.name)
         self._say(row, "being removed")
         try:
-            if not row.retain:
+            if not row.retain and row.claim is not None:
                 row.status, row.reason = StackStatus.DELETE_IN_PROGRESS, ""
                 await self.store.change_resource(self.hold, row)
                 await kind.delete(self._context(row), row.properties)
@@ -298,7 +387,8 @@ class Operation:
                 await self.store.change_resource(self.hold, row)
             raise _Undeletable(f"it could not be removed: {describe(error)}") from error
         await self.store.remove_resource(self.hold, row)
-        self.stack.resources.remove(row)
+        if row in self.stack.resources:  # not when what takes its place has removed it, too
+            self.stack.resources.remove(row)
 
     # --- the schedule ------------------------------------------------------------------
 
@@ -366,6 +456,10 @@ class Operation:
             if row.id:
                 await self.store.change_resource(self.hold, row)
 
+        async def adopt() -> None:
+            row.claim = None
+            await self.store.change_resource(self.hold, row)
+
         context = ResourceContext(
             project_id=self.stack.project_id,
             stack_id=self.stack.id,
@@ -381,12 +475,14 @@ class Operation:
             leaving=lambda: [
                 one.physical_id
                 for one in self.stack.resources
-                if one.type == row.type and not (one.current and one.name in self._wanted)
+                if one.type == row.type and self._is_leaving(one) and not one.retain
             ],
             volumes=lambda: self._attached.of(row) if self._attached else (),
             say=lambda text: self._say(row, f"waiting for {text}"),
             data=row.data,
             changed=changed,
+            claim=row.claim or "",
+            adopt=adopt,
         )
         return context
 
@@ -415,6 +511,10 @@ class Operation:
             if row.physical_id == physical_id and "config" in row.data:
                 return row.data
         return await self.store.config(self.stack.project_id, physical_id)
+
+    def _foreseen(self, name: str) -> Json:
+        """A reference before anything is made: what is not there yet is another one."""
+        return self._reference(name) if name in self._rows else Unknown(name)
 
     def _reference(self, name: str) -> Json:
         row = self._rows[name]

@@ -9,13 +9,26 @@ from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind, Json
-from vetro.stacks.operations.changes import decide
+from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import ResourceContext
+from vetro.stacks.resources.base import ResourceContext, ResourceType
 from vetro.stacks.state.records import ResourceRow, StackRow
 from vetro.stacks.template.evaluation import Evaluation
 from vetro.stacks.template.functions import Unknown
 from vetro.stacks.template.templates import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What an operation would do to one resource."""
+
+    name: str
+    type: str
+    row: ResourceRow | None
+    """What there is."""
+    decision: Decision
+    properties: Mapping[str, Json]
+    """As wanted, with `Unknown` values; none for a resource that the template does not have."""
 
 
 @dataclass(eq=False, repr=False)
@@ -34,9 +47,25 @@ class Planner:
         self._rows = (
             {one.name: one for one in self.row.resources if one.current} if self.row else {}
         )
-        self._new: set[str] = set()
+        self._new: dict[str, Json] = {}
+        """Resources that are made: what refers to them gets."""
+        self._wanted: dict[str, Mapping[str, Json]] = {}
 
     async def changes(self) -> list[Change]:
+        """What would happen to each resource."""
+        return [
+            Change(
+                one.name,
+                one.type,
+                one.decision.kind,
+                one.decision.reason,
+                tuple(sorted(one.decision.changed)),
+            )
+            for one in await self.planned()
+        ]
+
+    async def planned(self) -> list[Planned]:
+        """The same with what each decision was made of."""
         evaluation = Evaluation(
             self.template,
             stack_id=self.row.id if self.row else "",
@@ -45,33 +74,34 @@ class Planner:
             reference=self._reference,
             attribute=self._attribute,
         )
-        result: list[Change] = []
+        result: list[Planned] = []
         for name in self.template.order:
             wanted = self.template.resources[name]
             kind = resource_type(wanted.type, name)
+            row = self._rows.get(name)
             properties = await evaluation.value(wanted.properties, wanted.references)
-            decision = decide(self._rows.get(name), wanted.type, kind, properties)
-            if decision.kind in (ChangeKind.CREATE, ChangeKind.REPLACE):
-                self._new.add(name)
-            result.append(
-                Change(
-                    name,
-                    wanted.type,
-                    decision.kind,
-                    decision.reason,
-                    tuple(sorted(decision.changed)),
-                )
-            )
-        gone = [one for one in self._rows.values() if one.name not in self.template.resources]
-        result.extend(
-            Change(one.name, one.type, ChangeKind.DELETE, "it is not in the template")
-            for one in gone
-        )
+            decision = decide(row, wanted.type, kind, properties)
+            self._wanted[name] = properties
+            if row is None or decision.kind in (ChangeKind.CREATE, ChangeKind.REPLACE):
+                self._new[name] = self._id_of_new(name, kind, properties)
+            result.append(Planned(name, wanted.type, row, decision, properties))
+        gone = Decision(ChangeKind.DELETE, "it is not in the template")
+        result += [
+            Planned(one.name, one.type, one, gone, {})
+            for one in self._rows.values()
+            if one.name not in self.template.resources
+        ]
         return result
+
+    def _id_of_new(self, name: str, kind: ResourceType, properties: Mapping[str, Json]) -> Json:
+        """What refers to a resource that is made gets, if that is known before: a key pair's name."""
+        row = ResourceRow(name=name, type=kind.name, physical_id="")
+        given = kind.new_id(self._context(row), properties)
+        return given or Unknown(name)
 
     def _reference(self, name: str) -> Json:
         if name in self._new:
-            return Unknown(name)
+            return self._new[name]
         row = self._rows[name]
         return resource_type(row.type, name).reference(row.physical_id, row.data)
 
@@ -80,7 +110,8 @@ class Planner:
             return Unknown(name)
         row = self._rows[name]
         kind = resource_type(row.type, name)
-        return await kind.attribute(self._context(row), row.properties, attribute)
+        # An operation asks for it when the resource has been changed.
+        return await kind.attribute(self._context(row), self._wanted[name], attribute)
 
     def _context(self, row: ResourceRow) -> ResourceContext:
         async def no_config(_physical_id: str) -> dict[str, Json] | None:

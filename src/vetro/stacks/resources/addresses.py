@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import FloatingIp, FloatingIpChange, NewFloatingIp
@@ -11,8 +12,8 @@ from vetro.stacks.resources.base import (
     ComputeObject,
     Json,
     Property,
+    Relation,
     ResourceContext,
-    ResourceType,
     Shown,
     not_served,
     text,
@@ -59,7 +60,9 @@ class FloatingIP(ComputeObject):
         )
 
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _lead(context, context.physical_id, properties.get("port_id"))
+        # The address is the stack's own: it leads where the template says, whoever led it elsewhere.
+        change = FloatingIpChange(port_uuid=properties.get("port_id"))
+        await context.compute.change(FLOATING_IPS, context.physical_id, change)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         found = await context.compute.find(FLOATING_IPS, context.physical_id)
@@ -76,7 +79,47 @@ class FloatingIP(ComputeObject):
         }
 
 
-class FloatingIPAssociation(ResourceType):
+class _Association(Relation):
+    """Leads a floating address to a port.
+
+    One that leads to another port is refused; one that leads to this port already is adopted.
+    """
+
+    address: ClassVar[str]
+    """The property that names the address."""
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
+        return "floating address", text(properties[self.address])
+
+    async def port(self, context: ResourceContext, properties: Mapping[str, Json]) -> str | None:
+        """The port it leads to."""
+        raise NotImplementedError
+
+    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        address = text(properties[self.address])
+        port = await self.port(context, properties)
+        change = FloatingIpChange(port_uuid=port, made_by=context.claim)
+        try:
+            await context.compute.change(FLOATING_IPS, address, change)
+        except ResourceFailure as error:
+            found = None if error.uncertain else await context.compute.find(FLOATING_IPS, address)
+            if found is None or port is None or found.port_uuid != port:
+                raise
+            await context.adopt()
+
+    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        address = text(properties[self.address])
+        found = await context.compute.find(FLOATING_IPS, address)
+        if found is None:
+            return
+        # Before there were marks, only the port told who had led it there.
+        former = context.data.get("port", properties.get("port_id"))
+        if context.claim or found.port_uuid == former:
+            change = FloatingIpChange(port_uuid=None, made_by=context.claim)
+            await context.compute.change(FLOATING_IPS, address, change)
+
+
+class FloatingIPAssociation(_Association):
     """`OS::Neutron::FloatingIPAssociation`: gives a floating address to a port."""
 
     name = "OS::Neutron::FloatingIPAssociation"
@@ -86,20 +129,13 @@ class FloatingIPAssociation(ResourceType):
         "fixed_ip_address": Property(ignored="a port has one address"),
     }
     required = (("floatingip_id",),)
-    delete_first = True
+    address = "floatingip_id"
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _lead(context, text(properties["floatingip_id"]), properties.get("port_id"))
+    async def port(self, context: ResourceContext, properties: Mapping[str, Json]) -> str | None:
+        return properties.get("port_id")
 
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self.create(context, properties)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        address = text(properties.get("floatingip_id"))
-        found = await context.compute.find(FLOATING_IPS, address) if address else None
-        # Only what this association did is undone: another one may have it by now.
-        if found is not None and found.port_uuid == properties.get("port_id"):
-            await _lead(context, address, None)
 
 
 class NovaFloatingIP(ComputeObject):
@@ -132,15 +168,15 @@ class NovaFloatingIP(ComputeObject):
         }
 
 
-class NovaFloatingIPAssociation(ResourceType):
+class NovaFloatingIPAssociation(_Association):
     """`OS::Nova::FloatingIPAssociation`: gives a floating address to a server's first port."""
 
     name = "OS::Nova::FloatingIPAssociation"
     properties = {"floating_ip": Property(), "server_id": Property()}
     required = (("floating_ip",), ("server_id",))
-    delete_first = True
+    address = "floating_ip"
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+    async def port(self, context: ResourceContext, properties: Mapping[str, Json]) -> str | None:
         server = text(properties["server_id"])
         ports = [
             one
@@ -149,19 +185,7 @@ class NovaFloatingIPAssociation(ResourceType):
         ]
         if not ports:
             raise ResourceFailure(f"The server {server} has no port to give the address to")
-        await context.save({**context.data, "port": ports[0].uuid})
-        await _lead(context, text(properties["floating_ip"]), ports[0].uuid)
-
-    async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        address = text(properties.get("floating_ip"))
-        found = await context.compute.find(FLOATING_IPS, address) if address else None
-        if found is not None and found.port_uuid == context.data.get("port", ""):
-            await _lead(context, address, None)
-
-
-async def _lead(context: ResourceContext, address: str, port: str | None) -> None:
-    """Lead a floating address to a port, or nowhere."""
-    await context.compute.change(FLOATING_IPS, address, FloatingIpChange(port_uuid=port))
+        return ports[0].uuid
 
 
 async def _reachable(context: ResourceContext, floating: FloatingIp) -> str:

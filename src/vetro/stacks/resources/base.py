@@ -3,6 +3,10 @@
 A type's `create` is given the physical id to use and may be called again for the same id after a
 crash; `delete` is also called for resources that may never have been created. Both must therefore
 be idempotent.
+
+A stack removes what it made. An object has a uuid that was chosen for it, so whatever has this uuid is the
+stack's. What has none is a `Relation`: the service keeps it with the mark `ResourceContext.claim`, and it is
+the stack's only with this mark (decision 0794).
 """
 
 from __future__ import annotations
@@ -60,6 +64,8 @@ class Property:
     """Why a value is not served."""
     needs: str = ""
     """What the compute service must offer for a value (`ComputePort.offers`)."""
+    first_start: bool = False
+    """It is read at the first start only: another value keeps the resource, and the value that it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,10 @@ class PlacementGroup:
     """Servers of a group are placed one after another: each must know where the others are."""
     placed: Callable[[], list[str]]
     """The ids of the other servers that have their place."""
+
+
+async def _cannot_adopt() -> None:
+    raise AssertionError("only an operation on a stack can adopt")
 
 
 @dataclass(slots=True)
@@ -102,6 +112,10 @@ class ResourceContext:
     """What the type keeps about the resource, beyond its properties."""
     changed: frozenset[str] = frozenset()
     """The properties that differ, when it is changed in place."""
+    claim: str = ""
+    """The mark of what the resource makes that has no uuid of its own."""
+    adopt: Callable[[], Awaitable[None]] = _cannot_adopt
+    """Record that it was there before: it is neither changed nor removed, and outlives the stack."""
 
     async def config_text(self, given: str) -> str:
         """A text, or that of the software configuration whose id it is."""
@@ -124,6 +138,9 @@ class ResourceType:
     waits: ClassVar[bool] = False
     """Creating it means waiting for others: it delays no other resource, and ends when another one
     fails."""
+
+    restores: ClassVar[bool] = False
+    """Whether something can be taken from a resource by hand, and put back (`lacks`, `restore`)."""
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""
@@ -176,6 +193,17 @@ class ResourceType:
         known = (self.properties[key] for key in changed)
         return all(one.update or bool(one.ignored) for one in known)
 
+    def kept(
+        self, changed: frozenset[str], old: Mapping[str, Json], new: Mapping[str, Json]
+    ) -> frozenset[str]:
+        """Those of the changed properties whose new values concern a new resource only: the resource keeps
+        the values that it was made with. `new` may hold `Unknown` values."""
+        return frozenset(key for key in changed if self.properties[key].first_start)
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...] | None:
+        """What only one resource can have and that has no uuid of its own; None: nothing."""
+        return None
+
     def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:
         """The id of a resource about to be made; by default the uuid chosen for it."""
         return context.physical_id
@@ -191,6 +219,13 @@ class ResourceType:
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Change the properties `context.changed` in place. Raises `ResourceFailure`."""
         raise ResourceFailure(f"{self.name} cannot be changed in place")
+
+    async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
+        """Whether somebody has taken away what the resource was made with."""
+        return False
+
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Put back what somebody has taken away; what was added by hand stays. Raises `ResourceFailure`."""
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Remove the resource if it exists. Raises `ResourceFailure`."""
@@ -251,6 +286,18 @@ class ComputeObject(ResourceType):
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.remove(self.kind, context.physical_id)
+
+
+class Relation(ResourceType):
+    """Base of types without a uuid of their own: a name, or two objects that belong together.
+
+    One call makes it, with the mark `context.claim`: after a refusal nothing of it is there.
+    """
+
+    delete_first = True
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
+        raise NotImplementedError
 
 
 class StackOnly(ResourceType):

@@ -12,8 +12,8 @@ from vetro.stacks.resources.base import (
     ComputeObject,
     Json,
     Property,
+    Relation,
     ResourceContext,
-    ResourceType,
     Shown,
     as_static,
     entries,
@@ -232,8 +232,8 @@ class Router(ComputeObject):
         return None if wanted is None else await find_network(context, text(wanted))
 
 
-class RouterInterface(ResourceType):
-    """`OS::Neutron::RouterInterface`: joins a subnet to a router."""
+class RouterInterface(Relation):
+    """`OS::Neutron::RouterInterface`: joins a subnet to a router; refused when they are joined already."""
 
     name = "OS::Neutron::RouterInterface"
     properties = {
@@ -245,15 +245,17 @@ class RouterInterface(ResourceType):
         "port_id": Property(refused="give the subnet"),
     }
     required = (("router", "router_id"), ("subnet", "subnet_id"))
-    delete_first = True
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
+        return "interface", *_interface(properties)
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         router, subnet = _interface(properties)
-        await context.compute.add_router_interface(router, subnet)
+        await context.compute.add_router_interface(router, subnet, context.claim)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         router, subnet = _interface(properties)
-        await context.compute.remove_router_interface(router, subnet)
+        await context.compute.remove_router_interface(router, subnet, context.claim)
 
 
 def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from vetro.compute.client.calls import SECURITY_GROUPS
-from vetro.compute.wire import NewSecurityGroup, SecurityRule
+from vetro.compute.wire import NewSecurityGroup, Rule, SecurityGroupChange, SecurityRule
 from vetro.stacks.errors import InvalidProperty
 from vetro.stacks.resources.base import (
     ComputeObject,
@@ -40,11 +42,42 @@ _EVERYTHING_OUT = (
 )
 
 
-class SecurityGroup(ComputeObject):
+class _Group(ComputeObject):
+    """What both have in common."""
+
+    kind = SECURITY_GROUPS
+    restores = True
+
+    async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
+        return bool((await self._missing(context, properties))[1])
+
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        there, missing = await self._missing(context, properties)
+        if missing:
+            change = SecurityGroupChange(rules=[*there, *missing])
+            await context.compute.change(self.kind, context.physical_id, change)
+
+    async def _missing(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> tuple[list[Rule], list[Rule]]:
+        """The rules that the group has, and those that it was made with and has no more."""
+        group = await context.compute.find(self.kind, context.physical_id)
+        if group is None:
+            return [], []
+        new = await self.new(context, properties)
+        there = [_said(rule) for rule in group.rules]
+        return group.rules, [rule for rule in new.rules or [] if _said(rule) not in there]
+
+    async def new(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> NewSecurityGroup:
+        raise NotImplementedError
+
+
+class SecurityGroup(_Group):
     """`OS::Neutron::SecurityGroup`. Everything goes out; in goes what the rules say."""
 
     name = "OS::Neutron::SecurityGroup"
-    kind = SECURITY_GROUPS
     properties = {
         "name": Property(update=True),
         "description": Property(update=True),
@@ -104,11 +137,10 @@ class SecurityGroup(ComputeObject):
         )
 
 
-class AwsSecurityGroup(ComputeObject):
+class AwsSecurityGroup(_Group):
     """`AWS::EC2::SecurityGroup`."""
 
     name = "AWS::EC2::SecurityGroup"
-    kind = SECURITY_GROUPS
     properties = {
         "GroupDescription": Property(update=True),
         "SecurityGroupIngress": Property("list", update=True),
@@ -149,6 +181,14 @@ class AwsSecurityGroup(ComputeObject):
             description=text(properties.get("GroupDescription")),
             rules=[rule.body() for rule in rules],
         )
+
+
+_KNOWN = tuple(one.name for one in msgspec.structs.fields(SecurityRule))
+
+
+def _said(rule: Rule) -> list[Json]:
+    """What a rule says, without what the service keeps beside it."""
+    return [rule.get(key) for key in _KNOWN]
 
 
 def _family(prefix: Json) -> str:

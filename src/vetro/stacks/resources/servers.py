@@ -48,8 +48,10 @@ class Server(ResourceType):
         "name": Property(update=True),
         "flavor": Property(update=True),
         "image": Property(),
-        "user_data": Property("any"),
-        "user_data_format": Property(allowed=("HEAT_CFNTOOLS", "RAW", "SOFTWARE_CONFIG")),
+        "user_data": Property("any", first_start=True),
+        "user_data_format": Property(
+            allowed=("HEAT_CFNTOOLS", "RAW", "SOFTWARE_CONFIG"), first_start=True
+        ),
         "key_name": Property(),
         "metadata": Property("map", update=True),
         "networks": Property("list"),
@@ -64,9 +66,7 @@ class Server(ResourceType):
         "software_config_transport": Property(ignored="agents have mailboxes"),
         "flavor_update_policy": Property(ignored="another size is given in place"),
         "image_update_policy": Property(ignored="another image is another server"),
-        "user_data_update_policy": Property(
-            ignored="other user data are another server", only=("replace",)
-        ),
+        "user_data_update_policy": Property(update=True, allowed=("REPLACE", "IGNORE")),
         "tags": Property("list", update=True),
     }
     properties |= not_served("admin_user", "reservation_id", "diskConfig", "deployment_swift_data")
@@ -84,6 +84,17 @@ class Server(ResourceType):
         }
     )
     delete_first = True
+
+    def kept(
+        self, changed: frozenset[str], old: Mapping[str, Json], new: Mapping[str, Json]
+    ) -> frozenset[str]:
+        """User data is kept for the server's life, unless the template itself says that other user data is
+        another server, or the agent for software deployments comes or goes with it."""
+        if new.get("user_data_update_policy") == "REPLACE":
+            return frozenset()
+        kept = super().kept(changed, old, new)
+        same_agent = _takes_deployments(old) is _takes_deployments(new)
+        return kept if same_agent else kept - {"user_data_format"}
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         spec = await self.specify(context, properties)
@@ -167,7 +178,7 @@ class AwsInstance(ResourceType):
     properties = {
         "ImageId": Property(),
         "InstanceType": Property(),
-        "UserData": Property("any"),
+        "UserData": Property("any", first_start=True),
         "KeyName": Property(),
         "AvailabilityZone": Property(ignored="all nodes are one zone"),
         "SecurityGroups": Property("list"),

@@ -11,8 +11,8 @@ from vetro.stacks.resources.base import (
     ComputeObject,
     Json,
     Property,
+    Relation,
     ResourceContext,
-    ResourceType,
     Shown,
     entries,
     flag,
@@ -82,8 +82,8 @@ class Volume(ComputeObject):
         }
 
 
-class VolumeAttachment(ResourceType):
-    """`OS::Cinder::VolumeAttachment`: gives a volume to a server."""
+class VolumeAttachment(Relation):
+    """`OS::Cinder::VolumeAttachment`: gives a volume to a server; refused when one has it already."""
 
     name = "OS::Cinder::VolumeAttachment"
     needs = BLOCK_STORAGE
@@ -93,18 +93,23 @@ class VolumeAttachment(ResourceType):
         "mountpoint": Property(),
     }
     required = (("instance_uuid",), ("volume_id",))
-    delete_first = True
+
+    def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
+        return "volume", text(properties["volume_id"])
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.attach_volume(
             text(properties["volume_id"]),
             server=text(properties["instance_uuid"]),
             device=text(properties.get("mountpoint")),
+            made_by=context.claim,
         )
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.detach_volume(
-            text(properties["volume_id"]), server=text(properties["instance_uuid"])
+            text(properties["volume_id"]),
+            server=text(properties["instance_uuid"]),
+            made_by=context.claim,
         )
 
 

@@ -66,6 +66,11 @@ class ResourceRow:
     properties: dict[str, Json] = field(default_factory=dict[str, Json])
     data: dict[str, Json] = field(default_factory=dict[str, Json])
     requires: list[int] = field(default_factory=list[int])
+    claim: str | None = ""
+    """The mark of what the stack makes under it; '': made before there were marks.
+
+    None: nothing there is the stack's, because the creation was refused or what was there is used.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,9 +173,18 @@ class StackStore(Protocol):
         ...
 
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
+        self,
+        stack_id: str,
+        name: str,
+        values: Mapping[str, object],
+        owner: str,
+        seconds: float,
+        *,
+        fence: int | None = None,
     ) -> Hold:
-        """Take hold of a stack without a living owner and change it. Raises `StackBusy`."""
+        """Take hold of a stack without a living owner and change it. Raises `StackBusy`.
+
+        `fence`: of the last hold that the caller knows of; a later one is `StackBusy`, too."""
         ...
 
     async def renew(self, hold: Hold, seconds: float) -> None: ...

@@ -106,7 +106,14 @@ class DatabaseStore:
 
     @_uncut
     async def take(
-        self, stack_id: str, name: str, values: Mapping[str, object], owner: str, seconds: float
+        self,
+        stack_id: str,
+        name: str,
+        values: Mapping[str, object],
+        owner: str,
+        seconds: float,
+        *,
+        fence: int | None = None,
     ) -> Hold:
         """Hold a stack that is free, or whose holder is dead or overdue."""
         table = tables.stacks
@@ -116,7 +123,7 @@ class DatabaseStore:
             if row is None:
                 raise StackNotFound(name)
             stack = _stack(row, [])
-            if stack.is_held(self._db.steady_now()):
+            if stack.is_held(self._db.steady_now()) or fence not in (None, stack.fence):
                 raise StackBusy(name, stack.status.value)
             hold = Hold(stack_id, name, stack.fence + 1, owner)
             await tx.execute(

@@ -47,6 +47,7 @@ from vetro.compute.values.network_parameters import (
     ADDRESS,
     AN_UUID,
     LONG,
+    MADE_BY,
     MTU,
     OPTIONAL_TEXT,
     PREFIXES,
@@ -189,7 +190,7 @@ _KINDS = (
         _floating,
         Fabric.create_floating_ip,
         (Param("network_uuid", OPTIONAL_TEXT), Param("port_uuid", AN_UUID)),
-        (Param("port_uuid", AN_UUID),),
+        (Param("port_uuid", AN_UUID), MADE_BY),
         (
             Reference("network_uuid", networks, "network", external=True),
             Reference("port_uuid", ports, "port"),
@@ -327,19 +328,22 @@ def _endpoints(kind: str) -> list[Endpoint]:
 
 
 async def join(call: Call) -> Json:
-    """Join a subnet to a router."""
+    """Join a subnet to a router.
+
+    ``made_by``: a mark of the caller; an interface that was made without it is refused.
+    """
     router, subnet = str(call.get("router")), str(call.get("subnet"))
     await found(call, "routers", router)
     await found(call, "subnets", subnet)
-    await call.service.fabric.add_interface(router, subnet)
+    await call.service.fabric.add_interface(router, subnet, call.made_by)
 
 
 async def part(call: Call) -> Json:
-    """Part a subnet from a router."""
-    router = str(call.get("router"))
+    """Part a subnet from a router; ``made_by``: only if it was joined with this mark."""
+    router, subnet = str(call.get("router")), str(call.get("subnet"))
     await found(call, "routers", router)
-    await found(call, "subnets", str(call.get("subnet")))
-    await call.service.fabric.remove_interface(router, str(call.get("subnet")))
+    await found(call, "subnets", subnet)
+    await call.service.fabric.remove_interface(router, subnet, call.made_by)
 
 
 def _key_name(call: Call) -> str:
@@ -364,19 +368,27 @@ async def show_key(call: Call) -> Json:
 
 
 async def set_key(call: Call) -> Json:
-    """Keep a public key under a name; a name that has another key is taken."""
+    """Keep a public key under a name; a name that has another key is taken.
+
+    ``made_by``: a mark of the caller; a key pair that was made without it is refused.
+    """
     owner, name = call.owner_of("networks"), _key_name(call)
     public_key = str(call.get("public_key"))
-    await call.service.fabric.set_keypair(owner, name, public_key)
+    await call.service.fabric.set_keypair(owner, name, public_key, call.made_by)
     return Keypair(name=name, project_id=owner, public_key=public_key)
 
 
 async def delete_key(call: Call) -> Json:
-    """Forget a public key. Machines made with one have it themselves."""
-    await remove_keypair(call.service.database, call.owner_of("networks"), _key_name(call))
+    """Forget a public key. Machines made with one have it themselves.
+
+    ``made_by``: only if it was made with this mark.
+    """
+    owner, made_by = call.owner_of("networks"), call.made_by
+    await remove_keypair(call.service.database, owner, _key_name(call), made_by)
 
 
 _OWNER = Param("project_id", text_of(64))
+_ONLY_BY = query(MADE_BY.rule, MADE_BY.name)
 _PROJECT = query(text_of(64), "project_id")
 _KEY = shape_of(Keypair)
 _INTERFACE = "/routers/{router}/interfaces/{subnet}"
@@ -384,11 +396,12 @@ _user = functools.partial(Endpoint, access=Access.USER)
 
 ENDPOINTS = [
     *(endpoint for kind in KINDS for endpoint in _endpoints(kind)),
-    _user("RouterInterfaceAdd", "PUT", _INTERFACE, join, status=204),
-    _user("RouterInterfaceRemove", "DELETE", _INTERFACE, part, status=204),
+    _user("RouterInterfaceAdd", "PUT", _INTERFACE, join, (MADE_BY,), status=204),
+    _user("RouterInterfaceRemove", "DELETE", _INTERFACE, part, _ONLY_BY, status=204),
     _user("KeypairList", "GET", "/keypairs", list_keys, _PROJECT, reply=listed(_KEY)),
     _user("KeypairShow", "GET", "/keypairs/{name}", show_key, _PROJECT, reply=_KEY),
     _user("KeypairSet", "PUT", "/keypairs/{name}", set_key,
-          (Param("public_key", LONG, required=True), _OWNER), reply=_KEY),
-    _user("KeypairDelete", "DELETE", "/keypairs/{name}", delete_key, _PROJECT, status=204),
+          (Param("public_key", LONG, required=True), _OWNER, MADE_BY), reply=_KEY),
+    _user("KeypairDelete", "DELETE", "/keypairs/{name}", delete_key,
+          (*_PROJECT, *_ONLY_BY), status=204),
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from vetro.compute.http.answers import FILE
 from vetro.compute.http.endpoint import Access, Call, Endpoint
 from vetro.compute.servers.offers import offer
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.network_parameters import AN_UUID, TEXT, text_of
+from vetro.compute.values.network_parameters import AN_UUID, MADE_BY, TEXT, text_of
 from vetro.compute.values.records import Json, mapping
 from vetro.compute.vms.volume_views import copy_view, volume_view
 from vetro.compute.vms.volumes import BACKUP, SNAPSHOT
@@ -142,20 +142,24 @@ async def attach_volume(call: Call) -> Json:
     """Give a volume to a VM of its project, at once if it runs; one that another VM has is refused.
 
     In a container the file system appears at ``device`` (``/dev/NAME``: at ``/mnt/NAME``); a virtual
-    machine gets a SCSI disk whose serial number is the volume's uuid.
+    machine gets a SCSI disk whose serial number is the volume's uuid. ``made_by``: a mark of the caller; a
+    volume that was attached without it is refused.
     """
     row = await call.service.volumes.find(_uuid(call), call.project)
     device = str(call.get("device") or "")
-    return await call.service.volumes.attach(row, str(call.get("vm_uuid")).lower(), device)
+    vm_uuid = str(call.get("vm_uuid")).lower()
+    return await call.service.volumes.attach(row, vm_uuid, device, call.made_by)
 
 
 async def detach_volume(call: Call) -> Json:
     """Take a volume from the VM that has it (``vm_uuid``: only from this one).
 
-    Programs that still use it get errors from then on; what they wrote is kept.
+    Programs that still use it get errors from then on; what they wrote is kept. ``made_by``: only if it
+    was attached with this mark.
     """
     row = await call.service.volumes.find(_uuid(call), call.project)
-    return await call.service.volumes.detach(row, str(call.get("vm_uuid") or "").lower())
+    vm_uuid = str(call.get("vm_uuid") or "").lower()
+    return await call.service.volumes.detach(row, vm_uuid, call.made_by)
 
 
 async def restore_backup(call: Call) -> Json:
@@ -263,10 +267,10 @@ ENDPOINTS = [
           strict=True, reply=_VOLUME),
     _user("VolumeDelete", "DELETE", "/volumes/{uuid}", remove_volume, status=204),
     _user("VolumeAttach", "POST", "/volumes/{uuid}/attach", attach_volume,
-          (Param("vm_uuid", AN_UUID, required=True), Param("device", _DEVICE)), strict=True,
+          (Param("vm_uuid", AN_UUID, required=True), Param("device", _DEVICE), MADE_BY), strict=True,
           reply=_VOLUME),
     _user("VolumeDetach", "POST", "/volumes/{uuid}/detach", detach_volume,
-          (Param("vm_uuid", AN_UUID),), strict=True, reply=_VOLUME),
+          (Param("vm_uuid", AN_UUID), MADE_BY), strict=True, reply=_VOLUME),
     *_copies(SNAPSHOT, "VolumeSnapshot", "/volume-snapshots"),
     *_copies(BACKUP, "VolumeBackup", "/volume-backups"),
     _user("VolumeBackupRestore", "POST", "/volume-backups/{uuid}/restore", restore_backup,

@@ -336,10 +336,13 @@ def _closed(reader: amqp.Reader) -> CommunicationError:
 def _tls_context(settings: "Settings") -> "ssl.SSLContext":
     import ssl  # not needed for plain connections
 
-    context = ssl.create_default_context(cafile=settings.ca_certs or None)
+    context = ssl.create_default_context(
+        cafile=settings.ca_certs or None, cadata=settings.ca_data or None
+    )
     if settings.insecure:
+        known = settings.ca_certs or settings.ca_data
         context.check_hostname = False
-        context.verify_mode = ssl.CERT_OPTIONAL if settings.ca_certs else ssl.CERT_NONE
+        context.verify_mode = ssl.CERT_OPTIONAL if known else ssl.CERT_NONE
     return context
 
 

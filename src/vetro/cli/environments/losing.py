@@ -1,0 +1,54 @@
+"""Deployments and actions that would lose machines, volumes or addresses: shown, asked, sent again.
+
+The command names in each request what may be lost; the service refuses the rest before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from vetro.cli.client.answers import Environment, Loss
+from vetro.cli.client.deployment_progress import Ended
+from vetro.cli.terminal.confirmation import is_watched
+from vetro.cli.terminal.output import fail, meta, wants_json, word
+
+
+def unless_lost(
+    environment: Environment, send: Callable[[list[str]], str], see: Callable[[str], Ended]
+) -> tuple[str, Ended]:
+    """Let the service do something, and ask before anything is lost; the last task and how it ended.
+
+    ``send`` begins it with what may be lost and gives the task's id; ``see`` waits for its end. What turns
+    out later, in another stack, is asked as well. The command needs ``yes_option``.
+    """
+    may_lose: list[str] = []
+    while True:
+        task = send(may_lose)
+        ended = see(task)
+        new = [one for one in ended.losses if one["key"] not in may_lose]
+        if not new:
+            return task, ended
+        _agree_to_lose(environment, new)
+        may_lose += [one["key"] for one in new]
+
+
+def _agree_to_lose(environment: Environment, losses: list[Loss]) -> None:
+    """Go on only when the user lets it go, by ``--yes`` or by an answer."""
+    if not wants_json():
+        click.echo("It would lose:", err=True)
+        for one in losses:
+            click.echo(f"  {one['text']}", err=True)
+    if meta("yes"):
+        return
+    name = word(environment["name"])
+    said = "; ".join(one["text"] for one in losses)
+    hint = (
+        f"Give --yes to go on and lose it. 'vetro env changes {name}' shows the changes that wait;"
+        " with --discard they are dropped."
+    )
+    if wants_json() or not is_watched():
+        fail(f"Nothing was lost. It would be: {said}", hint)
+    if not click.confirm("Go on and lose it?", err=True):
+        fail("Nothing was lost", hint)

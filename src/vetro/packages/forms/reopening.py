@@ -1,0 +1,135 @@
+"""A component's form, opened again: with what the component has now, and to change only what is entered.
+
+    state = reopened(form, component, form.begin())
+    form.submit("main", {"count": "3"}, state, offers)   # other pages have their values already
+    component = changed(form, component, state)          # the same one, when nothing was entered
+
+The component is the only truth: what the form was filled with before is not kept anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from typing import Any, cast
+
+from vetro.json_values import JsonObject
+from vetro.packages.forms.changing import patched
+from vetro.packages.forms.errors import FormError
+from vetro.packages.forms.expressions import KEPT, Ingredients
+from vetro.packages.forms.model import State
+from vetro.packages.forms.offers import NO_OFFERS, Offers
+from vetro.packages.forms.readers import Refused
+from vetro.packages.forms.reading import Readings, read_back
+from vetro.packages.forms.version1 import read_document
+from vetro.packages.forms.wizard import Form
+
+
+def reopened(
+    form: Form, component: Mapping[str, object], state: State, offers: Offers = NO_OFFERS
+) -> State:
+    """The state of a form with what a component has now; all its pages count as submitted.
+
+    ``state``: of ``form.begin()``. A field that has no part in the component shows what it shows at
+    first. Errors: ``FormError``.
+    """
+    data: JsonObject = {}
+    scope = form.scope(data, state)
+    if form.definition.is_old:
+        found = read_document(form.definition, component, offers, scope)
+        read = Readings(found, set(), set())
+    else:
+        read = read_back(form.definition, form.pages, component, state.parameters or {})
+    for page in form.pages:
+        values: JsonObject = {}
+        data[page.name] = values
+        for one in page.fields:
+            path = (page.name, one.name)
+            if path in read.values or path in read.kept:
+                values[one.name] = read.values.get(path)
+                continue
+            field = one.settle(scope)
+            try:
+                values[one.name] = field.read(field.preselected(offers), offers)
+            except (Refused, FormError):
+                values[one.name] = None
+    opened = cast("dict[str, dict[str, Any]]", deepcopy(data))
+    return State(
+        pages=deepcopy(opened),
+        parameters=state.parameters,
+        problem=state.problem,
+        opened=opened,
+        kept=sorted(map(".".join, read.kept)),
+        inactive=sorted(map(".".join, read.inactive)),
+    )
+
+
+def changed(
+    form: Form,
+    component: JsonObject,
+    state: State,
+    offers: Offers = NO_OFFERS,
+    *,
+    encrypt: Callable[[str], str] | None = None,
+    taken: Collection[str] = (),
+) -> JsonObject:
+    """The component with what was entered since its form was opened; ``component`` is not changed.
+
+    ``encrypt``, ``taken``: as in ``Form.build``; ``taken`` has the component's own names, too.
+    Errors: ``FormError``.
+    """
+    form.require_filled(state)
+    opened = state.opened or {}
+    if state.pages == opened:
+        return component
+    generated: dict[object, Any] = {}
+    before = form.built(
+        state,
+        _with_kept(opened, opened, state.kept),
+        offers,
+        Ingredients(encrypt=_kept_secret, generated=generated, tolerant=True),
+    )
+
+    def secret(text: str) -> str:
+        if text.startswith(KEPT):
+            return text
+        if encrypt is None:
+            raise FormError("encryptData() needs a key manager to keep secrets in")
+        return encrypt(text)
+
+    values = _with_kept(state.pages, opened, state.kept)
+    is_partly_known = any(KEPT in str(one) for page in values.values() for one in page.values())
+    after = form.built(
+        state,
+        values,
+        offers,
+        Ingredients(encrypt=secret, generated=generated, tolerant=is_partly_known, taken=taken),
+    )
+    labels = {path: form.field(path).attributes.get("label") or path for path in state.kept}
+    return patched(
+        before,
+        after,
+        component,
+        generated=generated.values(),
+        labels={path: str(one) for path, one in labels.items()},
+    )
+
+
+def _kept_secret(text: str) -> str:
+    """Stands for the reference that the component has: it is never stored."""
+    return f"{KEPT}secret"
+
+
+def _with_kept(
+    pages: Mapping[str, JsonObject], opened: Mapping[str, JsonObject], kept: Collection[str]
+) -> dict[str, JsonObject]:
+    """Values in which what the component keeps has a mark of its own."""
+    return {
+        page: {
+            name: f"{KEPT}{page}.{name}"
+            if f"{page}.{name}" in kept and value == opened[page][name]
+            else value
+            for name, value in values.items()
+        }
+        for page, values in pages.items()
+    }

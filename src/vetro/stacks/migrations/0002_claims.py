@@ -1,0 +1,23 @@
+"""What is the stack's own: the mark of each resource, and of what was refused none."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "stacks_0002"
+down_revision = "stacks_0001"
+
+_RELATIONS = (
+    "OS::Nova::KeyPair",
+    "OS::Neutron::RouterInterface",
+    "OS::Neutron::FloatingIPAssociation",
+    "OS::Nova::FloatingIPAssociation",
+    "OS::Cinder::VolumeAttachment",
+)
+
+
+def upgrade() -> None:
+    """Add the column. What was made bears no mark; what was refused is somebody else's or not there."""
+    op.add_column("stacks_resources", sa.Column("claim", sa.String(64)))
+    rows = sa.table("stacks_resources", sa.column("claim"), sa.column("type"), sa.column("status"))
+    refused = sa.and_(rows.c.type.in_(_RELATIONS), rows.c.status == "CREATE_FAILED")
+    op.execute(rows.update().where(sa.not_(refused)).values(claim=""))

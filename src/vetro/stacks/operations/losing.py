@@ -1,0 +1,239 @@
+"""What an operation would take from its user, by name: machines, volumes and addresses.
+
+An address that comes and goes with a machine is not named beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vetro.compute.client.calls import FLOATING_IPS, PORTS, VOLUMES
+from vetro.secrecy import masked
+from vetro.stacks.compute_service.port import ComputePort
+from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
+from vetro.stacks.model import ChangeKind, Json, StackStatus
+from vetro.stacks.operations.changes import Decision
+from vetro.stacks.operations.planning import Planned
+from vetro.stacks.resources import resource_type
+from vetro.stacks.resources.addresses import FloatingIP, NovaFloatingIP
+from vetro.stacks.resources.base import entries, items
+from vetro.stacks.resources.ports import Port
+from vetro.stacks.resources.servers import AwsInstance, Server
+from vetro.stacks.resources.volumes import Volume
+from vetro.stacks.state.records import ResourceRow
+from vetro.stacks.template.functions import Unknown
+
+_MACHINES = (Server.name, AwsInstance.name)
+_FLOATING = (FloatingIP.name, NovaFloatingIP.name)
+_AT_ONCE = 16
+_LONGEST = 60
+_UNMADE = ("allocated", "creating", "failed", "incomplete")
+"""States of a machine that never ran, when its creation has not come to its end."""
+_BEING_MADE = (StackStatus.CREATE_IN_PROGRESS, StackStatus.CREATE_FAILED)
+_ALIKE = ("image", "flavor", "block_device_mapping_v2", "ImageId", "InstanceType")
+"""Properties that a machine under another name has in common with the one it takes the place of."""
+WORDS = {
+    "name": "host name",
+    "ImageId": "image",
+    "InstanceType": "flavor",
+    "networks": "network",
+    "NetworkInterfaces": "network",
+    "SubnetId": "network",
+    "key_name": "key pair",
+    "KeyName": "key pair",
+    "SecurityGroups": "security groups",
+    "SecurityGroupIds": "security groups",
+    "block_device_mapping_v2": "volume",
+    "scheduler_hints": "placement",
+    "source_volid": "source volume",
+    "snapshot_id": "snapshot",
+    "backup_id": "backup",
+    "floating_network_id": "floating network",
+    "network_id": "network",
+    "fixed_ips": "address",
+}
+"""Properties as people call them; others by their own words."""
+
+
+@dataclass(eq=False, repr=False)
+class Losses:
+    """Names what is lost of a stack's resources."""
+
+    compute: ComputePort
+    rows: Sequence[ResourceRow]
+    """All of the stack, also those that an earlier operation has left to be removed."""
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    def __post_init__(self) -> None:
+        names = Counter(_given_name(row) for row in self.rows if _kind(row) is not None)
+        self._twice = {name for name, count in names.items() if name and count > 1}
+
+    async def of_plan(self, planned: Iterable[Planned]) -> list[Loss]:
+        """What an operation that does this would lose."""
+        planned = list(planned)
+        lost = [
+            (one.row, one)
+            for one in planned
+            if one.row is not None and one.decision.kind in (ChangeKind.REPLACE, ChangeKind.DELETE)
+        ]
+        lost += [(row, _gone(row)) for row in self.rows if not row.current]
+        return await self._named(lost, _renamed(planned), _wished(planned))
+
+    async def of_all(self) -> list[Loss]:
+        """What removing the stack would lose."""
+        return await self._named([(row, _gone(row)) for row in self.rows], {}, frozenset())
+
+    async def of_replaced(
+        self, row: ResourceRow, properties: Mapping[str, Json], decision: Decision
+    ) -> list[Loss]:
+        """What replacing one machine, volume or floating address would lose."""
+        if _kind(row) in (None, LossKind.ADDRESS) and row.type not in _FLOATING:
+            return []
+        planned = Planned(row.name, row.type, row, decision, properties)
+        return await self._named([(row, planned)], {}, frozenset())
+
+    async def _named(
+        self,
+        lost: Sequence[tuple[ResourceRow, Planned]],
+        renamed: Mapping[str, str],
+        wished: Collection[str],
+    ) -> list[Loss]:
+        lost = [(row, one) for row, one in lost if _kind(row) is not None and not row.retain]
+        machines = {row.physical_id for row, _ in lost if _kind(row) is LossKind.MACHINE}
+
+        async def names_of(row: ResourceRow) -> list[str]:
+            async with self._slots:
+                return await self._names(row, machines, wished)
+
+        found = await asyncio.gather(*(names_of(row) for row, _ in lost))
+        result: list[Loss] = []
+        for (row, one), names in zip(lost, found, strict=True):
+            kind = _kind(row)
+            assert kind is not None
+            how, changes = LossHow.REMOVED, tuple[ChangedProperty, ...]()
+            if one.decision.kind is ChangeKind.REPLACE and row.current:
+                how, changes = LossHow.REPLACED, _changes(row, one)
+            for name in names:
+                if kind is LossKind.MACHINE and how is LossHow.REMOVED and row.name in renamed:
+                    how, other = LossHow.REPLACED, renamed[row.name]
+                    if other != name:
+                        changes = (ChangedProperty(WORDS["name"], name, other),)
+                loss = Loss(kind, name, how, row.name, changes)
+                if name in self._twice:
+                    loss = replace(loss, name=f"{name} ({row.name})")
+                result.append(loss)
+        return sorted(result, key=lambda loss: [*LossKind].index(loss.kind))
+
+    async def _names(
+        self, row: ResourceRow, machines: Collection[str], wished: Collection[str]
+    ) -> list[str]:
+        """What is lost with a resource, as people know it; nothing when there is nothing."""
+        if row.type in _MACHINES:
+            server = await self.compute.server(row.physical_id)
+            if server is None or (row.status in _BEING_MADE and server.state in _UNMADE):
+                return []
+            return [_given_name(row) or server.alias or row.name]
+        if row.type == Volume.name:
+            volume = await self.compute.find(VOLUMES, row.physical_id)
+            return [] if volume is None else [_given_name(row) or volume.name or row.name]
+        if row.type in _FLOATING:
+            floating = await self.compute.find(FLOATING_IPS, row.physical_id)
+            return [] if floating is None else [floating.address]
+        port = await self.compute.find(PORTS, row.physical_id)
+        if port is None or port.device_uuid in machines:
+            return []
+        if port.device_uuid is None and not _addresses(row.properties):
+            return []  # nobody has used it, and nobody has chosen it
+        return [address for _, address in port.fixed_ips if address not in wished]
+
+
+def _kind(row: ResourceRow) -> LossKind | None:
+    if row.type in _MACHINES:
+        return LossKind.MACHINE
+    if row.type == Volume.name:
+        return LossKind.VOLUME
+    return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
+
+
+def _given_name(row: ResourceRow) -> str:
+    name = row.properties.get("name")
+    return name if isinstance(name, str) and row.type != Port.name else ""
+
+
+def _gone(row: ResourceRow) -> Planned:
+    return Planned(row.name, row.type, row, Decision(ChangeKind.DELETE, ""), {})
+
+
+def _addresses(properties: Mapping[str, Json]) -> set[str]:
+    """The addresses that a port's properties ask for."""
+    given = properties.get("fixed_ips")
+    wanted = [entries(one) for one in items(given if isinstance(given, list) else [])]
+    return {one["ip_address"] for one in wanted if isinstance(one.get("ip_address"), str)}
+
+
+def _wished(planned: Sequence[Planned]) -> set[str]:
+    """Addresses that ports which an operation makes have again."""
+    made = (ChangeKind.CREATE, ChangeKind.REPLACE)
+    ports = [one for one in planned if one.type == Port.name and one.decision.kind in made]
+    return {address for one in ports for address in _addresses(one.properties)}
+
+
+def _renamed(planned: Sequence[Planned]) -> dict[str, str]:
+    """The new names of machines that go while one that is like them comes."""
+    gone: dict[str, list[Planned]] = {}
+    come: dict[str, list[Planned]] = {}
+    for one in planned:
+        if one.type not in _MACHINES:
+            continue
+        if one.decision.kind is ChangeKind.DELETE and one.row is not None:
+            gone.setdefault(_likeness(one.type, one.row.properties), []).append(one)
+        elif one.row is None:
+            come.setdefault(_likeness(one.type, one.properties), []).append(one)
+    return {
+        gone[like][0].name: shown("name", come[like][0].properties.get("name", come[like][0].name))
+        for like in gone.keys() & come.keys()
+        if len(gone[like]) == len(come[like]) == 1
+    }
+
+
+def _likeness(type_name: str, properties: Mapping[str, Json]) -> str:
+    return repr((type_name, [properties.get(key) for key in _ALIKE]))
+
+
+def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
+    if row.type != planned.type:
+        return (ChangedProperty("type", row.type, planned.type),)
+    known = resource_type(row.type, row.name).properties
+    return tuple(
+        ChangedProperty(
+            WORDS.get(key) or key.replace("_", " "),
+            shown(key, row.properties.get(key)),
+            shown(key, planned.properties.get(key)),
+        )
+        for key in sorted(planned.decision.changed)
+        if key not in known or not known[key].update
+    )
+
+
+def shown(key: str, value: Json) -> str:
+    """A value as people read it; secrets are masked."""
+    text = _text(value if isinstance(value, Unknown) else masked(value, key))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, Unknown):
+        return f"depends on {value.reason}"
+    if value is None or value in ("", [], {}):
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(_text(one) for one in items(value))
+    if isinstance(value, dict):
+        parts = entries(value)
+        if len(parts) == 1:
+            return _text(next(iter(parts.values())))
+        return ", ".join(f"{key}: {_text(one)}" for key, one in parts.items())
+    return str(value)

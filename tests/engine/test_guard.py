@@ -1,0 +1,274 @@
+"""What a deployment may lose: refused before it begins, named, and done when the request names it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.engine.guarded import ANN, CLASSES, MANIFEST, Guarded, blog, own
+
+from vetro import catalog, engine, environments, identity, messaging, repository, stacks
+from vetro.engine import EngineSection, EngineSettings
+from vetro.engine.worker import back_ends
+from vetro.engine.worker.deployment import preload
+from vetro.environments import Environments
+from vetro.environments.instance_records import instance_statistics
+from vetro.muranopl import Runtime
+from vetro.stacks.memory import MemoryCompute
+from vetro.storage import Database, migrate
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Callable[[], Runtime]:
+    """Makes the runtime that workers start from; compiled once."""
+    made: list[Runtime] = []
+
+    def get() -> Runtime:
+        if not made:
+            made.append(preload())
+        return made[0]
+
+    return get
+
+
+@pytest.fixture
+async def guarded(
+    tmp_path: Path, runtime: Callable[[], Runtime], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Guarded]:
+    """An engine with an empty cloud."""
+    package = tmp_path / "installed" / "test.guarded"
+    (package / "Classes").mkdir(parents=True)
+    (package / "manifest.yaml").write_text(MANIFEST)
+    (package / "Classes" / "all.yaml").write_text(CLASSES)
+    settings = EngineSettings(
+        database_url=f"sqlite:///{tmp_path}/test.db",
+        data_dir=tmp_path,
+        compute_url="http://127.0.0.1:9",
+        service_key="key",
+        mailbox_url="http://mailbox.example",
+        package_dir=tmp_path / "packages",
+        engine=EngineSection(packages_directories=[str(tmp_path / "installed")]),
+    )
+    compute = MemoryCompute()
+
+    def port_of(_client: object) -> MemoryCompute:
+        return compute
+
+    monkeypatch.setattr(back_ends, "port_of", port_of)
+    database = await Database.open(settings.database_url, data_dir=settings.data_dir)
+    rooms = (catalog, environments, messaging, stacks, engine, identity, repository)
+    await migrate(database, [room.MIGRATIONS for room in rooms])
+    yield Guarded(database, Environments(database), settings, runtime, compute)
+    await database.close()
+
+
+def rename(objects: Any) -> None:
+    """Give the first application's machine another host name."""
+    objects["services"][0]["instance"]["name"] = "b"
+
+
+def take_out(objects: Any) -> None:
+    """Take the first application out."""
+    del objects["services"][0]
+
+
+CHANGES: dict[str, tuple[Callable[[Any], None], list[str]]] = {
+    "another host name": (
+        rename,
+        ["replaces machine a, its data is lost: host name a → b", "removes address 192.0.2.1"],
+    ),
+    "another image": (
+        lambda objects: objects["services"][0]["instance"].update(image="vetro-balancer"),
+        ["replaces machine a, its data is lost: image debian → vetro-balancer"],
+    ),
+    "the application taken out": (
+        take_out,
+        ["removes machine a, its data is lost", "removes address"],
+    ),
+    "no floating address": (
+        lambda objects: objects["services"][0]["instance"].update(assignFloatingIp=False),
+        ["removes address"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+async def test_what_an_edit_would_lose_is_refused_named_and_changes_nothing(
+    guarded: Guarded, case: str
+) -> None:
+    """The model is as before, the change waits; with the names it is done."""
+    change, said = CHANGES[case]
+    await guarded.create(blog("a"), blog("other", id_="second"))
+    before, servers = await guarded.whole(), guarded.servers
+    session = await guarded.edit(change)
+    result = await guarded.deploy(session, may_lose=[])
+    assert result["isException"]
+    assert result["outcome"] == "failed"
+    losses = result["result"]["losses"]
+    assert result["result"]["message"].startswith("Nothing was changed, because this ")
+    for text in said:
+        assert any(one["text"].startswith(text) for one in losses), losses
+    assert guarded.servers == servers
+    assert await guarded.whole() == before
+    assert await guarded.status() == "pending"
+    waiting = await guarded.rooms.sessions.listing(ANN, guarded.environment)
+    assert [(one["id"], len(one["changes"])) for one in waiting] == [(session, 1)]
+    keys = [one["key"] for one in losses]
+    result = await guarded.deploy(session, may_lose=keys)
+    assert not result["isException"], result
+    assert await guarded.status() == "ready"
+    if case != "no floating address":
+        assert guarded.servers.get("a") != servers["a"]
+    assert guarded.servers["other"] == servers["other"]
+
+
+async def test_a_request_without_the_field_does_as_the_original_api(guarded: Guarded) -> None:
+    """Nothing is asked: the machine goes."""
+    await guarded.create(blog("a"))
+    assert not (await guarded.deploy(await guarded.edit(rename)))["isException"]
+    assert [*guarded.servers] == ["b"]
+
+
+async def test_a_guarded_deployment_that_loses_nothing_goes_on(guarded: Guarded) -> None:
+    """Another application comes, and an unchanged one is deployed again."""
+    await guarded.create(blog("a"))
+    servers = guarded.servers
+    session = await guarded.edit(
+        lambda objects: objects["services"].append(blog("other", id_="second"))
+    )
+    assert not (await guarded.deploy(session, may_lose=[]))["isException"]
+    assert not (await guarded.deploy(may_lose=[]))["isException"]
+    assert guarded.servers["a"] == servers["a"]
+    assert "other" in guarded.servers
+
+
+@pytest.mark.parametrize("kind", ["Quiet", "Deaf"])
+async def test_a_refusal_fails_the_deployment_whatever_the_program_does_with_it(
+    guarded: Guarded, kind: str
+) -> None:
+    """The push was put off to the end, or its error was caught."""
+    await guarded.create(blog("a", kind))
+    servers = guarded.servers
+    session = await guarded.edit(rename)
+    result = await guarded.deploy(session, may_lose=[])
+    assert result["isException"]
+    assert [one["key"] for one in result["result"]["losses"]][:1] == ["machine a"]
+    assert guarded.servers == servers
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.deploy(session, may_lose=keys))["isException"]
+    assert [*guarded.servers] == ["b"]
+
+
+async def test_a_stack_of_an_applications_own_is_guarded_when_the_application_goes(
+    guarded: Guarded,
+) -> None:
+    """The error of `.destroy` is muted, the refusal is not."""
+    await guarded.create(own())
+    servers = guarded.servers
+    session = await guarded.edit(take_out)
+    result = await guarded.deploy(session, may_lose=[])
+    assert [one["key"] for one in result["result"]["losses"]] == ["machine shop"]
+    assert guarded.servers == servers
+    leaked = guarded.rooms.tasks.endings.leaked
+    assert await leaked.listing(ANN, guarded.environment) == []
+    assert not (await guarded.deploy(session, may_lose=["machine shop"]))["isException"]
+    assert guarded.servers == {}
+
+
+async def test_the_last_application_of_an_environment_is_guarded(guarded: Guarded) -> None:
+    """Deploying an environment without applications removes its whole stack."""
+    await guarded.create(blog("a"))
+    servers = guarded.servers
+    session = await guarded.edit(take_out)
+    result = await guarded.deploy(session, may_lose=["machine b"])
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert keys[0] == "machine a"
+    assert guarded.servers == servers
+    assert not (await guarded.deploy(session, may_lose=keys))["isException"]
+    assert guarded.servers == {}
+
+
+async def test_a_refused_removal_leaves_the_guest_its_mailbox(guarded: Guarded) -> None:
+    """The program gives it up with the machine, before the stack refuses."""
+    await guarded.create(blog("a"))
+    mailboxes = messaging.Mailboxes(guarded.database)
+    session = await guarded.edit(take_out)
+    queues = await mailboxes.queues_of("")
+    assert queues
+    result = await guarded.deploy(session, may_lose=[])
+    assert await mailboxes.queues_of("") == queues
+    async with guarded.database.read() as tx:
+        rows = await instance_statistics(tx, guarded.environment, "", guarded.database.clock.now())
+    assert all(one["active"] for one in rows)
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.deploy(session, may_lose=keys))["isException"]
+    assert await mailboxes.queues_of("") == []
+
+
+async def test_an_action_is_guarded_as_a_deployment_is(guarded: Guarded) -> None:
+    """Refused it leaves no session; named it is done, and without the field it is as ever."""
+    await guarded.create(blog("a"))
+    before, servers = await guarded.whole(), guarded.servers
+    result = await guarded.act("shut", may_lose=[])
+    assert result["isException"]
+    assert result["result"]["losses"][0]["text"] == "removes machine a, its data is lost"
+    assert guarded.servers == servers
+    assert await guarded.whole() == before
+    assert await guarded.status() == "ready"
+    keys = [one["key"] for one in result["result"]["losses"]]
+    result = await guarded.act("shut", may_lose=keys)
+    assert result["result"] == "closed"
+    assert guarded.servers == {}
+
+
+async def test_a_plan_that_was_sent_before_the_refusal_is_sent_again(guarded: Guarded) -> None:
+    """The model stays, so the action does the same once more, to the same machine."""
+    await guarded.create(blog("a"))
+    before = await guarded.whole()
+    result = await guarded.act("retire", may_lose=[])
+    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
+    assert await guarded.whole() == before
+    assert await guarded.status() == "ready"
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.act("retire", may_lose=keys))["isException"]
+    assert guarded.servers == {}
+
+
+async def test_destroying_an_environment_is_not_guarded(guarded: Guarded) -> None:
+    """It is its own request, and says what it does."""
+    await guarded.create(blog("a"))
+    await guarded.destroy()
+    assert guarded.servers == {}
+
+
+async def test_after_other_changes_the_deployment_keeps_what_it_has_done(guarded: Guarded) -> None:
+    """The first stack is made before the second refuses: the model knows it."""
+    await guarded.create(own("Busy"), blog("a"))
+    servers = guarded.servers
+
+    def change(objects: Any) -> None:
+        objects["services"][0].update(size=2, range="10.10.0.0/24")
+        objects["services"][1]["instance"]["name"] = "b"
+
+    result = await guarded.deploy(await guarded.edit(change), may_lose=[])
+    assert result["isException"]
+    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
+    assert {*servers.values()} <= {*guarded.compute.server_list}
+    model = await guarded.model()
+    assert model["services"][0]["size"] == 2
+    assert await guarded.status() == "deploy failure"
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.deploy(may_lose=keys))["isException"]
+    assert {*guarded.servers} == {"b", "shop"}
+
+
+async def test_the_refusal_shows_no_secret(guarded: Guarded) -> None:
+    """What stands under a secret's name is masked in the losses, too."""
+    await guarded.create(own(password="hunter2"))
+    session = await guarded.edit(lambda objects: objects["services"][0].update(image="hunter2"))
+    result = await guarded.deploy(session, may_lose=[])
+    (loss,) = result["result"]["losses"]
+    assert loss["changes"] == [{"name": "image", "old": "debian", "new": "***"}]
+    assert "hunter2" not in str(result)

@@ -1,0 +1,426 @@
+"""What a native stack would lose: named with old and new, and refused before anything begins."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.stacks.conftest import PROJECT, application_template
+
+from vetro.compute.client.calls import PORTS, VOLUMES
+from vetro.stacks import LossRefused, ResourceFailure, StackBusy, StackEngine, StackStatus
+from vetro.stacks.losses import ChangedProperty, LossHow, LossKind
+from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute, MemoryStacks
+from vetro.stacks.resources.registry import TYPES
+
+WEB = "web.0 x"
+MACHINE, ADDRESS = f"machine {WEB}", "address 192.0.2.1"
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(*changes: Change, **properties: Any) -> dict[str, Any]:
+    """The application's template with changes; ``properties``: of its server."""
+    template = copy.deepcopy(application_template())
+    template["resources"][WEB]["properties"] |= properties
+    template["outputs"] = {}
+    for change in changes:
+        change(template["resources"])
+    return template
+
+
+def rows(stacks: MemoryStacks) -> Any:
+    """All that is stored of stacks."""
+    return copy.deepcopy(stacks.store.stacks)
+
+
+async def refusal(stacks: StackEngine, template: dict[str, Any], *may_lose: str) -> LossRefused:
+    """The refusal of an update."""
+    with pytest.raises(LossRefused) as caught:
+        await stacks.update(PROJECT, "env", template, may_lose=may_lose)
+    return caught.value
+
+
+SERVER_PROPERTIES: dict[str, tuple[Any, tuple[str, str, str] | None]] = {
+    "name": ("b", None),
+    "flavor": ("m1.small", None),
+    "image": ("vetro-balancer", ("image", "debian", "vetro-balancer")),
+    "user_data": ("#!/bin/sh\n", ("user data", "***", "***")),
+    "user_data_format": ("HEAT_CFNTOOLS", ("user data format", "RAW", "HEAT_CFNTOOLS")),
+    "key_name": ("k", ("key pair", "none", "k")),
+    "metadata": ({"role": "db"}, None),
+    "networks": ([{"network": {"get_resource": "network-1"}}], ("network", "*", "*")),
+    "security_groups": (["g"], None),
+    "availability_zone": ("z", None),
+    "scheduler_hints": ({"group": "g"}, ("placement", "none", "g")),
+    "config_drive": (True, None),
+    "block_device_mapping_v2": (
+        [{"volume_id": "v", "boot_index": 0}],
+        ("volume", "none", "volume_id: v, boot_index: 0"),
+    ),
+    "software_config_transport": ("POLL_SERVER_HEAT", None),
+    "flavor_update_policy": ("REPLACE", None),
+    "image_update_policy": ("REPLACE", None),
+    "user_data_update_policy": ("REPLACE", None),
+    "tags": (["t"], None),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in TYPES["OS::Nova::Server"].properties.items() if not one.refused]
+)
+async def test_each_property_of_a_server_that_replaces_it_is_named(name: str) -> None:
+    """With its old and new value; what is changed in place is not asked for. A property without a row
+    fails."""
+    value, said = SERVER_PROPERTIES[name]
+    stacks = MemoryStacks()
+    await stacks.create(PROJECT, "env", application_template())
+    before, server = rows(stacks), [*stacks.compute.server_list]
+    stacks.compute.calls.clear()
+    if said is None:
+        plan = await stacks.plan(PROJECT, "env", changed(**{name: value}))
+        assert all(one.kind.value != "replace" for one in plan.changes)
+        return
+    error = await refusal(stacks, changed(**{name: value}))
+    (loss,) = error.losses
+    assert (loss.kind, loss.name, loss.how) == (LossKind.MACHINE, WEB, LossHow.REPLACED)
+    (change,) = loss.changes
+    for found, wanted in zip((change.name, change.old, change.new), said, strict=True):
+        assert wanted in (found, "*")
+    assert rows(stacks) == before
+    assert (stacks.compute.calls, [*stacks.compute.server_list]) == ([], server)
+
+
+def other_name(resources: dict[str, Any]) -> None:
+    """As a class that calls the resource after the host name writes it."""
+    body = resources.pop(WEB)
+    body["properties"]["name"] = "b"
+    resources["b"] = body
+
+
+def no_machine(resources: dict[str, Any]) -> None:
+    """Neither the server nor its port."""
+    for name in (WEB, f"port-{WEB}", f"fip-{WEB}"):
+        del resources[name]
+
+
+def other_network(resources: dict[str, Any]) -> None:
+    """The network is replaced, and all that is in it."""
+    resources["network-2"] = {"type": "OS::Neutron::Net"}
+    resources["subnet-1"]["properties"]["network"] = {"get_resource": "network-2"}
+    resources[f"port-{WEB}"]["properties"]["network"] = {"get_resource": "network-2"}
+
+
+def set_port(**properties: Any) -> Change:
+    """Other properties of the port."""
+    return lambda resources: resources[f"port-{WEB}"]["properties"].update(properties)
+
+
+DIFFERENCES: dict[str, tuple[Change, list[str]]] = {
+    "another host name": (
+        other_name,
+        [f"replaces {MACHINE}, its data is lost: host name {WEB} → b"],
+    ),
+    "no machine": (no_machine, [f"removes {MACHINE}, its data is lost", f"removes {ADDRESS}"]),
+    "another network": (
+        other_network,
+        [f"replaces {MACHINE}, its data is lost: network PORT → depends on port-{WEB}"],
+    ),
+    "no floating address": (
+        lambda resources: resources.pop(f"fip-{WEB}"),
+        [f"removes {ADDRESS}"],
+    ),
+    "a floating address of another network": (
+        lambda resources: resources[f"fip-{WEB}"]["properties"].update(floating_network="other"),
+        [f"replaces {ADDRESS}: floating network {EXTERNAL_NETWORK} → other"],
+    ),
+    "another type": (
+        lambda resources: resources[WEB].update(
+            type="AWS::EC2::Instance",
+            properties={"ImageId": "debian", "InstanceType": "m1.tiny"},
+        ),
+        [f"replaces {MACHINE}, its data is lost: type OS::Nova::Server → AWS::EC2::Instance"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENCES)
+async def test_a_difference_is_refused_in_words_and_done_when_it_is_named(
+    stacks: StackEngine, compute: MemoryCompute, case: str
+) -> None:
+    """All of it or nothing: one name too few refuses it all."""
+    change, said = DIFFERENCES[case]
+    await stacks.create(PROJECT, "env", changed())
+    (port,) = compute.port_list
+    before, server = await stacks.get(PROJECT, "env"), [*compute.server_list]
+    compute.calls.clear()
+    error = await refusal(stacks, changed(change), "machine of-somebody-else")
+    assert [one.text.replace(port, "PORT") for one in error.losses] == said
+    assert str(error).startswith("Nothing was changed, because this " + error.losses[0].text)
+    assert await stacks.get(PROJECT, "env") == before
+    assert (compute.calls, [*compute.server_list]) == ([], server)
+    keys = [one.key for one in error.losses]
+    if len(keys) > 1:
+        assert [
+            one.key for one in (await refusal(stacks, changed(change), keys[0])).losses
+        ] == keys[1:]
+    if case == "a floating address of another network":
+        return  # there is none in this cloud
+    done = await stacks.update(PROJECT, "env", changed(change), may_lose=keys)
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+KEPT: dict[str, Change] = {
+    "nothing": lambda resources: None,
+    "a rule of the group": lambda resources: resources["group"]["properties"]["rules"].pop(),
+    "the port's groups": set_port(security_groups=[]),
+    "the router's other name": lambda resources: resources["router"]["properties"].update(name="r"),
+    "another machine": lambda resources: resources.update(
+        second={
+            "type": "OS::Nova::Server",
+            "properties": {
+                "image": "debian",
+                "flavor": "m1.tiny",
+                "networks": [{"network": {"get_resource": "network-1"}}],
+            },
+        }
+    ),
+    "the server is retained and goes": lambda resources: None,
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+async def test_what_loses_nothing_is_not_refused(stacks: StackEngine, case: str) -> None:
+    """Updates in place, what comes, and machines that outlive the stack."""
+    template = changed()
+    if "retained" in case:
+        template["resources"][WEB]["deletion_policy"] = "Retain"
+        await stacks.create(PROJECT, "env", template, may_lose=[])
+        del template["resources"][WEB]
+    else:
+        await stacks.create(PROJECT, "env", template, may_lose=[])
+        KEPT[case](template["resources"])
+    done = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+async def test_a_key_pair_that_is_made_again_under_its_name_replaces_no_server(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """What refers to it gets the same name."""
+    key = {"type": "OS::Nova::KeyPair", "properties": {"name": "k", "public_key": "ssh-ed25519 AA"}}
+    template = changed(
+        lambda resources: resources.update(key=key), key_name={"get_resource": "key"}
+    )
+    await stacks.create(PROJECT, "env", template)
+    server = [*compute.server_list]
+    template["resources"]["key"]["properties"]["public_key"] = "ssh-ed25519 BB"
+    done = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert (done.status, [*compute.server_list]) == (StackStatus.UPDATE_COMPLETE, server)
+
+
+async def test_a_value_that_is_changed_in_place_is_planned_as_it_will_be(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """What uses it is replaced by the same operation, and named before it."""
+    value = {"type": "OS::Heat::Value", "properties": {"value": "debian"}}
+    template = changed(
+        lambda resources: resources.update(image=value), image={"get_attr": ["image", "value"]}
+    )
+    await stacks.create(PROJECT, "env", template)
+    template["resources"]["image"]["properties"]["value"] = "vetro-balancer"
+    (loss,) = (await refusal(stacks, template)).losses
+    assert loss.changes == (ChangedProperty("image", "debian", "vetro-balancer"),)
+    assert len(compute.server_list) == 1
+
+
+def disk(**properties: Any) -> dict[str, Any]:
+    """A template with a volume."""
+    volume = {"type": "OS::Cinder::Volume", "properties": {"size": 1, **properties}}
+    return {"heat_template_version": "2013-05-23", "resources": {"disk": volume}}
+
+
+async def test_a_volume_is_lost_when_it_is_made_of_something_else_or_goes(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """By its name; growing it loses nothing, and one that is retained stays."""
+    await stacks.create(PROJECT, "env", disk(name="posts"))
+    assert (
+        await stacks.update(PROJECT, "env", disk(name="posts", size=2), may_lose=[])
+    ).status is (StackStatus.UPDATE_COMPLETE)
+    (loss,) = (await refusal(stacks, disk(name="posts", size=2, image="debian"))).losses
+    assert loss.text == "replaces volume posts, its data is lost: image none → debian"
+    empty: dict[str, Any] = {"heat_template_version": "2013-05-23", "resources": {}}
+    (loss,) = (await refusal(stacks, empty)).losses
+    assert (loss.key, loss.text) == ("volume posts", "removes volume posts, its data is lost")
+    with pytest.raises(LossRefused):
+        await stacks.delete(PROJECT, "env", may_lose=["machine posts"])
+    kept = disk(name="posts", size=2)
+    kept["resources"]["disk"]["deletion_policy"] = "Retain"
+    await stacks.update(PROJECT, "env", kept, may_lose=[])
+    assert await stacks.delete(PROJECT, "env", may_lose=[]) is None
+    assert [one.name for one in await compute.all(VOLUMES, PROJECT)] == ["posts"]
+
+
+async def test_removing_a_stack_is_guarded_too(stacks: StackEngine, compute: MemoryCompute) -> None:
+    """Everything that it has is named."""
+    await stacks.create(PROJECT, "env", application_template())
+    before = await stacks.get(PROJECT, "env")
+    with pytest.raises(LossRefused) as caught:
+        await stacks.delete(PROJECT, "env", may_lose=[])
+    assert [one.key for one in caught.value.losses] == [MACHINE, ADDRESS]
+    assert await stacks.get(PROJECT, "env") == before
+    assert await stacks.delete(PROJECT, "env", may_lose=[MACHINE, ADDRESS]) is None
+    assert compute.server_list == {}
+
+
+async def test_the_members_of_groups_and_nested_templates_are_named(stacks: StackEngine) -> None:
+    """Each by its own name."""
+    server = {
+        "type": "OS::Nova::Server",
+        "properties": {
+            "name": "web-%index%",
+            "image": "debian",
+            "flavor": "m1.tiny",
+            "networks": [{"network": {"get_resource": "net"}}],
+        },
+    }
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 3, "resource_def": server}}
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+        "web": {**group, "depends_on": "subnet"},
+    }
+    template: dict[str, Any] = {"heat_template_version": "2015-04-30", "resources": resources}
+    made = await stacks.create(PROJECT, "env", template)
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+    resources["web"]["properties"]["count"] = 1
+    error = await refusal(stacks, template)
+    assert [one.key for one in error.losses] == ["machine web-1", "machine web-2"]
+
+
+async def test_two_machines_of_one_name_are_told_apart(stacks: StackEngine) -> None:
+    """The name of one does not let the other go."""
+    template = changed(
+        lambda resources: resources.update(
+            second={
+                "type": "OS::Nova::Server",
+                "properties": {
+                    "name": WEB,
+                    "image": "debian",
+                    "flavor": "m1.tiny",
+                    "networks": [{"network": {"get_resource": "network-1"}}],
+                },
+            }
+        )
+    )
+    await stacks.create(PROJECT, "env", template)
+    del template["resources"]["second"]
+    (loss,) = (await refusal(stacks, template, MACHINE)).losses
+    assert loss.key == f"machine {WEB} (second)"
+
+
+async def test_what_was_never_made_is_no_loss(stacks: StackEngine, compute: MemoryCompute) -> None:
+    """A creation that failed is repeated with other values without a question."""
+    compute.fail["create_server"] = ResourceFailure("no")
+    failed = await stacks.create(PROJECT, "env", changed(), may_lose=[])
+    assert failed.status is StackStatus.CREATE_FAILED
+    compute.fail.clear()
+    done = await stacks.update(PROJECT, "env", changed(image="vetro-balancer"), may_lose=[])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+async def test_a_machine_that_somebody_has_removed_by_hand_is_no_loss(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """There is nothing to lose any more."""
+    await stacks.create(PROJECT, "env", changed())
+    await compute.delete_server(next(iter(compute.server_list)))
+    done = await stacks.update(PROJECT, "env", changed(image="vetro-balancer"), may_lose=[])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+async def test_the_address_of_a_port_without_a_machine_is_named(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """An address that somebody has chosen is lost with the port; the same one again is not."""
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+        "vip": {
+            "type": "OS::Neutron::Port",
+            "depends_on": "subnet",
+            "properties": {
+                "network": {"get_resource": "net"},
+                "fixed_ips": [{"ip_address": "10.0.9.50"}],
+            },
+        },
+    }
+    template: dict[str, Any] = {"heat_template_version": "2015-04-30", "resources": resources}
+    await stacks.create(PROJECT, "env", template)
+    other = copy.deepcopy(template)
+    other["resources"]["vip"]["properties"]["fixed_ips"] = [{"ip_address": "10.0.9.51"}]
+    (loss,) = (await refusal(stacks, other)).losses
+    assert loss.text == "replaces address 10.0.9.50: address 10.0.9.50 → 10.0.9.51"
+    renamed = copy.deepcopy(template)
+    renamed["resources"]["second"] = renamed["resources"].pop("vip")
+    # The address is wanted again, so nothing is lost; that it is not free yet is another matter.
+    await stacks.update(PROJECT, "env", renamed, may_lose=[])
+    ports = await compute.all(PORTS, PROJECT)
+    assert ["10.0.9.50"] in [[ip for _, ip in one.fixed_ips] for one in ports]
+    with pytest.raises(LossRefused):
+        await stacks.delete(PROJECT, "env", may_lose=[])
+    assert await stacks.delete(PROJECT, "env", may_lose=["address 10.0.9.50"]) is None
+
+
+async def test_a_stack_that_was_changed_since_it_was_judged_is_busy(
+    make_stacks: Callable[[], StackEngine], compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another operation came between: what this one would lose is judged again, not done."""
+    first, second = make_stacks(), make_stacks()
+    await first.create(PROJECT, "env", changed())
+    judge = StackEngine._guard  # pyright: ignore[reportPrivateUsage]
+
+    async def late(self: StackEngine, *arguments: Any) -> None:
+        await judge(self, *arguments)
+        if self is first:
+            await second.update(PROJECT, "env", changed(key_name=None))
+
+    monkeypatch.setattr(StackEngine, "_guard", late)
+    with pytest.raises(StackBusy):
+        await first.update(PROJECT, "env", changed(), may_lose=[])
+    found = await first.get(PROJECT, "env")
+    assert found is not None
+    assert found.status is StackStatus.UPDATE_COMPLETE
+
+
+async def test_what_only_turns_out_during_the_operation_is_kept_as_well(
+    stacks: StackEngine, compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan did not see it: the machine stays, the operation fails, and says what it needs."""
+    port = {"type": "OS::Neutron::Port", "properties": {"network": {"get_resource": "network-1"}}}
+    template = changed(
+        lambda resources: resources.update(other={**port, "depends_on": "subnet-1"}),
+        image={"get_attr": ["other", "name"]},
+    )
+    template["resources"]["other"]["properties"]["name"] = "debian"
+    await stacks.create(PROJECT, "env", template)
+    server = [*compute.server_list]
+    template["resources"]["other"]["properties"]["name"] = "vetro-balancer"
+
+    # The service gives the new name only when the port was changed.
+    found = await stacks.plan(PROJECT, "env", template)
+    assert not any(one.kind.value == "replace" for one in found.changes)
+    error = await refusal(stacks, template)
+    assert str(error).startswith("It was stopped before the loss, because this replaces machine")
+    assert [*compute.server_list] == server
+    assert [one.name for one in await compute.all(PORTS, PROJECT)].count("vetro-balancer") == 1
+    done = await stacks.update(PROJECT, "env", template, may_lose=[MACHINE])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
