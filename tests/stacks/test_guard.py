@@ -92,6 +92,86 @@ async def test_each_property_of_a_server_that_replaces_it_is_named(name: str) ->
     assert (stacks.compute.calls, [*stacks.compute.server_list]) == ([], server)
 
 
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, str]]]] = {
+    "AWS::EC2::Instance": (
+        {"ImageId": "debian", "InstanceType": "m1.tiny", "SubnetId": {"get_resource": "subnet-1"}},
+        {
+            "ImageId": ("vetro-balancer", "image debian → vetro-balancer"),
+            "InstanceType": ("m1.small", "flavor m1.tiny → m1.small"),
+            "UserData": ("#!/bin/sh", "UserData none → ***"),
+            "KeyName": ("k", "key pair none → k"),
+            "SecurityGroups": (["g"], "security groups none → g"),
+            "SecurityGroupIds": (["g"], "security groups none → g"),
+            "NetworkInterfaces": (["p"], "network none → p"),
+            "SubnetId": ("s", "network"),
+        },
+    ),
+    "OS::Cinder::Volume": (
+        {"size": 1},
+        {
+            "image": ("debian", "image none → debian"),
+            "snapshot_id": ("s", "snapshot none → s"),
+            "backup_id": ("b", "backup none → b"),
+            "source_volid": ("v", "source volume none → v"),
+        },
+    ),
+    "OS::Neutron::FloatingIP": (
+        {"floating_network": EXTERNAL_NETWORK},
+        {
+            "floating_network": ("n", f"floating network {EXTERNAL_NETWORK} → n"),
+            "floating_network_id": ("n", "floating network none → n"),
+        },
+    ),
+    "OS::Nova::FloatingIP": ({}, {"pool": ("n", "pool none → n")}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_each_property_that_replaces_what_holds_data_is_named(kind: str) -> None:
+    """A property that replaces without a row fails."""
+    given, rows_of = OTHERS[kind]
+    known = TYPES[kind].properties
+    replacing = {
+        name for name, one in known.items() if not (one.update or one.ignored or one.refused)
+    }
+    assert replacing == rows_of.keys()
+    for name, (value, said) in rows_of.items():
+        stacks = MemoryStacks()
+        body = {"type": kind, "properties": given, "depends_on": ["ri-1"]}
+        template = changed()
+        template["resources"]["one"] = body
+        made = await stacks.create(PROJECT, "env", template)
+        assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+        other = copy.deepcopy(template)
+        other["resources"]["one"]["properties"][name] = value
+        (loss,) = (await refusal(stacks, other)).losses
+        assert loss.how is LossHow.REPLACED
+        assert said in loss.text
+
+
+async def test_a_resource_that_cannot_be_judged_now_is_left_to_the_operation(
+    stacks: StackEngine, compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operation says what is wrong with it, as ever; what it would replace is kept."""
+    template = changed(image={"list_join": ["", [{"get_attr": ["second", "name"]}]]})
+    template["heat_template_version"] = "2015-04-30"
+    template["resources"]["second"] = {
+        "type": "OS::Neutron::Port",
+        "depends_on": "subnet-1",
+        "properties": {"network": {"get_resource": "network-1"}, "name": "debian"},
+    }
+    await stacks.create(PROJECT, "env", template)
+    monkeypatch.setattr(compute, "find", _away)
+    done = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert done.status is StackStatus.UPDATE_FAILED
+    assert "is away" in done.reason
+    assert len(compute.server_list) == 1
+
+
+async def _away(*_: object) -> None:
+    raise ResourceFailure("the service is away")
+
+
 def other_name(resources: dict[str, Any]) -> None:
     """As a class that calls the resource after the host name writes it."""
     body = resources.pop(WEB)
