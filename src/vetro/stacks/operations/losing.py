@@ -125,7 +125,7 @@ class Losses:
                 if name in self._twice:
                     loss = replace(loss, name=f"{name} ({row.name})")
                 result.append(loss)
-        return sorted(result, key=lambda loss: [*LossKind].index(loss.kind))
+        return sorted(result, key=lambda loss: ([*LossKind].index(loss.kind), loss.name))
 
     async def _names(
         self, row: ResourceRow, machines: Collection[str], wished: Collection[str]
