@@ -413,6 +413,23 @@ async def test_two_machines_of_one_name_are_told_apart(stacks: StackEngine) -> N
     assert loss.key == f"machine {WEB} (second)"
 
 
+async def test_what_an_earlier_operation_could_not_remove_is_named_as_before(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """The same request again goes on with it; one that names nothing keeps it."""
+    await stacks.create(PROJECT, "env", changed())
+    compute.fail["delete_server"] = ResourceFailure("busy")
+    other = changed(image="vetro-balancer")
+    failed = await stacks.update(PROJECT, "env", other, may_lose=[MACHINE])
+    assert failed.status is StackStatus.UPDATE_FAILED
+    compute.fail.clear()
+    (loss,) = (await refusal(stacks, other)).losses
+    assert loss.text == f"removes {MACHINE}, its data is lost"
+    done = await stacks.update(PROJECT, "env", other, may_lose=[MACHINE])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+    assert len(compute.server_list) == 1
+
+
 async def test_what_was_never_made_is_no_loss(stacks: StackEngine, compute: MemoryCompute) -> None:
     """A creation that failed is repeated with other values without a question."""
     compute.fail["create_server"] = ResourceFailure("no")
