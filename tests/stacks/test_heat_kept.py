@@ -404,6 +404,45 @@ async def test_a_group_that_cannot_be_seen_into_is_refused_with_that(bench: Benc
     assert await bench.refused(hot(MORE)) == ["removes machine s-g-abc, its data is lost"]
 
 
+async def test_what_a_stack_in_a_stack_of_its_own_has_is_named_by_its_template(
+    bench: Bench,
+) -> None:
+    """Heat does not list the resources of `OS::Heat::Stack`: it may be in another region."""
+    inner = hot({"vm": server(name="far", user_data="x"), "disk": of("OS::Cinder::Volume", size=1)})
+    await bench.stacks.create(P, "s", hot({"st": of("OS::Heat::Stack", template=inner), **MORE}))
+    made = bench.heat.stacks["s"].made
+    made["st"].type, made["st"].nested = "OS::Heat::Stack", ""
+    del made["st.vm"], made["st.disk"]
+    assert await bench.refused(hot(MORE)) == [
+        "removes machine far, its data is lost",
+        "removes volume st.disk, its data is lost",
+    ]
+    inner["resources"]["vm"] = server(name="far", user_data="y", key_name="k")
+    assert await bench.refused(hot({"st": of("OS::Heat::Stack", template=inner), **MORE})) == [
+        "replaces machine far, its data is lost: key pair none → k"
+    ]
+
+
+async def test_a_type_by_another_name_is_what_it_stands_for(bench: Bench) -> None:
+    """Heat lists the name that the environment of the stack gives a type."""
+    environment = json.dumps({"resource_registry": {"My::Machine": SERVER}})
+    mine = {**server(name="w"), "type": "My::Machine"}
+    await bench.stacks.create(P, "s", hot({"a": mine, **MORE}), environment=environment)
+    bench.heat.stacks["s"].made["a"].type = "My::Machine"
+    texts = await bench.refused(hot(MORE), environment=environment)
+    assert texts == ["removes machine w, its data is lost"]
+
+
+async def test_a_type_whose_schema_heat_does_not_give_is_made_anew_by_any_change(
+    bench: Bench,
+) -> None:
+    """A database's machine of another service: Heat says that it is replaced, and nothing says otherwise."""
+    kind = "OS::Trove::Instance"
+    await bench.stacks.create(P, "s", hot({"a": of(kind, name="db", size=1)}))
+    texts = await bench.refused(hot({"a": of(kind, name="db", size=2)}))
+    assert texts == ["replaces machine db, its data is lost: size 1 → 2"]
+
+
 async def test_a_template_that_only_heat_understands_is_compared_as_it_stands(bench: Bench) -> None:
     """With a parameter that a function uses all that uses functions counts as changed, nothing else."""
     strange = {"yaql_of_tomorrow": [{"get_param": "p"}]}
