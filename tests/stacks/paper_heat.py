@@ -205,7 +205,10 @@ class PaperHeat:
             at = stack.made[above].nested
         type_, properties = definition
         number = next(self._ids)
-        made = Made(type_, f"{path}-{number}", at)
+        id_ = f"{path}-{number}"
+        if type_ == "OS::Nova::KeyPair":
+            id_ = properties["name"]
+        made = Made(type_, id_, at)
         made.attributes = _attributes(type_, path, properties, number)
         stack.made[path] = made
 

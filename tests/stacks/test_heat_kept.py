@@ -279,6 +279,20 @@ async def test_what_depends_on_something_that_is_replaced_is_named(bench: Bench)
     assert changed == {"key", "web", "many.0", "many.1", "db.vm"}
 
 
+async def test_a_preview_that_takes_a_name_for_the_id_of_before_is_not_believed(
+    bench: Bench,
+) -> None:
+    """A key pair is called as its resource is; Heat's preview does not see that its machines go with it."""
+    web = server(name="w", key_name={"get_resource": "key"})
+    await bench.stacks.create(P, "s", hot({"key": of("OS::Nova::KeyPair", name="key"), "web": web}))
+    stack, new = bench.heat.stacks["s"], hot({"key": of("OS::Nova::KeyPair", name="x"), "web": web})
+    preview = bench.heat.preview(stack, {**stack.body, "template": new})
+    assert "web" not in {one["resource_name"] for one in preview["replaced"]}
+    assert await bench.refused(new) == [
+        "replaces machine w, its data is lost: key pair key → depends on key"
+    ]
+
+
 async def test_a_host_name_that_changes_is_named_with_both(bench: Bench) -> None:
     """Vetro's classes call the resource by its host name: one goes, another one like it comes."""
     await bench.stacks.create(P, "s", hot({"a": server(name="a")}))
@@ -558,7 +572,10 @@ CHANGES = st.sampled_from(
 @st.composite
 def _histories(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """A template and what becomes of it: servers, ports, key pairs and volumes that use each other."""
-    old: dict[str, Any] = {"key": of("OS::Nova::KeyPair", name="k"), "net": of("OS::Neutron::Net")}
+    old: dict[str, Any] = {
+        "key": of("OS::Nova::KeyPair", name="key"),
+        "net": of("OS::Neutron::Net"),
+    }
     for number in range(draw(st.integers(1, 4))):
         uses = draw(st.sampled_from(["key", "net", "value", ""]))
         key = {"get_resource": "key"} if uses == "key" else "k"
