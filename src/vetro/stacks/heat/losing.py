@@ -95,13 +95,12 @@ class Losing:
         self, new: WrittenOut, preview: Mapping[str, list[dict[str, Json]]]
     ) -> list[Loss]:
         """What an update would lose. ``preview``: what Heat says of it."""
-        own = [
-            (one, verdict)
+        verdicts = {
+            str(one["resource_name"]): verdict
             for verdict, rows in preview.items()
             for one in rows
             if not one.get("parent_resource")
-        ]
-        verdicts = {str(one["resource_name"]): verdict for one, verdict in own}
+        }
         for name, after in new.resources.items():
             before = self.old.resources.get(name)
             if before is not None:
