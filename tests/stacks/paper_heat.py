@@ -140,6 +140,7 @@ class PaperHeat:
         parent, _, name = path.rpartition(".")
         return {
             "_top": not parent,
+            "parent_resource": parent.rpartition(".")[2],
             "resource_name": name,
             "resource_type": one.type,
             "resource_status": one.status,

@@ -418,6 +418,15 @@ async def test_a_group_that_cannot_be_seen_into_is_refused_with_that(bench: Benc
     assert await bench.refused(hot(MORE)) == ["removes machine s-g-abc, its data is lost"]
 
 
+async def test_a_member_whose_stack_nothing_leads_to_is_not_passed_over(bench: Bench) -> None:
+    """A Heat whose answers do not link a nested stack: what is below the resource is judged with it."""
+    await scaling(bench)
+    bench.heat.stacks["s"].made["g"].nested = ""
+    same = of(GROUP, min_size=1, resource=server(name="x"))
+    assert await bench.refused(hot({"g": same, **MORE})) == []
+    assert await bench.refused(hot(MORE)) == ["removes machine s-g-abc, its data is lost"]
+
+
 async def test_what_a_stack_in_a_stack_of_its_own_has_is_named_by_its_template(
     bench: Bench,
 ) -> None:
