@@ -249,7 +249,7 @@ async def test_within_a_stack_a_relation_goes_from_one_resource_to_another(
     assert is_empty(stacks.compute)
 
 
-NOTHING = ({}, [0], [False], [False])
+NOTHING: Any = ({}, [0], [False], [False])
 
 
 def _counted(compute: MemoryCompute) -> Any:
@@ -341,7 +341,21 @@ async def test_rows_from_before_there_were_marks_say_what_may_be_removed(tmp_pat
                 {"name": name, "kind": kind, "status": status},
             )
     await migrate(database, [MIGRATIONS])
+    async with database.transaction() as tx:  # as a process of the version before does
+        await tx.execute(
+            text(
+                "INSERT INTO stacks_resources (stack_id, name, type, physical_id, current, retain,"
+                " status, reason, properties, data, requires)"
+                " VALUES ('s', 'late', 'OS::Nova::Server', 'x', 1, 0, 'CREATE_COMPLETE', '', '', '',"
+                " '[]')"
+            )
+        )
     async with database.read() as tx:
         found = await tx.execute(text("SELECT name, claim FROM stacks_resources"))
-        assert {row.name: row.claim for row in found} == {"made": "", "refused": None, "half": ""}
+        assert {row.name: row.claim for row in found} == {
+            "made": "",
+            "refused": None,
+            "half": "",
+            "late": "",
+        }
     await database.close()
