@@ -359,3 +359,16 @@ async def test_rows_from_before_there_were_marks_say_what_may_be_removed(tmp_pat
             "late": "",
         }
     await database.close()
+
+
+async def test_a_subnet_that_is_retained_keeps_its_range() -> None:
+    """The one that replaces it is refused in the same range: nothing gives it the other one's addresses."""
+    stacks = MemoryStacks()
+    kept: dict[str, Any] = {**BASE["sub"], "deletion_policy": "Retain"}
+    resources = {"net": BASE["net"], "sub": kept}
+    await stacks.create(PROJECT, "s", {"resources": resources})
+    properties = {**kept["properties"], "cidr": "10.0.0.0/25"}
+    narrower = {"net": BASE["net"], "sub": {**kept, "properties": properties}}
+    stack = await stacks.update(PROJECT, "s", {"resources": narrower})
+    assert "10.0.0.0/25 overlaps 10.0.0.0/24" in stack.reason
+    assert [one.cidr for one in stacks.compute.subnet_list.values()] == ["10.0.0.0/24"]
