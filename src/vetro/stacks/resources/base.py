@@ -102,6 +102,8 @@ class ResourceContext:
     """What the type keeps about the resource, beyond its properties."""
     changed: frozenset[str] = frozenset()
     """The properties that differ, when it is changed in place."""
+    former: Mapping[str, Json] | None = None
+    """What it was like before that; None when a change has failed, and it may be like either."""
 
     async def config_text(self, given: str) -> str:
         """A text, or that of the software configuration whose id it is."""
