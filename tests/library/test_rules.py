@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -282,6 +283,42 @@ async def test_parts_of_an_application_ask_for_themselves(lab: Any) -> None:
     del of(model, "web")["parts"][0]
     await lab.deploy(model)
     assert await opened(lab) == [2, 3]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_open_are_the_ports_that_somebody_asks_for(lab: Any, seed: int) -> None:
+    """Whatever is edited, added, taken out or fails: a deployment that ends well settles it."""
+    chance = random.Random(seed)
+    lab.add_class(ALWAYS)
+    model = lab.environment()
+    once: dict[str, list[int]] = {}
+    for step in range(6):
+        applications = model["Objects"]["applications"]
+        if applications and chance.random() < 0.2:
+            gone = applications.pop(chance.randrange(len(applications)))
+            once.pop(gone["?"]["id"], None)
+        if len(applications) < 3:
+            applications.append(always(lab, f"a{step}", once=chance.sample(range(100, 104), 1)))
+        for one in applications:
+            one["ports"] = chance.sample(range(1, 5), 2)
+            one["fails"] = chance.random() < 0.2
+        wanted = {port for one in applications for port in one["ports"]}
+        fails = any(one["fails"] for one in applications)
+        before = set(await opened(lab)) if step else set[int]()
+        model = await lab.deploy(model, fails=fails)
+        applications = model["Objects"]["applications"]
+        for one in applications:
+            once.setdefault(one["?"]["id"], one["once"])
+        installed = {port for ports in once.values() for port in ports}
+        if fails:
+            assert before & installed <= set(await opened(lab))
+        else:
+            assert set(await opened(lab)) == wanted | installed
+        if not fails and chance.random() < 0.5:
+            # A deployment in which nothing was edited changes nothing.
+            lab.calls()
+            model = await lab.deploy(model)
+            assert lab.calls() == []
 
 
 async def test_a_new_version_that_asks_elsewhere_gives_up_what_its_code_no_longer_asks_for(

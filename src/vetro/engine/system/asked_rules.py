@@ -103,6 +103,7 @@ class AskedRules:
         self._rows: dict[_Name, _Row] | None = None
         """As they are kept with the region; read once in a session."""
         self._code: dict[object, set[Statement]] = {}
+        self._is_written, self._writes = True, False
 
     def note(
         self, ctx: CallContext, template: dict[str, Json], group: str, key: str, rules: list[Json]
@@ -127,7 +128,7 @@ class AskedRules:
                 row.by.append(asker)
                 is_new = True
         if is_new:
-            self._keep(ctx, region, rows)
+            self._write_later(ctx, region)
 
     def forsaken(self, ctx: CallContext) -> Rules:
         """The rules whose applications or objects are all gone."""
@@ -144,7 +145,8 @@ class AskedRules:
         """The stack has the rules that are asked for, and no others."""
         region = region_of(ctx)
         if region is not None:
-            self._keep(ctx, region, {row.name: row for row in self._settled(ctx, is_whole=True)[0]})
+            self._rows = {row.name: row for row in self._settled(ctx, is_whole=True)[0]}
+            self._write_later(ctx, region)
         self._now = _Now()
 
     def _settled(self, ctx: CallContext, *, is_whole: bool) -> tuple[list[_Row], Rules]:
@@ -237,13 +239,23 @@ class AskedRules:
             self._rows = {row.name: row for row in rows}
         return self._rows
 
-    def _keep(self, ctx: CallContext, region: MuranoObject, rows: dict[_Name, _Row]) -> None:
-        self._rows = rows
-        known: dict[str, list[Json]] = {}
-        for row in rows.values():
-            by = [one.written() for one in row.by]
-            known.setdefault(row.group, []).append({"key": row.key, "rule": row.rule, "by": by})
-        ctx.set_attribute(self._attribute, known or None, of=region)
+    def _write_later(self, ctx: CallContext, region: MuranoObject) -> None:
+        """Keep what is known with the region when the program ends, however it does."""
+
+        def write() -> None:
+            if self._is_written:
+                return
+            known: dict[str, list[Json]] = {}
+            for row in (self._rows or {}).values():
+                by = [one.written() for one in row.by]
+                known.setdefault(row.group, []).append({"key": row.key, "rule": row.rule, "by": by})
+            ctx.set_attribute(self._attribute, known or None, of=region)
+            self._is_written = True
+
+        self._is_written = False
+        if not self._writes:
+            self._writes = True
+            ctx.session.on_finish(write)
 
 
 class _Model:
