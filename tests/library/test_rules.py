@@ -334,6 +334,34 @@ async def test_a_new_version_that_asks_elsewhere_gives_up_what_its_code_no_longe
     assert await opened(lab) == [9, 8080]
 
 
+async def test_a_new_version_that_asks_for_nothing_any_more_leaves_no_port_open(lab: Any) -> None:
+    """It is seen to run when its machine asks: for the port by which people get in."""
+    asks = "      - $.find(std:Environment).securityGroupManager.addGroupIngress([$.rule])\n"
+    lab.add_class(WITH_MACHINE.replace("      # asks\n", asks))
+    rule = {"FromPort": 80, "ToPort": 80, "IpProtocol": "tcp", "External": True}
+    machine = lab.application("web", "test.Site", instance=lab.instance(), rule=rule)
+    model = await lab.deploy(lab.environment(machine))
+    assert await opened(lab) == [22, 80]
+    lab.packages.clear()
+    lab.add_class(WITH_MACHINE)
+    await lab.deploy(model)
+    assert await opened(lab) == [22]
+
+
+WITH_MACHINE = """
+Name: Site
+Extends: std:Application
+Properties:
+  instance: {Contract: $.class(res:Instance).notNull()}
+  rule: {Contract: {}}
+Methods:
+  deploy:
+    Body:
+      # asks
+      - $.instance.deploy()
+"""
+
+
 async def test_askers_that_were_known_without_their_places_are_kept(lab: Any) -> None:
     """In models of earlier versions an application stands for all its places until it asks again."""
     lab.add_class(ALWAYS)
