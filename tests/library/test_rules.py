@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import random
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vetro.engine.services import library_path
+from vetro.engine.system import system_runtime
+from vetro.muranopl import Runtime
+from vetro.packages import open_package
 from vetro.stacks import ResourceFailure
 
 GROUP = "MuranoSecurityGroup-env"
@@ -346,6 +352,45 @@ async def test_a_new_version_that_asks_for_nothing_any_more_leaves_no_port_open(
     lab.add_class(WITH_MACHINE)
     await lab.deploy(model)
     assert await opened(lab) == [22]
+
+
+async def test_a_new_release_of_the_core_library_closes_no_port(lab: Any, tmp_path: Path) -> None:
+    """Other words in its methods are not another place: what was asked for once stays."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, once=[9])))
+    copied = tmp_path / "io.murano"
+    shutil.copytree(library_path() / "io.murano", copied)
+    file = copied / "Classes/system/security_groups.yaml"
+    text = file.read_text()
+    file.write_text(text.replace("$direction", "$way").replace("- direction:", "- way:"))
+    assert "$way" in file.read_text()
+    make = lab.make
+
+    def newer() -> Runtime:
+        runtime = system_runtime()
+        runtime.add_package(open_package(copied))
+        return runtime
+
+    lab.make = newer
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 80]
+    of(model, "web")["ports"] = [81]
+    await lab.deploy(model)
+    assert await opened(lab) == [9, 81]
+    lab.make = make
+
+
+async def test_a_machine_of_another_class_does_not_keep_the_ports_of_the_former_one(
+    lab: Any,
+) -> None:
+    """People get into a Windows by another port than into a Linux."""
+    lab.add_class(WITH_MACHINE)
+    site = lab.application("web", "test.Site", instance=lab.instance(), rule={})
+    model = await lab.deploy(lab.environment(site))
+    assert await opened(lab) == [22]
+    of(model, "web")["instance"] = lab.instance(type_="io.murano.resources.WindowsInstance")
+    await lab.deploy(model)
+    assert await opened(lab) == [3389]
 
 
 WITH_MACHINE = """
