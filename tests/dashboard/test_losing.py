@@ -30,12 +30,9 @@ Properties:
 Methods:
   deploy:
     Body: [$.instance.deploy()]
-  rename:
+  release:
     Scope: Public
-    Arguments:
-      - host: {Contract: $.string().notNull()}
-    Body:
-      - $.instance.setAttr(name, $host)
+    Body: [$.instance.releaseResources()]
 """
 FORM = """
 Version: 2.4
@@ -105,12 +102,13 @@ def test_a_machine_is_lost_only_when_somebody_says_so(
     expect(page.get_by_role("button", name="Deploy changes")).to_be_disabled()
     change(page, "Text", "second")
     page.get_by_role("button", name="Deploy changes").click()
+    expect(page.get_by_text("The deployment has begun.")).to_be_visible()
     service.wait_for(kept)
     assert machines(service, names) == before
 
     change(page, "Host name", "other")
     page.get_by_role("button", name="Deploy changes").click()
-    dialog = page.get_by_role("dialog", name="Deploy and lose this?")
+    dialog = page.get_by_role("dialog", name="Lose this?")
     expect(dialog).to_contain_text("Machine keep-1 is replaced by a new one. Its data is lost.")
     expect(dialog).to_contain_text("keep-1 → other")
     dialog.get_by_role("button", name="Leave it as it is").click()
@@ -125,3 +123,45 @@ def test_a_machine_is_lost_only_when_somebody_says_so(
     service.wait_for(kept)
     assert set(machines(service, names)) == {"other"}
     expect(told).not_to_be_visible()
+
+
+def test_an_action_loses_a_machine_only_when_somebody_says_so(
+    visit: Visit, service: Service, kept: str
+) -> None:
+    """Left as it is, the action's form is there again; told to go on, it removes the machine."""
+    before = machines(service, {"keep-1"})
+    assert set(before) == {"keep-1"}
+    person = visit()
+    page = person.sign_in()
+    person.open(f"/environments/{kept}")
+    page.get_by_role("button", name="Actions of blog").click()
+    page.get_by_role("menuitem", name="release").click()
+    page.get_by_role("button", name="Run").click()
+    dialog = page.get_by_role("dialog", name="Lose this?")
+    expect(dialog).to_contain_text("Machine keep-1 is removed. Its data is lost.")
+    dialog.get_by_role("button", name="Leave it as it is").click()
+    assert machines(service, {"keep-1"}) == before
+    page.get_by_role("button", name="Run").click()
+    dialog.get_by_role("button", name="Go on and lose it").click()
+    expect(page.get_by_text("Done. The action returned nothing.")).to_be_visible()
+    assert machines(service, {"keep-1"}) == {}
+
+
+def test_a_second_application_has_a_machine_of_its_own(
+    visit: Visit, service: Service, kept: str
+) -> None:
+    """Added again with the host name as the form offers it, its name is the next one."""
+    before = machines(service, {"keep-1"})
+    found = service.api("GET", "/v1/catalog/packages?fqn=test.dashboard.Keeps")["packages"]
+    person = visit()
+    page = person.sign_in()
+    person.open(f"/environments/{kept}/add/{found[0]['id']}")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("Application name").fill("second")
+    page.get_by_role("button", name="Add to the environment").click()
+    page.get_by_role("button", name="Deploy changes").click()
+    expect(page.get_by_text("The deployment has begun.")).to_be_visible()
+    service.wait_for(kept)
+    after = machines(service, {"keep-1", "keep-2"})
+    assert set(after) == {"keep-1", "keep-2"}
+    assert after["keep-1"] == before["keep-1"]
