@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.json_values import JsonObject
 from vetro.packages.forms.definition import MANAGEMENT, NAME, Definition, Page
 from vetro.packages.forms.errors import FormError
@@ -298,7 +299,7 @@ class _Reader:
             yield ""
         elif field.kind in LINE_TYPES and isinstance(value, (bool, int, float)):
             yield as_text(value)
-        elif field.kind == "integer" and (text := str(cast("object", value))).isdecimal():
+        elif field.kind == "integer" and is_number(text := str(cast("object", value))):
             yield int(text[:18])
         yield value
         yield from _joined(cast("object", value))
