@@ -234,6 +234,44 @@ def test_only_what_was_entered_is_changed() -> None:
     assert changed(of, component, state)["number"] == 9
 
 
+@pytest.mark.parametrize(
+    ("value", "given", "there", "field", "shown"),
+    [
+        ("str($.p.number)", {"number": 7}, 7, "number", 7),
+        ("int($.p.text)", {"text": "7"}, "7", "text", "7"),
+        ("$.p.number * 2", {"number": 7}, "14", "number", 7),
+        ("$.p.flag", {"flag": False}, None, "flag", None),
+    ],
+)
+def test_what_a_contract_has_made_of_a_value_is_read(
+    value: str, given: Json, there: object, field: str, shown: object
+) -> None:
+    """A class may have made a number of a text: the field is known, and saving changes nothing."""
+    of = form(value)
+    component = {**made(of, given), "value": there}
+    state = opened(of, component)
+    assert (state.pages["p"][field], state.kept) == (shown, [])
+    page = of.describe(state)["pages"][0]
+    of.submit(
+        "p", {one["name"]: one["value"] for one in page["fields"] if not one["secret"]}, state
+    )
+    assert changed(of, component, state) == component
+
+
+def test_a_class_that_a_field_chooses_is_read() -> None:
+    """The type of an object may be a field, in a template as well."""
+    inner = "  inner: {'?': {type: $.p.kind}, text: $.p.text}\n"
+    of = form("$.p.flag.switch($ => $inner, true => null)", inner)
+    component = made(of, {"flag": True, "kind": "c", "text": "q"})
+    state = opened(of, component)
+    assert [state.pages["p"][one] for one in ("flag", "kind", "text")] == [True, "c", "q"]
+    of.submit("p", {"kind": "b"}, state)
+    after = changed(of, component, state)
+    # It is another object: it does not take the id of the one that was there.
+    assert after["value"]["?"]["type"] == "b"
+    assert after["value"]["?"]["id"] != component["value"]["?"]["id"]
+
+
 def test_a_row_that_goes_takes_no_other_with_it() -> None:
     """Of a table of objects the others keep their ids, also those behind it."""
     text = (
