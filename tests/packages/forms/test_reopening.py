@@ -312,6 +312,27 @@ def test_a_part_that_begins_needs_its_fields() -> None:
     assert changed(of, component, state)["part"]["word"] == "w"
 
 
+@pytest.mark.parametrize(("own", "has"), [("mine", True), ("", False)])
+def test_a_switch_that_is_not_in_the_component_is_read_by_what_it_shows(
+    own: str, has: bool
+) -> None:
+    """What the component has can be seen in its form."""
+    fields = (
+        "[{name: has, type: boolean}, {name: kind, type: choice, choices: [[a, A], [b, B]]},"
+        " {name: own, type: string, required: false, visible: $.p.has},"
+        " {name: other, type: string, required: false, enabled: $.p.kind = b}]"
+    )
+    text = (
+        "Application: {'?': {type: T}, own: $.p.own, other: $.p.other}\n"
+        f"Forms: [{{p: {{fields: {fields}}}}}]\n"
+    )
+    of = load_form(text, package_name="T", title="T")
+    component = {"?": {"type": "T", "id": "t"}, "own": own, "other": own}
+    state = opened(of, component)
+    assert [state.pages["p"][one] for one in ("has", "kind")] == [has, "b" if has else "a"]
+    assert changed(of, component, state) == component
+
+
 def test_a_component_that_no_form_has_made_opens() -> None:
     """What it lacks is shown as at first, what it has is read, and nothing of it is lost or added."""
     of = class_form()

@@ -309,7 +309,9 @@ class _Reader:
                 before, _, after = made.partition(_PROBE)
                 if value.startswith(before) and value.endswith(after):
                     yield value[len(before) : len(value) - len(after)]
-        goal = int(value) if isinstance(value, str) and is_number(value) else value
+        goal = cast("object", value)
+        if isinstance(goal, str) and is_number(goal):
+            goal = int(goal)
         if isinstance(goal, (int, float)) and field.kind in ("integer", "instance"):
             ends = [self._tried(marked, {**start, path: one}, scope) for one in (0, 1)]
             low, high = ends
