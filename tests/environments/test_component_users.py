@@ -100,7 +100,9 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> Any:
     """What a request answers, when the engine gives this answer to its question."""
     asking = asyncio.create_task(request)
     while (claimed := await next_call(api.rooms.calls)) is None:
-        await api.rooms.calls.queue.wait_for_work(60)
+        work = asyncio.create_task(api.rooms.calls.queue.wait_for_work(60))
+        await asyncio.wait({work, asking}, return_when=asyncio.FIRST_COMPLETED)
+        assert not asking.done(), asking.result()
     lease, call = claimed
     assert call.kind == "upgrade"
     assert call.arguments["model"]["Objects"]["applications"][0]["?"]["id"] == "blog"
