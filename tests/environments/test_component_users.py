@@ -85,6 +85,18 @@ async def test_what_nobody_uses_is_taken_out(api: Api) -> None:
     assert "uses" in answer.text
 
 
+async def test_users_in_a_template_are_named(api: Api) -> None:
+    """The same of its components: an environment of it could not be deployed."""
+    body = {"name": "t", "services": [DATABASE, BLOG]}
+    made = (await api.call("POST", "/templates", body)).json()
+    path = f"/templates/{made['id']}/services/{LOST}"
+    answer = await api.call("DELETE", f"{path}?uses=refuse")
+    assert answer.status == 409
+    assert "blog (uses.0.database) uses db" in answer.json()["error"]["message"]
+    assert len((await api.call("GET", f"/templates/{made['id']}/services")).json()) == 2
+    assert (await api.call("DELETE", path)).status == 200
+
+
 async def removed(api: Api) -> tuple[str, str]:
     """A deployed environment, and a session in which the blog's database was taken out."""
     environment, session = await built(api, DATABASE, BLOG)
