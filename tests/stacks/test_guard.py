@@ -530,3 +530,72 @@ async def test_what_only_turns_out_during_the_operation_is_kept_as_well(
     assert [one.name for one in await compute.all(PORTS, PROJECT)].count("vetro-balancer") == 1
     done = await stacks.update(PROJECT, "env", template, may_lose=[MACHINE])
     assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+def servers(**of: dict[str, Any]) -> dict[str, Any]:
+    """A template with servers in one network; each with its properties."""
+    common = {
+        "image": "debian",
+        "flavor": "m1.tiny",
+        "networks": [{"network": {"get_resource": "net"}}],
+    }
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "sub": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+    }
+    for name, given in of.items():
+        properties = {**common, **given}
+        resources[name] = {
+            "type": "OS::Nova::Server",
+            "depends_on": "sub",
+            "properties": properties,
+        }
+    return {"heat_template_version": "2015-04-30", "resources": resources}
+
+
+async def test_what_is_called_after_its_resource_is_told_apart_from_what_was_given_that_name(
+    stacks: StackEngine,
+) -> None:
+    """A machine and a volume without a name, beside others whose given name is the one they get."""
+    template = servers(web={}, other={"name": "env-web"})
+    for name, given in (("posts", {}), ("copy", {"name": "posts"})):
+        volume = {"type": "OS::Cinder::Volume", "properties": {"size": 1, **given}}
+        template["resources"][name] = volume
+    await stacks.create(PROJECT, "env", template)
+    error = await refusal(stacks, servers(), "machine env-web", "volume posts")
+    assert [one.key for one in error.losses] == [
+        "machine env-web (other)",
+        "machine env-web (web)",
+        "volume posts (copy)",
+        "volume posts (posts)",
+    ]
+
+
+async def test_a_machine_whose_creation_seemed_to_fail_is_named_with_the_reason(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """It runs, so it may have data; nothing in the template has changed."""
+
+    def late(call: str) -> None:
+        if call == "create_server":
+            raise ResourceFailure("no answer")
+
+    compute.after = late
+    await stacks.create(PROJECT, "env", servers(web={"name": "web"}))
+    compute.after = lambda _call: None
+    (loss,) = (await refusal(stacks, servers(web={"name": "web"}))).losses
+    assert loss.text == (
+        "replaces machine web, its data is lost: state creation failed → made again"
+    )
+
+
+async def test_a_machine_whose_resource_is_called_otherwise_is_named_with_the_reason(
+    stacks: StackEngine,
+) -> None:
+    """Its own name stays the same."""
+    await stacks.create(PROJECT, "env", servers(web={"name": "blog"}))
+    (loss,) = (await refusal(stacks, servers(shop={"name": "blog"}))).losses
+    assert loss.text == "replaces machine blog, its data is lost: resource web → shop"
