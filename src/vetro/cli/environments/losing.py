@@ -30,12 +30,15 @@ def unless_lost(
         new = [one for one in ended.losses if one["key"] not in may_lose]
         if not new:
             return task, ended
-        _agree_to_lose(environment, new)
+        _agree_to_lose(environment, new, lost="Nothing more" if may_lose else "Nothing")
         may_lose += [one["key"] for one in new]
 
 
-def _agree_to_lose(environment: Environment, losses: list[Loss]) -> None:
-    """Go on only when the user lets it go, by ``--yes`` or by an answer."""
+def _agree_to_lose(environment: Environment, losses: list[Loss], lost: str) -> None:
+    """Go on only when the user lets it go, by ``--yes`` or by an answer.
+
+    ``lost``: what is lost when not; something may be already that was agreed to before.
+    """
     if not wants_json():
         click.echo("It would lose:", err=True)
         for one in losses:
@@ -49,6 +52,6 @@ def _agree_to_lose(environment: Environment, losses: list[Loss]) -> None:
         " with --discard they are dropped."
     )
     if wants_json() or not is_watched():
-        fail(f"Nothing was lost. It would be: {said}", hint)
+        fail(f"{lost} was lost. It would be: {said}", hint)
     if not click.confirm("Go on and lose it?", err=True):
-        fail("Nothing was lost", hint)
+        fail(f"{lost} was lost", hint)
