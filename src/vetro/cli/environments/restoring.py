@@ -63,4 +63,5 @@ def _has_changed(deployment: JsonObject) -> bool:
     ended: JsonObject = deployment.get("result") or {}
     result = ended.get("result")
     refused = isinstance(result, dict) and bool(cast("JsonObject", result).get("losses"))
-    return (deployment["action"] or {}).get("method") == "deploy" and not refused
+    action: JsonObject = deployment["action"] or {}
+    return action.get("method") == "deploy" and not refused
