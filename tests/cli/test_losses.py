@@ -147,3 +147,43 @@ def test_who_does_not_wait_is_not_asked(service: Service) -> None:
     service.ok("env", "deploy", "main", "--no-wait", "--yes")
     service.ok("env", "follow", "main")
     assert [*machines(service)] == ["web-2"]
+
+
+def test_a_refused_deployment_is_not_the_one_before_the_last(service: Service) -> None:
+    """What was refused first and then allowed is taken back by default, as the removal says it is."""
+    assert "vetro env restore main" in service.ok("env", "remove", "main", "blog")
+    assert service.run("env", "deploy", "main")[0] == 1
+    service.ok("env", "deploy", "--yes", "main")
+    restored = service.json("env", "restore", "main")
+    assert [(one["change"], one["application"]) for one in restored["changes"]] == [
+        ("added", "blog")
+    ]
+    service.ok("env", "deploy", "main")
+    service.ok("env", "edit", "main", "blog", "--set", "instance.name=web-2")
+    assert service.run("env", "deploy", "main")[0] == 1
+    service.ok("env", "changes", "main", "--discard", "--yes")
+    restored = service.json("env", "restore", "main")
+    assert [(one["change"], one["application"]) for one in restored["changes"]] == [
+        ("removed", "blog")
+    ]
+
+
+def test_what_was_agreed_to_before_is_not_called_kept(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two machines that change names: the second is asked for when the first is gone already."""
+    (model,) = service.json("env", "model", "main", "--path", "services")
+    other = json.loads((tmp_path / "blog.json").read_text().replace("web-1", "web-2"))
+    other["?"]["id"], other["name"], other["instance"]["?"]["id"] = "other", "other", "second"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    service.ok("env", "add", "main", "--file", tmp_path / "other.json")
+    service.ok("env", "deploy", "main")
+    assert model["instance"]["name"] == "web-1"
+    place = "/{}/instance/name"
+    names = [{"op": "replace", "path": place.format(i), "value": f"web-{2 - i}"} for i in (0, 1)]
+    (tmp_path / "swap.json").write_text(json.dumps(names))
+    service.ok("env", "patch", "main", tmp_path / "swap.json")
+    monkeypatch.setattr("vetro.cli.environments.losing.is_watched", lambda: True)
+    code, text = service.run("env", "deploy", "main", input="y\nn\n")
+    assert code == 1
+    assert "Nothing more was lost" in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import click
 
 from vetro.cli.client.answers import JsonObject, OpenSession
@@ -19,6 +21,8 @@ from vetro.cli.terminal.output import PrintingCommand, done, fail, word
 def restore(environment: str, deployment: str | None) -> None:
     """Give ENVIRONMENT the applications that it had with DEPLOYMENT, by default the one before the last.
 
+    Deployments that were refused because something would be lost do not count.
+
     They wait in your session, as other changes do: 'env changes' shows what is different, 'env deploy' makes
     it so. What was on machines that are gone does not come back.
 
@@ -33,7 +37,7 @@ def restore(environment: str, deployment: str | None) -> None:
         every: list[JsonObject] = connection.get(f"{base}/deployments")["deployments"]
         shows = f"'vetro deployment list {word(row['name'])}' shows them."
         if deployment is None:
-            made = [one for one in every if (one["action"] or {}).get("method") == "deploy"]
+            made = [one for one in every if _has_changed(one)]
             if len(made) < 2:
                 fail(f"{row['name']} has no deployment before the last one", shows)
             found = [str(made[1]["id"])]
@@ -52,3 +56,12 @@ def restore(environment: str, deployment: str | None) -> None:
         session=opened["id"],
         changes=held["changes"],
     )
+
+
+def _has_changed(deployment: JsonObject) -> bool:
+    """Whether it gave the environment its applications; one that was refused did not."""
+    ended: JsonObject = deployment.get("result") or {}
+    result = ended.get("result")
+    refused = isinstance(result, dict) and bool(cast("JsonObject", result).get("losses"))
+    action: JsonObject = deployment["action"] or {}
+    return action.get("method") == "deploy" and not refused

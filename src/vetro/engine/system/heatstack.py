@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from vetro.stacks import Stacks
 
 VERSION = "2013-05-23"
+HOME = "environment-"
+"""Before the id of the environment, in the tag of a stack that says whose it is."""
 
 
 @dataclass
@@ -435,7 +437,7 @@ class HeatStack:
             "parameters": dict(self._parameters),
             "files": dict(self._files),
             "environment": self._environment,
-            "tags": services.settings.heat.stack_tags,
+            "tags": [*services.settings.heat.stack_tags, *_home(services)],
             "timeout": services.settings.heat.stack_timeout,
             "progress": self._progress(services),
             "may_lose": services.may_lose,
@@ -461,11 +463,15 @@ class HeatStack:
     async def _apply(
         self, services: EngineServices, template: dict[str, Json], options: dict[str, Any]
     ) -> None:
-        stack = await self._get(services, head=True)
         if not section(template, "resources"):
-            if stack is not None:
-                await self._delete(services)
+            await self._delete(services)
             return
+        stack = await self._get(services, head=True)
+        if stack is not None and (other := _elsewhere(services, stack)):
+            raise HeatStackError(
+                f"The stack {self._name} is of the environment {other}; this one would take it over with its"
+                " data. Let the application use another name"
+            )
         stacks = self._stacks(services)
         call = stacks.create if stack is None else stacks.update
         done = await call(services.project_id, self._name, template, **options)
@@ -500,6 +506,9 @@ class HeatStack:
         return lambda text: services.waiting.say(self._name, text)
 
     async def _delete(self, services: EngineServices) -> None:
+        stack = await self._get(services, head=True)
+        if stack is None or _elsewhere(services, stack):
+            return  # nothing of it was made here
         left = await self._stacks(services).delete(
             services.project_id,
             self._name,
@@ -555,6 +564,17 @@ class HeatStack:
         self._change()
         self._pushed = self._revision
         self._content = self._wanted()
+
+
+def _home(services: EngineServices) -> list[str]:
+    """The tag that says whose a stack is: programs choose its name, and a project has many environments."""
+    return [HOME + services.environment_id] if services.environment_id else []
+
+
+def _elsewhere(services: EngineServices, stack: Stack) -> str | None:
+    """The other environment that a stack is of. One of an earlier release has no such tag, nor others'."""
+    homes = [one.removeprefix(HOME) for one in stack.tags if one.startswith(HOME)]
+    return homes[0] if homes and services.environment_id not in homes else None
 
 
 def placement_steps(steps: Json) -> str:
