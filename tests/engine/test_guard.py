@@ -131,6 +131,31 @@ async def test_a_request_without_the_field_does_as_the_original_api(guarded: Gua
     assert [*guarded.servers] == ["b"]
 
 
+async def test_statistics_know_what_a_guarded_deployment_has_made(guarded: Guarded) -> None:
+    """What was refused never was."""
+    await guarded.create(blog("a"))
+
+    async def known() -> dict[str, bool]:
+        async with guarded.database.read() as tx:
+            rows = await instance_statistics(
+                tx, guarded.environment, "", guarded.database.clock.now()
+            )
+        return {str(one["instance_id"]): bool(one["active"]) for one in rows}
+
+    before = await known()
+    assert before
+    assert all(before.values())
+    session = await guarded.edit(lambda objects: objects["services"].append(blog("b", id_="new")))
+    assert not (await guarded.deploy(session, may_lose=[]))["isException"]
+    assert (await known()).items() > before.items()
+    more = await known()
+    result = await guarded.deploy(await guarded.edit(take_out), may_lose=[])
+    assert await known() == more
+    keys = [one["key"] for one in result["result"]["losses"]]
+    assert not (await guarded.deploy(await guarded.edit(take_out), may_lose=keys))["isException"]
+    assert [*(await known()).values()].count(False) == len(before)
+
+
 async def test_a_guarded_deployment_that_loses_nothing_goes_on(guarded: Guarded) -> None:
     """Another application comes, and an unchanged one is deployed again."""
     await guarded.create(blog("a"))

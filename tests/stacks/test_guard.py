@@ -42,6 +42,11 @@ async def refusal(stacks: StackEngine, template: dict[str, Any], *may_lose: str)
     return caught.value
 
 
+def is_kept(kind: str, name: str) -> bool:
+    """Whether a property is read at the first start only, so that another value replaces nothing."""
+    return bool(getattr(TYPES[kind].properties[name], "first_start", False))
+
+
 SERVER_PROPERTIES: dict[str, tuple[Any, tuple[str, str, str] | None]] = {
     "name": ("b", None),
     "flavor": ("m1.small", None),
@@ -74,6 +79,8 @@ async def test_each_property_of_a_server_that_replaces_it_is_named(name: str) ->
     """With its old and new value; what is changed in place is not asked for. A property without a row
     fails."""
     value, said = SERVER_PROPERTIES[name]
+    if is_kept("OS::Nova::Server", name):
+        said = None
     stacks = MemoryStacks()
     await stacks.create(PROJECT, "env", application_template())
     before, server = rows(stacks), [*stacks.compute.server_list]
@@ -90,6 +97,88 @@ async def test_each_property_of_a_server_that_replaces_it_is_named(name: str) ->
         assert wanted in (found, "*")
     assert rows(stacks) == before
     assert (stacks.compute.calls, [*stacks.compute.server_list]) == ([], server)
+
+
+OTHERS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, str]]]] = {
+    "AWS::EC2::Instance": (
+        {"ImageId": "debian", "InstanceType": "m1.tiny", "SubnetId": {"get_resource": "subnet-1"}},
+        {
+            "ImageId": ("vetro-balancer", "image debian → vetro-balancer"),
+            "InstanceType": ("m1.small", "flavor m1.tiny → m1.small"),
+            "UserData": ("#!/bin/sh", "UserData none → ***"),
+            "KeyName": ("k", "key pair none → k"),
+            "SecurityGroups": (["g"], "security groups none → g"),
+            "SecurityGroupIds": (["g"], "security groups none → g"),
+            "NetworkInterfaces": (["p"], "network none → p"),
+            "SubnetId": ("s", "network"),
+        },
+    ),
+    "OS::Cinder::Volume": (
+        {"size": 1},
+        {
+            "image": ("debian", "image none → debian"),
+            "snapshot_id": ("s", "snapshot none → s"),
+            "backup_id": ("b", "backup none → b"),
+            "source_volid": ("v", "source volume none → v"),
+        },
+    ),
+    "OS::Neutron::FloatingIP": (
+        {"floating_network": EXTERNAL_NETWORK},
+        {
+            "floating_network": ("n", f"floating network {EXTERNAL_NETWORK} → n"),
+            "floating_network_id": ("n", "floating network none → n"),
+        },
+    ),
+    "OS::Nova::FloatingIP": ({}, {"pool": ("n", "pool none → n")}),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+async def test_each_property_that_replaces_what_holds_data_is_named(kind: str) -> None:
+    """A property that replaces without a row fails."""
+    given, rows_of = OTHERS[kind]
+    known = TYPES[kind].properties
+    replacing = {
+        name for name, one in known.items() if not (one.update or one.ignored or one.refused)
+    }
+    assert replacing == rows_of.keys()
+    for name, (value, said) in rows_of.items():
+        if is_kept(kind, name):
+            continue
+        stacks = MemoryStacks()
+        body = {"type": kind, "properties": given, "depends_on": ["ri-1"]}
+        template = changed()
+        template["resources"]["one"] = body
+        made = await stacks.create(PROJECT, "env", template)
+        assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+        other = copy.deepcopy(template)
+        other["resources"]["one"]["properties"][name] = value
+        (loss,) = (await refusal(stacks, other)).losses
+        assert loss.how is LossHow.REPLACED
+        assert said in loss.text
+
+
+async def test_a_resource_that_cannot_be_judged_now_is_left_to_the_operation(
+    stacks: StackEngine, compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operation says what is wrong with it, as ever; what it would replace is kept."""
+    template = changed(image={"list_join": ["", [{"get_attr": ["second", "name"]}]]})
+    template["heat_template_version"] = "2015-04-30"
+    template["resources"]["second"] = {
+        "type": "OS::Neutron::Port",
+        "depends_on": "subnet-1",
+        "properties": {"network": {"get_resource": "network-1"}, "name": "debian"},
+    }
+    await stacks.create(PROJECT, "env", template)
+    monkeypatch.setattr(compute, "find", _away)
+    done = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert done.status is StackStatus.UPDATE_FAILED
+    assert "is away" in done.reason
+    assert len(compute.server_list) == 1
+
+
+async def _away(*_: object) -> None:
+    raise ResourceFailure("the service is away")
 
 
 def other_name(resources: dict[str, Any]) -> None:
@@ -322,6 +411,23 @@ async def test_two_machines_of_one_name_are_told_apart(stacks: StackEngine) -> N
     del template["resources"]["second"]
     (loss,) = (await refusal(stacks, template, MACHINE)).losses
     assert loss.key == f"machine {WEB} (second)"
+
+
+async def test_what_an_earlier_operation_could_not_remove_is_named_as_before(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """The same request again goes on with it; one that names nothing keeps it."""
+    await stacks.create(PROJECT, "env", changed())
+    compute.fail["delete_server"] = ResourceFailure("busy")
+    other = changed(image="vetro-balancer")
+    failed = await stacks.update(PROJECT, "env", other, may_lose=[MACHINE])
+    assert failed.status is StackStatus.UPDATE_FAILED
+    compute.fail.clear()
+    (loss,) = (await refusal(stacks, other)).losses
+    assert loss.text == f"removes {MACHINE}, its data is lost"
+    done = await stacks.update(PROJECT, "env", other, may_lose=[MACHINE])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+    assert len(compute.server_list) == 1
 
 
 async def test_what_was_never_made_is_no_loss(stacks: StackEngine, compute: MemoryCompute) -> None:

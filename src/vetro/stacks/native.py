@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from vetro.stacks.compute_service.port import LOAD_BALANCERS, ComputePort
+from vetro.stacks.compute_service.snapshot import snapshot_of
 from vetro.stacks.doors import Doors
 from vetro.stacks.errors import (
     InvalidProperty,
@@ -237,18 +238,12 @@ class StackEngine:
         await self._check_named(project_id, parsed)
         row = await self._store.find(project_id, name)
         await self._check_balancers(parsed, row)
-        return StackPlan(
-            row is not None, await self._planner(parsed, row, project_id, name).changes()
-        )
-
-    # --- inside ------------------------------------------------------------------------
-
-    def _planner(
-        self, parsed: Template, row: StackRow | None, project_id: str, name: str
-    ) -> Planner:
-        return Planner(
+        planner = Planner(
             parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
         )
+        return StackPlan(row is not None, await planner.changes())
+
+    # --- inside ------------------------------------------------------------------------
 
     async def _guard(
         self, found: StackRow, may_lose: Collection[str] | None, wanted: Template | None
@@ -266,7 +261,16 @@ class StackEngine:
         if wanted is None:
             lost = await losses.of_all()
         else:
-            planner = self._planner(wanted, found, found.project_id, found.name)
+            planner = Planner(
+                wanted,
+                found,
+                found.project_id,
+                found.name,
+                snapshot_of(self._compute, found.project_id),
+                self._doors,
+                self._settings.flavors,
+                forgiving=True,  # the operation says what is wrong with it
+            )
             lost = await losses.of_plan(await planner.planned())
         refused = unnamed(lost, may_lose)
         if refused:

@@ -62,6 +62,7 @@ class Agent:
         self._broker: tuple[BrokerSettings, str] | None = None
         self._host_id = host.id
         self._name = str(host.get("name") or host.id)
+        self._is_leaving = False
 
     @property
     def enabled(self) -> bool:
@@ -147,12 +148,15 @@ class Agent:
             ctx.effect("agent.release", request, lambda: transport.delete(self._queue))
 
         async def forget_later() -> None:
-            if services.refused is None:
+            # A hook runs at each end of a part of the session.
+            if self._is_leaving and services.refused is None:
+                self._is_leaving = False
                 await ctx.session.in_green_thread_async(forget)
 
         if services.may_lose is None:
             forget()
         else:
+            self._is_leaving = True
             ctx.session.on_finish(forget_later)
 
     def build_execution_plan(

@@ -333,7 +333,8 @@ class HeatStack:
         for resource in resources:
             body: Json = bodies.get(resource)
             if body and body.get("type") == "OS::Nova::Server":
-                name: Json = (body.get("properties") or {}).get("name")
+                properties: Json = body.get("properties") or {}
+                name: Json = properties.get("name")
                 known = name if isinstance(name, str) else resource
                 lost.append(Loss(LossKind.MACHINE, known, LossHow.REMOVED, resource))
         refused = unnamed(lost, services.may_lose)

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -121,7 +121,7 @@ class TaskReports(KnownSecrets):
         super().__init__(secrets_in([task.model, task.action]))
         self.rooms = rooms
         self.task = task
-        self._gone: dict[str, None] = {}
+        self._records: list[Callable[[], Awaitable[None]]] = []
 
     async def report(
         self,
@@ -140,26 +140,30 @@ class TaskReports(KnownSecrets):
         )
 
     async def track(self, values: Tracked) -> None:
-        """Record that an instance exists; failing statistics must never fail a deployment."""
-        self._gone.pop(values["instance_id"], None)
-        try:
-            await self.rooms.tasks.instances.track(self.task.environment_id, values)
-        except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
-            log.warning("statistics_not_stored", error=str(error))
+        """Record that an instance exists; failing statistics must never fail a deployment.
+
+        Of a guarded task when it has not been refused, as that an instance is gone.
+        """
+        instances = self.rooms.tasks.instances
+        await self._record(lambda: instances.track(self.task.environment_id, values))
 
     async def untrack(self, instance_id: str) -> None:
-        """Record that an instance is gone; of a guarded task when it has not been refused."""
-        self._gone[instance_id] = None
-        if self.task.may_lose is None:
-            await self.untrack_all()
+        """Record that an instance is gone."""
+        instances = self.rooms.tasks.instances
+        await self._record(lambda: instances.untrack(self.task.environment_id, instance_id))
 
-    async def untrack_all(self) -> None:
-        """Record which instances are gone."""
-        while self._gone:
-            instance_id, _ = self._gone.popitem()
+    async def _record(self, record: Callable[[], Awaitable[None]]) -> None:
+        self._records.append(record)
+        if self.task.may_lose is None:
+            await self.store_records()
+
+    async def store_records(self) -> None:
+        """Store what was recorded."""
+        records, self._records = self._records, []
+        for record in records:
             try:
-                await self.rooms.tasks.instances.untrack(self.task.environment_id, instance_id)
-            except Exception as error:  # noqa: BLE001 - as above
+                await record()
+            except Exception as error:  # noqa: BLE001 - §4.5: failure must never fail a deployment
                 log.warning("statistics_not_stored", error=str(error))
 
 
@@ -300,7 +304,7 @@ async def run_task(
                         )
                         await reports.report(task.environment_id, "error", message_of(result))
                         return result
-                    await reports.untrack_all()
+                    await reports.store_records()
                     if reply.is_exception:
                         text = reply.message or "The deployment failed"
                         await reports.report(task.environment_id, "error", text, reply.details)

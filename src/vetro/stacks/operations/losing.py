@@ -68,7 +68,9 @@ class Losses:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def __post_init__(self) -> None:
-        names = Counter(_given_name(row) for row in self.rows if _kind(row) is not None)
+        # A machine that has another in its place already is still called as it was.
+        known = [row for row in self.rows if row.current and _kind(row) is not None]
+        names = Counter(_given_name(row) for row in known)
         self._twice = {name for name, count in names.items() if name and count > 1}
 
     async def of_plan(self, planned: Iterable[Planned]) -> list[Loss]:
@@ -125,7 +127,7 @@ class Losses:
                 if name in self._twice:
                     loss = replace(loss, name=f"{name} ({row.name})")
                 result.append(loss)
-        return sorted(result, key=lambda loss: [*LossKind].index(loss.kind))
+        return sorted(result, key=lambda loss: ([*LossKind].index(loss.kind), loss.name))
 
     async def _names(
         self, row: ResourceRow, machines: Collection[str], wished: Collection[str]

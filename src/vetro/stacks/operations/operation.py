@@ -67,6 +67,7 @@ class Operation:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._group_locks: dict[str, asyncio.Lock] = {}
         self._wanted: frozenset[str] = frozenset()
+        self._left: list[ResourceRow] = []
         self._attached: AttachedVolumes | None = None
         self._failed = asyncio.Event()
         self.failure: StackFailure | None = None
@@ -90,6 +91,7 @@ class Operation:
         """
         evaluation = self._evaluation(template)
         self._wanted = frozenset(template.resources)
+        self._left = [row for row in self.stack.resources if not row.current]
         self._attached = AttachedVolumes(template, evaluation)
         await self._release(template)
         kept = await self._keep(template, evaluation)
@@ -237,6 +239,10 @@ class Operation:
                     if self.failure is not None:
                         return
             await self._make_room(kind, properties)
+            for former in [one for one in self._left if one.name == wanted.name]:
+                # An operation before this one has abandoned it, and could not remove it.
+                if resource_type(former.type, former.name).delete_first:
+                    await self._delete(former)
             await self._create(self._fresh(wanted, properties, requires), properties)
 
     async def _refuse_loss(

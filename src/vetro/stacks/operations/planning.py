@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.doors import Doors
+from vetro.stacks.errors import StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind, Json
 from vetro.stacks.operations.changes import Decision, decide
@@ -42,6 +43,8 @@ class Planner:
     compute: ComputePort
     doors: Doors
     flavors: Mapping[str, Flavor]
+    forgiving: bool = False
+    """Leave out a resource whose properties cannot be evaluated now, instead of raising."""
 
     def __post_init__(self) -> None:
         self._rows = (
@@ -79,7 +82,15 @@ class Planner:
             wanted = self.template.resources[name]
             kind = resource_type(wanted.type, name)
             row = self._rows.get(name)
-            properties = await evaluation.value(wanted.properties, wanted.references)
+            try:
+                properties = await evaluation.value(wanted.properties, wanted.references)
+            except StackError:
+                if not self.forgiving:
+                    raise
+                self._wanted[name] = {} if row is None else row.properties
+                if row is None:
+                    self._new[name] = Unknown(name)
+                continue
             decision = decide(row, wanted.type, kind, properties)
             self._wanted[name] = properties
             if row is None or decision.kind in (ChangeKind.CREATE, ChangeKind.REPLACE):
