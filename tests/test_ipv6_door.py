@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from vetro.guest.agent.transports import mailbox
-from vetro.ipv6_door import embedded, over_ipv6
+from vetro.ipv6_door import embedded, over_ipv6, plain_door
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,20 @@ def test_a_route_is_looked_for_without_sending() -> None:
     """Loopback is reached; what is no address of the family is not."""
     assert mailbox.has_route(socket.AF_INET, "127.0.0.1")
     assert not mailbox.has_route(socket.AF_INET6, "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("door", "plain"),
+    [
+        ("[64:ff9b:1::c612:1]:8082", "198.18.0.1:8082"),
+        ("[64:ff9b:1::c612:1]", "198.18.0.1"),
+        ("198.18.0.1:8082", "198.18.0.1:8082"),
+        ("[2001:db8::1]:8082", "[2001:db8::1]:8082"),
+        ("vetro.example", "vetro.example"),
+        ("", ""),
+        ("[", "["),
+    ],
+)
+def test_a_door_has_one_name_in_both_families(door: str, plain: str) -> None:
+    """So that a guest is known to come there, whichever it uses."""
+    assert plain_door(door) == plain

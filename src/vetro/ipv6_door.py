@@ -28,3 +28,15 @@ def over_ipv6(url: str) -> str | None:
         return None
     port = "" if parts.port is None else f":{parts.port}"
     return parts._replace(netloc=f"[{host}]{port}").geturl()
+
+
+def plain_door(door: str) -> str:
+    """``HOST:PORT`` with the IPv4 address that is embedded in its IPv6 one; any other as it is."""
+    host, bracket, port = door.removeprefix("[").partition("]")
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return door
+    if not bracket or address not in PREFIX:
+        return door
+    return f"{ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)}{port}"

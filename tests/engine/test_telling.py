@@ -232,8 +232,25 @@ async def test_a_guest_is_told_once_and_only_what_it_does_not_know(mailboxes: Ma
     assert await orders() == ["http://vetro.example:1"]
     await mailboxes.delete(QUEUE)
     await mailboxes.issue_credential(QUEUE)
-    await mailboxes.note_door(QUEUE, here.door)  # heard, by a version that recorded nothing
+    await mailboxes.note_door(
+        QUEUE, here.door, known=True
+    )  # heard, by a version that recorded nothing
     await note_made(mailboxes, QUEUE, here)
     assert (await mailboxes.told(QUEUE)).digest is None
     await tell(mailboxes, mailboxes, None, QUEUE, here)
     assert (await mailboxes.told(QUEUE)).digest == here.digest
+
+
+async def test_a_guest_cannot_say_where_the_service_is_to_listen(mailboxes: Mailboxes) -> None:
+    """It is heard under whatever name; only the door that it was told counts, and the service's own."""
+    await mailboxes.issue_credential(QUEUE)
+    own, told = "vetro.example:1", at_mailbox("http://vetro.example:2", None)
+    await mailboxes.note_door(QUEUE, "0.0.0.0:5432")
+    assert await mailboxes.doors() == {}
+    assert (await mailboxes.told(QUEUE)).heard
+    await mailboxes.note_door(QUEUE, own, known=True)
+    await mailboxes.note_told(QUEUE, told.digest, told.door)
+    await mailboxes.note_door(QUEUE, "0.0.0.0:5432")
+    assert await mailboxes.doors() == {own: 1}
+    await mailboxes.note_door(QUEUE, told.door)
+    assert await mailboxes.doors() == {told.door: 1}

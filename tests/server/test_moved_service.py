@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.ports import free_port
-from tests.server.conftest import Installation
+from tests.server.conftest import Installation, build_image
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
@@ -115,3 +116,27 @@ def test_a_former_door_that_is_taken_is_named(install: Callable[..., Any], tmp_p
     answers(made, "free")
     assert machine(made) == uuid
     made.run("env", "destroy", "--yes", "e")
+
+
+@pytest.mark.root
+def test_a_container_outlives_a_move_of_its_service(install: Callable[..., Any]) -> None:
+    """Containers come to the node's address, where the former port stays open for them; the page that was
+    written before the move is there, with the address that it had."""
+    made: Installation = install("containers", driver="lxc")
+    build_image(made)
+    made.run("package", "import", str(ROOT / "library/ApacheHttpServer"))
+    made.run("env", "create", "web")
+    made.run("env", "add", "web", "ApacheHttpServer", "--name", "site", "--set", "page=First")
+    made.run("env", "deploy", "web")
+    uuid, url = machine(made), made.json("env", "model", "web", "--path", "/services")[0]["url"]
+    at_port(made, free_port())
+    again(made)
+    made.run("env", "deploy", "web")
+    assert (machine(made), made.page("web")) == (uuid, "First\n")
+    assert made.json("env", "model", "web", "--path", "/services")[0]["url"] == url
+    assert "200 Apache" in made.run("action", "call", "web", "status")
+    made.run("env", "edit", "web", "site", "--set", "page=Second")
+    made.run("env", "deploy", "web")
+    assert (machine(made), made.page("web")) == (uuid, "Second\n")
+    made.run("env", "destroy", "--yes", "web")
+    until(lambda: not made.leftovers(), f"everything is gone: {made.leftovers()}")

@@ -184,6 +184,8 @@ class EngineServices:
     """Mailboxes for which ``stamps`` gives only numbers above those of earlier sessions."""
     guests_met: set[str] = field(default_factory=set[str])
     """Mailboxes from which this session has withdrawn the plans of a dead session."""
+    guests_told: set[str] = field(default_factory=set[str])
+    """Mailboxes whose guests know today's settings."""
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = _pause

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from vetro.engine.services import logger
-from vetro.engine.withdrawal import ORDER_SECONDS
 
 if TYPE_CHECKING:
     from vetro.engine.signing import PlanSigner
@@ -119,7 +118,6 @@ async def tell(
             body,
             signature=None if one is None else one.sign(queue, body),
             name="Configure",
-            lifetime=ORDER_SECONDS,
             order=True,
         )
     await transport.note_told(queue, place.digest, place.door)

@@ -36,6 +36,7 @@ from vetro.http import (
 from vetro.http import endpoint as http
 from vetro.http.endpoint import Answer, AnyRequest, routes, serving
 from vetro.http.parameters import STRING, Rule, query
+from vetro.ipv6_door import plain_door
 from vetro.json_texts import NotJson, decode_json
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals
@@ -83,8 +84,9 @@ SignedCall = http.Call["GuestDoor"]
 class GuestDoor:
     """The face's state: open polls, request budgets, contacts that are not stored yet."""
 
-    def __init__(self, mailboxes: Mailboxes, archive: Callable[[], bytes]) -> None:
+    def __init__(self, mailboxes: Mailboxes, archive: Callable[[], bytes], door: str) -> None:
         self.mailboxes = mailboxes
+        self.door = door
         #: The guest agent; its sources do not change while the service runs.
         self.archive = functools.cache(archive)
         settings = mailboxes.settings
@@ -132,7 +134,7 @@ class GuestDoor:
                 headers={"WWW-Authenticate": 'Bearer realm="agents"'},
             )
         self.spend(guest.queue)
-        await self._note_contact(guest.queue, request.headers.get("host", ""))
+        await self._note_contact(guest.queue, plain_door(request.headers.get("host", "")))
         return guest
 
     def spend(self, queue: str) -> None:
@@ -157,7 +159,7 @@ class GuestDoor:
         # Store the first contact at once, as someone may wait for it; later ones in batches.
         if door and door != former:
             self._known[queue] = door
-            await self.mailboxes.note_door(queue, door)
+            await self.mailboxes.note_door(queue, door, known=door == self.door)
             return
         if former is None:
             self._known[queue] = ""
@@ -327,6 +329,6 @@ OPEN_ENDPOINTS = [
 ]
 
 
-def make_agents_face(mailboxes: Mailboxes, archive: Callable[[], bytes]) -> Face:
-    """The face at `/agents`; ``archive``: the guest agent."""
-    return GuestDoor(mailboxes, archive).face
+def make_agents_face(mailboxes: Mailboxes, archive: Callable[[], bytes], door: str) -> Face:
+    """The face at `/agents`; ``archive``: the guest agent; ``door``: where guests find it."""
+    return GuestDoor(mailboxes, archive, door).face

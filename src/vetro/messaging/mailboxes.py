@@ -111,14 +111,15 @@ class Mailboxes:
         self.signals = Signals(db, self.credentials)
         self._results = Results(db, self.settings.sizes.result_limit)
 
-    def face(self, archive: Callable[[], bytes] = bytes) -> Face:
+    def face(self, archive: Callable[[], bytes] = bytes, door: str = "") -> Face:
         """The guests' HTTP face, at `/agents`. Create it once, in a running event loop.
 
-        ``archive``: the guest agent that `GET /agents/v1/agent.pyz` gives, read at the first request.
+        ``archive``: the guest agent that `GET /agents/v1/agent.pyz` gives, read at the first request;
+        ``door``: ``HOST:PORT`` where guests find the face.
         """
         from vetro.messaging.face import make_agents_face  # an engine needs no HTTP server
 
-        return make_agents_face(self, archive)
+        return make_agents_face(self, archive, door)
 
     async def read_stored(self, tx: Transaction) -> None:
         """Set the metrics of the stored mailboxes."""
@@ -282,15 +283,25 @@ class Mailboxes:
             await tx.execute(
                 update(table)
                 .where(table.c.queue == queue)
-                .values(told=digest, door=func.coalesce(table.c.door, door[:255]))
+                .values(
+                    told=digest,
+                    told_door=door[:255],
+                    door=func.coalesce(table.c.door, door[:255]),
+                )
             )
 
-    async def note_door(self, queue: str, door: str) -> None:
-        """Record that a guest has come, and where."""
+    async def note_door(self, queue: str, door: str, *, known: bool = False) -> None:
+        """Record that a guest has come, and where.
+
+        A guest says itself where it has come, and the service may listen there later. So only the door counts
+        that it was told, or one that is ``known`` to be the service's.
+        """
         table = tables.mailboxes
-        heard = {"door": door[:255], "last_contact": self.db.clock.now()}
+        own = table.c.queue == queue
         async with self.db.transaction() as tx:
-            await tx.execute(update(table).where(table.c.queue == queue).values(heard))
+            await tx.execute(update(table).where(own).values(last_contact=self.db.clock.now()))
+            told = own if known else own & (table.c.told_door == door)
+            await tx.execute(update(table).where(told).values(door=door[:255]))
 
     async def doors(self) -> dict[str, int]:
         """Where guests come, or were made to come, and how many; those of brokers are left out."""
@@ -384,7 +395,7 @@ class Mailboxes:
             asked = found.scalar_one_or_none()
         queue = sender or asked
         if queue is not None:
-            await self.note_door(queue, door or BROKER_DOOR)
+            await self.note_door(queue, door or BROKER_DOOR, known=True)
         try:
             await self._results.take(queue or results, body, message_id)
         except MessageTooLarge:

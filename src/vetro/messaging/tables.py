@@ -44,9 +44,9 @@ mailboxes = Table(
     ),  # the highest stamp sent: the guest drops plans that are not above it
     # Where the guest comes: HOST:PORT of the service, or amqp:HOST:PORT of a broker.
     Column("door", String(255)),
-    Column(
-        "told", String(64)
-    ),  # a digest of the settings that the guest was made with or was told last
+    # A digest of the settings that the guest was made with or was told last, and where those lead.
+    Column("told", String(64)),
+    Column("told_door", String(255)),
 )
 
 plans = Table(

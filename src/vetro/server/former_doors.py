@@ -46,22 +46,25 @@ def open_former(
     opened: list[socket.socket] = []
     for door in doors:
         place = place_of(door)
-        if place is None or _is_served(place, served):
+        if place is None:
             continue
-        host, port = place
-        try:
-            listener = listen(host, port, before_address_exists=host in appearing)
-        except StartError as error:
-            log.warning(
-                "former_door_closed",
-                door=door,
-                error=str(error),
-                advice="Machines come to their mailboxes there and cannot be reached: free the port and"
-                " start again, or start where the service was and deploy their environments once.",
-            )
-            continue
-        opened.append(sockets.enter_context(listener))
-        log.info("former_door_open", door=door)
+        # What the node makes it makes for both families.
+        for host in appearing if place[0] in appearing else place[:1]:
+            if _is_served((host, place[1]), served):
+                continue
+            try:
+                listener = listen(host, place[1], before_address_exists=host in appearing)
+            except StartError as error:
+                log.warning(
+                    "former_door_closed",
+                    door=door,
+                    error=str(error),
+                    advice="Machines come to their mailboxes there and cannot be reached: free the port"
+                    " and start again, or start where the service was and deploy their environments once.",
+                )
+                continue
+            opened.append(sockets.enter_context(listener))
+            log.info("former_door_open", door=door)
     return opened
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -110,7 +111,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
             # Other nodes relay there themselves; a main socket for all addresses has that one already.
             doors = [gateway] if settings.server.host not in ("0.0.0.0", "::") else []  # noqa: S104
-            appearing = [gateway, embedded(gateway)]
+            appearing = [gateway, *([embedded(gateway)] if machine_has_ipv6() else [])]
             if settings.server.host != "::" and machine_has_ipv6():
                 doors.append(embedded(gateway))
             for address in doors if engines else ():
@@ -416,7 +417,8 @@ class _Up:
             ]
             if known.keystone is not None:
                 faces = [one for one in faces if one.name != "identity"]
-            agents = mailboxes.face(guest.archive_bytes)
+            door = urlsplit(self.engine.mailbox_url).netloc
+            agents = mailboxes.face(guest.archive_bytes, door)
             self._readings = stored_readings(
                 database,
                 [

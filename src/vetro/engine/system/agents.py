@@ -264,9 +264,10 @@ class Agent:
             if self._queue not in services.guests_met:
                 services.guests_met.add(self._queue)
                 await self._withdraw_abandoned(transport)
-                if is_second_format(plan):
-                    place = self._place(services)
-                    await tell(transport, services.transport, self._signer, self._queue, place)
+            if is_second_format(plan) and self._queue not in services.guests_told:
+                place = self._place(services)
+                await tell(transport, services.transport, self._signer, self._queue, place)
+                services.guests_told.add(self._queue)
             await transport.send(
                 self._queue,
                 id_,

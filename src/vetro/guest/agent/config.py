@@ -1,7 +1,6 @@
 """The agent's configuration: INI files as in guest-agent.md §7.1, plus `[mailbox]`."""
 
 import configparser
-import copy
 import os
 
 from . import log
@@ -63,7 +62,8 @@ class Settings:
 
         Raises `ConfigurationError` for values that cannot be used.
         """
-        parser = copy.deepcopy(self._parser)
+        parser = configparser.ConfigParser(interpolation=None, strict=False)
+        parser.read_dict(self._parser)
         for section, options in sections.items():
             if section != "DEFAULT" and not parser.has_section(section):
                 parser.add_section(section)
