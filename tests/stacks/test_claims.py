@@ -249,7 +249,7 @@ async def test_within_a_stack_a_relation_goes_from_one_resource_to_another(
     assert is_empty(stacks.compute)
 
 
-NOTHING = ({}, [0], [False], [False])
+NOTHING: Any = ({}, [0], [False], [False])
 
 
 def _counted(compute: MemoryCompute) -> Any:
@@ -341,7 +341,34 @@ async def test_rows_from_before_there_were_marks_say_what_may_be_removed(tmp_pat
                 {"name": name, "kind": kind, "status": status},
             )
     await migrate(database, [MIGRATIONS])
+    async with database.transaction() as tx:  # as a process of the version before does
+        await tx.execute(
+            text(
+                "INSERT INTO stacks_resources (stack_id, name, type, physical_id, current, retain,"
+                " status, reason, properties, data, requires)"
+                " VALUES ('s', 'late', 'OS::Nova::Server', 'x', 1, 0, 'CREATE_COMPLETE', '', '', '',"
+                " '[]')"
+            )
+        )
     async with database.read() as tx:
         found = await tx.execute(text("SELECT name, claim FROM stacks_resources"))
-        assert {row.name: row.claim for row in found} == {"made": "", "refused": None, "half": ""}
+        assert {row.name: row.claim for row in found} == {
+            "made": "",
+            "refused": None,
+            "half": "",
+            "late": "",
+        }
     await database.close()
+
+
+async def test_a_subnet_that_is_retained_keeps_its_range() -> None:
+    """The one that replaces it is refused in the same range: nothing gives it the other one's addresses."""
+    stacks = MemoryStacks()
+    kept: dict[str, Any] = {**BASE["sub"], "deletion_policy": "Retain"}
+    resources = {"net": BASE["net"], "sub": kept}
+    await stacks.create(PROJECT, "s", {"resources": resources})
+    properties = {**kept["properties"], "cidr": "10.0.0.0/25"}
+    narrower = {"net": BASE["net"], "sub": {**kept, "properties": properties}}
+    stack = await stacks.update(PROJECT, "s", {"resources": narrower})
+    assert "10.0.0.0/25 overlaps 10.0.0.0/24" in stack.reason
+    assert [one.cidr for one in stacks.compute.subnet_list.values()] == ["10.0.0.0/24"]

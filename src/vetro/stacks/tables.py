@@ -67,7 +67,8 @@ resources = Table(
     ),  # as they were last applied, functions evaluated
     Column("data", SealedJson, nullable=False),
     Column("requires", Json, nullable=False),  # ids of rows that must outlive this one
-    Column("claim", String(64)),  # the mark of what is the stack's; null: nothing there is
+    # The mark of what is the stack's; null: nothing there is.
+    Column("claim", String(64), server_default=""),
     Index("stacks_resources_stack", "stack_id"),
     Index("stacks_resources_physical", "physical_id"),
     sqlite_autoincrement=True,

@@ -16,8 +16,11 @@ _RELATIONS = (
 
 
 def upgrade() -> None:
-    """Add the column. What was made bears no mark; what was refused is somebody else's or not there."""
-    op.add_column("stacks_resources", sa.Column("claim", sa.String(64)))
+    """Add the column. What was made bears no mark; what was refused is somebody else's or not there.
+
+    A process of the version before, which does not know the column, makes rows without a mark.
+    """
+    op.add_column("stacks_resources", sa.Column("claim", sa.String(64), server_default=""))
     rows = sa.table("stacks_resources", sa.column("claim"), sa.column("type"), sa.column("status"))
     refused = sa.and_(rows.c.type.in_(_RELATIONS), rows.c.status == "CREATE_FAILED")
-    op.execute(rows.update().where(sa.not_(refused)).values(claim=""))
+    op.execute(rows.update().where(refused).values(claim=None))
