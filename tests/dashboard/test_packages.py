@@ -65,6 +65,20 @@ def test_a_package_is_dropped_checked_added_changed_and_deleted(visit: Visit) ->
     dialog.get_by_role("button", name="Add 1 package").click()
     expect(dialog.get_by_text("added", exact=True)).to_be_visible()
     dialog.get_by_role("button", name="Close").last.click()
+    # The same name and version again: it takes the other's place when one says so.
+    (kept,) = person.service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"]
+    drop(
+        page, "good.zip", archive(name, f"Name: {name}\nProperties: {{a: {{Contract: $.int()}}}}\n")
+    )
+    dialog.get_by_role("button", name="Add 1 package").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("is in this project's catalog already")
+    assert person.violations() == []
+    dialog.get_by_role("button", name="Replace it").click()
+    expect(dialog.get_by_text("replaced", exact=True)).to_be_visible()
+    (new,) = person.service.api("GET", f"/v1/catalog/packages?fqn={name}")["packages"]
+    assert (new["id"], new["created"]) == (kept["id"], kept["created"])
+    assert new["updated"] >= kept["updated"]
+    dialog.get_by_role("button", name="Close").last.click()
     page.get_by_label("Search by name").fill("dropped")
     row = page.get_by_role("row", name="Dropped")
     expect(page.get_by_role("row")).to_have_count(2)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import random
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vetro.engine.services import library_path
+from vetro.engine.system import system_runtime
+from vetro.muranopl import Runtime
+from vetro.packages import open_package
 from vetro.stacks import ResourceFailure
 
 GROUP = "MuranoSecurityGroup-env"
@@ -284,6 +291,42 @@ async def test_parts_of_an_application_ask_for_themselves(lab: Any) -> None:
     assert await opened(lab) == [2, 3]
 
 
+@pytest.mark.parametrize("seed", range(3))
+async def test_open_are_the_ports_that_somebody_asks_for(lab: Any, seed: int) -> None:
+    """Whatever is edited, added, taken out or fails: a deployment that ends well settles it."""
+    chance = random.Random(seed)
+    lab.add_class(ALWAYS)
+    model = lab.environment()
+    once: dict[str, list[int]] = {}
+    for step in range(6):
+        applications = model["Objects"]["applications"]
+        if applications and chance.random() < 0.2:
+            gone = applications.pop(chance.randrange(len(applications)))
+            once.pop(gone["?"]["id"], None)
+        if len(applications) < 3:
+            applications.append(always(lab, f"a{step}", once=chance.sample(range(100, 104), 1)))
+        for one in applications:
+            one["ports"] = chance.sample(range(1, 5), 2)
+            one["fails"] = chance.random() < 0.2
+        wanted = {port for one in applications for port in one["ports"]}
+        fails = any(one["fails"] for one in applications)
+        before = set(await opened(lab)) if step else set[int]()
+        model = await lab.deploy(model, fails=fails)
+        applications = model["Objects"]["applications"]
+        for one in applications:
+            once.setdefault(one["?"]["id"], one["once"])
+        installed = {port for ports in once.values() for port in ports}
+        if fails:
+            assert before & installed <= set(await opened(lab))
+        else:
+            assert set(await opened(lab)) == wanted | installed
+        if not fails and chance.random() < 0.5:
+            # A deployment in which nothing was edited changes nothing.
+            lab.calls()
+            model = await lab.deploy(model)
+            assert lab.calls() == []
+
+
 async def test_a_new_version_that_asks_elsewhere_gives_up_what_its_code_no_longer_asks_for(
     lab: Any,
 ) -> None:
@@ -295,6 +338,73 @@ async def test_a_new_version_that_asks_elsewhere_gives_up_what_its_code_no_longe
     lab.add_class(ALWAYS.replace("- $.open($.ports)", "- $.open([8080])", 1))
     model = await lab.deploy(model)
     assert await opened(lab) == [9, 8080]
+
+
+async def test_a_new_version_that_asks_for_nothing_any_more_leaves_no_port_open(lab: Any) -> None:
+    """It is seen to run when its machine asks: for the port by which people get in."""
+    asks = "      - $.find(std:Environment).securityGroupManager.addGroupIngress([$.rule])\n"
+    lab.add_class(WITH_MACHINE.replace("      # asks\n", asks))
+    rule = {"FromPort": 80, "ToPort": 80, "IpProtocol": "tcp", "External": True}
+    machine = lab.application("web", "test.Site", instance=lab.instance(), rule=rule)
+    model = await lab.deploy(lab.environment(machine))
+    assert await opened(lab) == [22, 80]
+    lab.packages.clear()
+    lab.add_class(WITH_MACHINE)
+    await lab.deploy(model)
+    assert await opened(lab) == [22]
+
+
+async def test_a_new_release_of_the_core_library_closes_no_port(lab: Any, tmp_path: Path) -> None:
+    """Other words in its methods are not another place: what was asked for once stays."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80, once=[9])))
+    copied = tmp_path / "io.murano"
+    shutil.copytree(library_path() / "io.murano", copied)
+    file = copied / "Classes/system/security_groups.yaml"
+    text = file.read_text()
+    file.write_text(text.replace("$direction", "$way").replace("- direction:", "- way:"))
+    assert "$way" in file.read_text()
+    make = lab.make
+
+    def newer() -> Runtime:
+        runtime = system_runtime()
+        runtime.add_package(open_package(copied))
+        return runtime
+
+    lab.make = newer
+    model = await lab.deploy(model)
+    assert await opened(lab) == [9, 80]
+    of(model, "web")["ports"] = [81]
+    await lab.deploy(model)
+    assert await opened(lab) == [9, 81]
+    lab.make = make
+
+
+async def test_a_machine_of_another_class_does_not_keep_the_ports_of_the_former_one(
+    lab: Any,
+) -> None:
+    """People get into a Windows by another port than into a Linux."""
+    lab.add_class(WITH_MACHINE)
+    site = lab.application("web", "test.Site", instance=lab.instance(), rule={})
+    model = await lab.deploy(lab.environment(site))
+    assert await opened(lab) == [22]
+    of(model, "web")["instance"] = lab.instance(type_="io.murano.resources.WindowsInstance")
+    await lab.deploy(model)
+    assert await opened(lab) == [3389]
+
+
+WITH_MACHINE = """
+Name: Site
+Extends: std:Application
+Properties:
+  instance: {Contract: $.class(res:Instance).notNull()}
+  rule: {Contract: {}}
+Methods:
+  deploy:
+    Body:
+      # asks
+      - $.instance.deploy()
+"""
 
 
 async def test_askers_that_were_known_without_their_places_are_kept(lab: Any) -> None:

@@ -2,10 +2,10 @@
 import { API, ApiError, CSRF } from './client';
 
 /** Sends a file as a form; `progress` is told the part that is sent, 0 to 1. */
-export function upload<T>(path: string, form: FormData, progress: (part: number) => void): Promise<T> {
+export function upload<T>(path: string, form: FormData, progress: (part: number) => void, method: 'POST' | 'PUT' = 'POST'): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open('POST', `${API}${path}`);
+    request.open(method, `${API}${path}`);
     for (const [name, value] of Object.entries(CSRF)) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
     request.onerror = () => reject(new ApiError(0, 'offline', 'The service does not answer'));

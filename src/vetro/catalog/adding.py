@@ -332,7 +332,8 @@ async def refuse_conflicts(
         if row.owner_id == owner and row.version == version:
             raise Conflict(
                 f"Package {fqn} {version} is in this project's catalog already;"
-                " delete it first, or raise Version in the manifest"
+                " replace it, or raise Version in the manifest",
+                extra={"package_id": row.id},
             )
         if public and row.is_public and row.version == version:
             raise Conflict(f"A public package {fqn} {version} exists already")

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .host.requests import SessionInfo, TaskReply
     from .host.session import Session
     from .host.stepping import Steps
-    from .runtime.traces import calling_places
+    from .runtime.traces import CallingPlace, calling_places, statements_of
     from .syntax.documents import MappingNode, ScalarNode, SequenceNode, read_documents
     from .syntax.text_package import loose_package, parents_of, parents_of_all
     from .syntax.yamltree import yaml_hint
@@ -90,6 +90,7 @@ __all__ = [
     "TEST_CLOCK",
     "ArgumentDescription",
     "CallContext",
+    "CallingPlace",
     "Cancelled",
     "ClassDescription",
     "ContractViolationException",
@@ -155,6 +156,7 @@ __all__ = [
     "run_test",
     "run_tests",
     "select_tests",
+    "statements_of",
     "version_spec",
     "wait",
     "wait_turn",

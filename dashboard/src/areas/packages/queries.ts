@@ -53,6 +53,9 @@ export const checkPackage = (file: File, progress: (part: number) => void) => up
 export const addPackage = (file: File, metadata: { is_public: boolean; enabled: boolean; categories: string[] }, progress: (part: number) => void) =>
   upload<Package>('/v1/catalog/packages', formOf(file, metadata), progress);
 
+/** Puts an archive in the place of a package of its name and version; what is not given stays as it is. */
+export const replacePackage = (id: string, file: File, progress: (part: number) => void) => upload<Package>(`/v1/catalog/packages/${id}`, formOf(file), progress, 'PUT');
+
 /** What shows packages anywhere is asked again. */
 export const refreshPackages = (queries: QueryClient) => Promise.all(['packages', 'package', 'versions', 'categories'].map((key) => queries.invalidateQueries({ queryKey: [key] })));
 

@@ -13,15 +13,19 @@ import { useExplained } from '~/ui/failure';
 import { FindingList } from './findings';
 import { useTooLarge } from './limit';
 import { messages } from './messages';
-import { addPackage, checkPackage, refreshPackages, type Finding } from './queries';
+import { addPackage, checkPackage, refreshPackages, replacePackage, type Finding } from './queries';
 
 interface Entry {
   file: File;
-  state: 'checking' | 'checked' | 'adding' | 'added' | 'known' | 'refused';
+  state: 'checking' | 'checked' | 'adding' | 'added' | 'replaced' | 'known' | 'refused';
   part: number;
   findings: Finding[];
   problem: string;
+  /** The package of this name and version that the project has. */
+  existing?: string;
 }
+
+const isDone = (one: Entry) => one.state === 'added' || one.state === 'replaced';
 
 /** Checks archives as they are dropped, shows what is wrong with them, and adds the good ones. */
 export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: () => void }) {
@@ -66,8 +70,19 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
         change(file, { state: 'added' });
       } catch (error) {
         const conflict = error instanceof ApiError && error.status === 409;
-        change(file, { state: conflict ? 'known' : 'refused', problem: explained(error).text });
+        const existing = error instanceof ApiError ? error.more['package_id'] : undefined;
+        change(file, { state: conflict ? 'known' : 'refused', problem: explained(error).text, ...(typeof existing === 'string' ? { existing } : {}) });
       }
+    }
+    await refreshPackages(queries);
+  });
+  const replace = useOnce(async ({ file, existing = '' }: Entry) => {
+    change(file, { state: 'adding', part: 0, problem: '' });
+    try {
+      await replacePackage(existing, file, (part) => change(file, { part }));
+      change(file, { state: 'replaced' });
+    } catch (error) {
+      change(file, { state: 'refused', problem: explained(error).text });
     }
     await refreshPackages(queries);
   });
@@ -102,7 +117,7 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
               <Text fw={600} size="sm" style={{ overflowWrap: 'anywhere' }}>
                 {one.file.name}
               </Text>
-              <Badge tt="none" radius="sm" variant="light" color={one.state === 'added' ? 'glass' : one.state === 'refused' ? 'red' : 'gray'} leftSection={one.state === 'added' ? <IconCheck size={12} /> : null}>
+              <Badge tt="none" radius="sm" variant="light" color={isDone(one) ? 'glass' : one.state === 'refused' ? 'red' : 'gray'} leftSection={isDone(one) ? <IconCheck size={12} /> : null}>
                 {t(`state_${one.state}`)}
               </Badge>
             </Group>
@@ -111,6 +126,14 @@ export function UploadDialog({ dropped, onClose }: { dropped: File[]; onClose: (
               <Alert mt="xs" color="red" variant="light" role="alert">
                 {one.problem}
               </Alert>
+            )}
+            {one.state === 'known' && one.existing !== undefined && may('modify_package') && (
+              <Group mt="xs" justify="space-between">
+                <Text size="sm">{t('replaceText')}</Text>
+                <Button size="xs" variant="default" onClick={() => replace(one)}>
+                  {t('replace')}
+                </Button>
+              </Group>
             )}
             {(one.state === 'checked' || (one.state === 'refused' && one.findings.length > 0)) && <FindingList findings={one.findings} />}
           </Card>

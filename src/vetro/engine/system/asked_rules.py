@@ -12,21 +12,26 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from vetro.engine.system.leaving import region_of
 from vetro.engine.system.template_spelling import section
 from vetro.json_values import Json
-from vetro.muranopl import CallContext, MuranoObject, calling_places
+from vetro.muranopl import CallContext, MuranoObject, MuranoType, calling_places, statements_of
+
+if TYPE_CHECKING:
+    from vetro.muranopl import CallingPlace
 
 NOBODY = ""
 """In place of who asked: the region itself, or whoever asked before this was kept."""
 APPLICATION = "io.murano.Application"
+SHIPPED = ("io.murano", "io.murano.applications")
+"""Packages whose code comes with Vetro."""
 
 Rules: TypeAlias = dict[str, list[tuple[str, Json]]]
 """Rules by groups: the property that has them, and what they say."""
-Statement: TypeAlias = tuple[str, str, str]
-"""A class, a method of it, and a digest of a statement in that."""
+Statement: TypeAlias = tuple[str, str, bool]
+"""A class, a digest of a method and a statement of it, and whether it was run for the place's object."""
 _Name: TypeAlias = tuple[str, str, str]
 """A rule: its group, the property that has it, and its text."""
 
@@ -88,10 +93,8 @@ class _Now:
     """What was asked since the session began, or since the last whole deployment."""
 
     rules: dict[Place, set[_Name]] = field(default_factory=dict[Place, set[_Name]])
-    code: dict[str, dict[str, set[Statement]]] = field(
-        default_factory=dict[str, dict[str, set[Statement]]]
-    )
-    """By application and class: the statements that the classes have which were running then."""
+    code: dict[str, dict[str, set[str]]] = field(default_factory=dict[str, dict[str, set[str]]])
+    """By application and class: the statements of the classes that were running then."""
 
 
 class AskedRules:
@@ -102,7 +105,8 @@ class AskedRules:
         self._now = _Now()
         self._rows: dict[_Name, _Row] | None = None
         """As they are kept with the region; read once in a session."""
-        self._code: dict[object, set[Statement]] = {}
+        self._code: dict[MuranoType, set[str]] = {}
+        self._is_written, self._writes = True, False
 
     def note(
         self, ctx: CallContext, template: dict[str, Json], group: str, key: str, rules: list[Json]
@@ -127,7 +131,7 @@ class AskedRules:
                 row.by.append(asker)
                 is_new = True
         if is_new:
-            self._keep(ctx, region, rows)
+            self._write_later(ctx, region)
 
     def forsaken(self, ctx: CallContext) -> Rules:
         """The rules whose applications or objects are all gone."""
@@ -144,7 +148,8 @@ class AskedRules:
         """The stack has the rules that are asked for, and no others."""
         region = region_of(ctx)
         if region is not None:
-            self._keep(ctx, region, {row.name: row for row in self._settled(ctx, is_whole=True)[0]})
+            self._rows = {row.name: row for row in self._settled(ctx, is_whole=True)[0]}
+            self._write_later(ctx, region)
         self._now = _Now()
 
     def _settled(self, ctx: CallContext, *, is_whole: bool) -> tuple[list[_Row], Rules]:
@@ -182,20 +187,25 @@ class AskedRules:
             if place in self._now.rules:
                 if row.name not in self._now.rules[place]:
                     return None
-            elif self._is_elsewhere(place, is_there=target is not None):
+            elif self._is_elsewhere(place, target):
                 return None
         if target is None:
             # An object for the time of a deployment: the application stands for it.
             return asker
         return _Asker(asker.application, place, asker.is_kept or model.has(target))
 
-    def _is_elsewhere(self, place: Place, *, is_there: bool) -> bool:
-        """Whether the application asks at another place instead: the code was changed, or the object is one
-        that is made anew each time."""
-        code = self._now.code.get(place.application, {})
-        if any(one[0] in code and one not in code[one[0]] for one in place.statements):
+    def _is_elsewhere(self, place: Place, target: MuranoObject | None) -> bool:
+        """Whether the application asks at another place instead: its code was changed, the object has another
+        class, or is one that is made anew each time."""
+        code = self._now.code.get(place.application)
+        if code is None:
+            return False
+        if any(name in code and text not in code[name] for name, text, _ in place.statements):
             return True
-        return not is_there and any(
+        if target is not None:
+            classes = {one.name for one in target.type.ancestors}
+            return any(is_own and name not in classes for name, _, is_own in place.statements)
+        return any(
             one.application == place.application and one.statements == place.statements
             for one in self._now.rules
         )
@@ -204,26 +214,36 @@ class AskedRules:
         """Where the running program asks; None when it does so for no application."""
         application: MuranoObject | None = None
         target: MuranoObject | None = None
-        statements: list[Statement] = []
-        classes: dict[str, set[Statement]] = {}
+        found: list[CallingPlace] = []
+        types: dict[MuranoType, None] = {}
         is_deploying = False
         for one in calling_places():
-            if application is None and one.this is not None:
-                application = _application_of(one.this)
-            if one.unit not in self._code:
-                self._code[one.unit] = {
-                    _statement(one.owner, method, text) for method, text in one.statements
-                }
-            classes[one.owner] = self._code[one.unit]
+            types[one.owner] = None
+            if one.this is not None:
+                application = application or _application_of(one.this)
+                # Also what it has left to the classes that it extends.
+                types.update(dict.fromkeys(one.this.type.ancestors))
             if one.method and not is_deploying:
-                statements.append(_statement(one.owner, one.method, one.statement))
+                found.append(one)
                 target = one.this or target
                 is_deploying = one.method == "deploy"
         if application is None:
             return None
-        self._now.code.setdefault(application.id, {}).update(classes)
+        code = self._now.code.setdefault(application.id, {})
+        for type_ in types:
+            if type_.name not in code:
+                code[type_.name] = self._statements(type_)
         object_id = application.id if target is None else target.id
-        return Place(application.id, object_id, tuple(statements))
+        statements = tuple(
+            _statement(one.owner, one.method, one.statement, is_own=one.this is target)
+            for one in found
+        )
+        return Place(application.id, object_id, statements)
+
+    def _statements(self, type_: MuranoType) -> set[str]:
+        if type_ not in self._code:
+            self._code[type_] = {_digest(type_, *one) for one in statements_of(type_)}
+        return self._code[type_]
 
     def _kept(self, ctx: CallContext, region: MuranoObject) -> dict[_Name, _Row]:
         if self._rows is None:
@@ -237,13 +257,23 @@ class AskedRules:
             self._rows = {row.name: row for row in rows}
         return self._rows
 
-    def _keep(self, ctx: CallContext, region: MuranoObject, rows: dict[_Name, _Row]) -> None:
-        self._rows = rows
-        known: dict[str, list[Json]] = {}
-        for row in rows.values():
-            by = [one.written() for one in row.by]
-            known.setdefault(row.group, []).append({"key": row.key, "rule": row.rule, "by": by})
-        ctx.set_attribute(self._attribute, known or None, of=region)
+    def _write_later(self, ctx: CallContext, region: MuranoObject) -> None:
+        """Keep what is known with the region when the program ends, however it does."""
+
+        def write() -> None:
+            if self._is_written:
+                return
+            known: dict[str, list[Json]] = {}
+            for row in (self._rows or {}).values():
+                by = [one.written() for one in row.by]
+                known.setdefault(row.group, []).append({"key": row.key, "rule": row.rule, "by": by})
+            ctx.set_attribute(self._attribute, known or None, of=region)
+            self._is_written = True
+
+        self._is_written = False
+        if not self._writes:
+            self._writes = True
+            ctx.session.on_finish(write)
 
 
 class _Model:
@@ -317,5 +347,11 @@ def _objects_in(value: Json) -> Iterator[MuranoObject]:
             yield from _objects_in(item)
 
 
-def _statement(owner: str, method: str, text: str) -> Statement:
-    return owner, method, blake2b(text.encode(), digest_size=6).hexdigest()
+def _statement(type_: MuranoType, method: str, text: str, *, is_own: bool) -> Statement:
+    return type_.name, _digest(type_, method, text), is_own
+
+
+def _digest(type_: MuranoType, method: str, text: str) -> str:
+    # A new release of Vetro may put other words into its methods, and is no reason to close a port.
+    said = "" if type_.package.name in SHIPPED else text
+    return blake2b(f"{method}\n{said}".encode(), digest_size=8).hexdigest()

@@ -97,16 +97,10 @@ class CallingPlace:
     """A place of a class's code that is being run: the statement, and for which object."""
 
     this: MuranoObject | None
-    owner: str
+    owner: MuranoType
     """The class that the statement is written in."""
     method: str
     statement: str
-    unit: CodeUnit
-
-    @property
-    def statements(self) -> set[tuple[str, str]]:
-        """Everything that the class's code has: methods and statements."""
-        return {(line.method, _text(line)) for line in self.unit.table.values()}
 
 
 def calling_places() -> Iterator[CallingPlace]:
@@ -117,11 +111,17 @@ def calling_places() -> Iterator[CallingPlace]:
         if unit is not None and unit.owner is not None:
             this = frame.f_locals.get("this")
             called = this if isinstance(this, MuranoObject) else None
-            # Code that the compiler adds has no line of the class.
-            line = unit.table.get(frame.f_lineno)
+            # Code that the compiler adds, and what is evaluated apart, has no line of the class.
+            is_own = unit is unit.owner.own_code().unit
+            line = unit.table.get(frame.f_lineno) if is_own else None
             method, text = (line.method, _text(line)) if line is not None else ("", "")
-            yield CallingPlace(called, unit.owner.name, method, text, unit)
+            yield CallingPlace(called, unit.owner, method, text)
         frame = frame.f_back
+
+
+def statements_of(type_: MuranoType) -> set[tuple[str, str]]:
+    """Everything that a class's own code has: methods and statements, as `calling_places` gives them."""
+    return {(line.method, _text(line)) for line in type_.own_code().unit.table.values()}
 
 
 def _text(line: _Line) -> str:

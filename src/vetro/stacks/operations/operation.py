@@ -304,11 +304,13 @@ class Operation:
     ) -> None:
         kind = resource_type(row.type, row.name)
         self._say(row, "being changed")
+        is_whole = row.status not in (StackStatus.UPDATE_FAILED, StackStatus.UPDATE_IN_PROGRESS)
         row.status, row.reason = StackStatus.UPDATE_IN_PROGRESS, decision.reason
         # Until the change is done, it still needs its former requirements, too.
         row.requires, row.retain = sorted({*row.requires, *requires}), retain
         await self.store.change_resource(self.hold, row)
         context = self._context(row, decision.changed)
+        context.former = row.properties if is_whole else None
         making = self._made(kind, kind.update(context, properties))
         await self._or_failed(row, making, StackStatus.UPDATE_FAILED)
         row.status, row.reason = StackStatus.UPDATE_COMPLETE, ""

@@ -116,6 +116,8 @@ class ResourceContext:
     """The mark of what the resource makes that has no uuid of its own."""
     adopt: Callable[[], Awaitable[None]] = _cannot_adopt
     """Record that it was there before: it is neither changed nor removed, and outlives the stack."""
+    former: Mapping[str, Json] | None = None
+    """What it was like before that; None when a change has failed, and it may be like either."""
 
     async def config_text(self, given: str) -> str:
         """A text, or that of the software configuration whose id it is."""

@@ -48,6 +48,20 @@ class _Group(ComputeObject):
     kind = SECURITY_GROUPS
     restores = True
 
+    async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Rules that were added by hand stay; those of the template leave with it."""
+        new = await self.new(context, properties)
+        group = await context.compute.find(self.kind, context.physical_id)
+        if group is not None and context.former is not None:
+            former = await self.new(context, context.former)
+            ours = [_said(rule) for rule in (*(former.rules or []), *(new.rules or []))]
+            new.rules = [
+                *(new.rules or []),
+                *(one for one in group.rules if _said(one) not in ours),
+            ]
+        change = msgspec.convert(new, self.kind.changed, from_attributes=True)
+        await context.compute.change(self.kind, context.physical_id, change)
+
     async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
         return bool((await self._missing(context, properties))[1])
 
