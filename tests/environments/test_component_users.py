@@ -85,6 +85,18 @@ async def test_what_nobody_uses_is_taken_out(api: Api) -> None:
     assert "uses" in answer.text
 
 
+async def test_users_in_a_template_are_named(api: Api) -> None:
+    """The same of its components: an environment of it could not be deployed."""
+    body = {"name": "t", "services": [DATABASE, BLOG]}
+    made = (await api.call("POST", "/templates", body)).json()
+    path = f"/templates/{made['id']}/services/{LOST}"
+    answer = await api.call("DELETE", f"{path}?uses=refuse")
+    assert answer.status == 409
+    assert "blog (uses.0.database) uses db" in answer.json()["error"]["message"]
+    assert len((await api.call("GET", f"/templates/{made['id']}/services")).json()) == 2
+    assert (await api.call("DELETE", path)).status == 200
+
+
 async def removed(api: Api) -> tuple[str, str]:
     """A deployed environment, and a session in which the blog's database was taken out."""
     environment, session = await built(api, DATABASE, BLOG)
@@ -100,7 +112,9 @@ async def answered(api: Api, request: Any, answer: CallAnswer) -> Any:
     """What a request answers, when the engine gives this answer to its question."""
     asking = asyncio.create_task(request)
     while (claimed := await next_call(api.rooms.calls)) is None:
-        await api.rooms.calls.queue.wait_for_work(60)
+        work = asyncio.create_task(api.rooms.calls.queue.wait_for_work(60))
+        await asyncio.wait({work, asking}, return_when=asyncio.FIRST_COMPLETED)
+        assert not asking.done(), asking.result()
     lease, call = claimed
     assert call.kind == "upgrade"
     assert call.arguments["model"]["Objects"]["applications"][0]["?"]["id"] == "blog"

@@ -398,7 +398,7 @@ CATALOG = {
     f"GET {E}/deployments/{{deployment_id}}": Row("owned", deployed),
     f"GET {E}/deployments/{{deployment_id}}/trace": Row("owned", deployed),
     f"POST {E}/deployments/{{deployment_id}}/cancel": Row("owned", deployed),
-    f"POST {E}/deployments/{{deployment_id}}/restore": Row("owned", deployed),
+    f"POST {E}/deployments/{{deployment_id}}/restore": Row("owned", deployed, good=(403,)),
     f"GET {E}/deployments/{{deployment_id}}/events": Row("owned", deployed),
     f"GET {E}/lastStatus": Row("owned", environment),
     f"POST {E}/actions/{{action_id}}": Row("owned", deployed, {}, good=(403, 404)),

@@ -93,7 +93,7 @@ def refuse_used(before: Mapping[str, str], objects: Json) -> None:
         raise Dangling(
             found,
             f"{of} is in use: {described(found)}. Nothing was taken out. Let them use another one or none"
-            " first (vetro env remove --let-go), or take them out as well",
+            " first, or take them out as well",
         )
 
 

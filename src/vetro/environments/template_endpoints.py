@@ -88,10 +88,17 @@ async def replace(call: Call) -> Json:
 
 
 async def take_out(call: Call) -> Json:
-    """Remove a component, or a part of one; the template as it is then."""
+    """Remove a component, or a part of one; ``uses=refuse``: 409 when others use it.
+
+    The template as it is then.
+    """
     return await model_response(
         await call.service.templates.remove(
-            call.principal, call.template, _named(call), call.condition
+            call.principal,
+            call.template,
+            _named(call),
+            call.condition,
+            keep_used=call.keeps_used(),
         )
     )
 
@@ -118,6 +125,6 @@ ENDPOINTS = [
              reply=shapes.ANYTHING, errors=(409,)),
     Endpoint("replace_component", "PUT", _PARTS + "/{path:path}", replace, IF_MATCH,
              takes=bodies.PUT_SERVICES, reply=shapes.ANYTHING, errors=(409,)),
-    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out, IF_MATCH,
-             reply=shapes.TEMPLATE),
+    Endpoint("delete_component", "DELETE", _PARTS + "/{path:path}", take_out,
+             (*IF_MATCH, *bodies.USES), reply=shapes.TEMPLATE, errors=(409,)),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import cast
 from sqlalchemy import and_, delete, insert, or_, select, update
 
 from vetro.catalog import api_time
+from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.machine_names import TakenNames, settle_new
 from vetro.environments.model import (
     check_model,
@@ -331,12 +332,18 @@ class TemplateStore:
         id_: str,
         parts: list[str],
         condition: Condition = UNCONDITIONAL,
+        *,
+        keep_used: bool = False,
     ) -> ShownTemplate:
         """Remove what is at a path; the template with its remaining components.
 
-        Errors: 403, 404, 412.
+        Errors: 403, 404, 412; with ``keep_used`` 409 when components that stay refer to it.
         """
-        found, _ = await self._change(
-            principal, id_, lambda services: delete_path(services, parts), condition, parts
-        )
+
+        def drop(services: list[object]) -> None:
+            before = owners({"services": services}) if keep_used else {}
+            delete_path(services, parts)
+            refuse_used(before, {"services": services})
+
+        found, _ = await self._change(principal, id_, drop, condition, parts)
         return found

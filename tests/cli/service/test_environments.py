@@ -13,6 +13,7 @@ import pytest
 from tests.cli.service.shop import CLASSES
 from tests.cli.serving import Service
 
+from vetro.cli.client.connection import Connection
 from vetro.cli.terminal.output import word
 
 pytestmark = [pytest.mark.e2e]
@@ -487,13 +488,26 @@ def test_an_application_that_others_use_is_taken_out_with_their_consent(
     assert "vetro env changes used --discard" in text
     (_, ann) = shop.json("env", "show", "used", "--only-apps")
     assert (ann["shop"], ann["shops"], ann["needs"]) == (None, [other], other)
-    add("Needy", "bob", needs=other)
+    bob = add("Needy", "bob", needs=other)
     before = shop.json("env", "show", "used", "--only-apps")
     said = shop.refused("env", "remove", "used", "other", "--let-go")
     assert "bob cannot do without: needs must be" in said
     assert shop.json("env", "show", "used", "--only-apps") == before
+    # A client that does not ask takes it out all the same: the deployment is refused, not begun.
+    shop.ok("env", "deploy", "used")
+    row, session = shop.json("env", "show", "used"), shop.json("env", "session", "used")["id"]
+    with Connection() as connection:
+        path = f"/v1/environments/{row['id']}/services/{other}"
+        headers = {"X-Configuration-Session": session}
+        connection.request("DELETE", path, headers=headers)
+    before = shop.json("deployment", "list", "used")
+    said = shop.refused("env", "deploy", "used")
+    assert "other was taken out and is in use" in said
+    assert "bob (needs) uses other" in said
+    assert shop.json("deployment", "list", "used") == before
     shop.ok("env", "changes", "used", "--discard", "--yes")
-    assert shop.json("env", "show", "used")["services"] == []
+    left = shop.json("env", "show", "used", "--only-apps")
+    assert {one["?"]["id"] for one in left} == {other, ann["?"]["id"], bob}
     shop.ok("env", "destroy", "--yes", "used")
 
 

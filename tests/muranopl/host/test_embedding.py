@@ -437,3 +437,14 @@ def test_test_classes_run_through_the_face():
     package = runtime.add_package(loose_package("p", text))
     tests = vetro.muranopl.discover_tests(runtime, package)
     assert [r.outcome for r in vetro.muranopl.run_tests(runtime, tests)] == ["passed"]
+
+
+def test_a_session_whose_model_could_not_be_loaded_is_closed(package):
+    """References that were open at the failure are no part of it, and what failed is what is said."""
+    runtime = Runtime()
+    properties = "  other: {Contract: $.class(Main)}\n  more: {Contract: $.class(Main)}\n"
+    runtime.add_package(package("t", f"Name: Main\nProperties:\n{properties}"))
+    session = runtime.session(effects=DirectEffects(seed=1))
+    model = {"?": {"type": "t.Main", "id": "root"}, "other": "gone", "more": "gone"}
+    with pytest.raises(MuranoError, match='Object "gone" is not found'), session:
+        session.load({"Objects": model})

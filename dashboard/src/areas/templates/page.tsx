@@ -33,7 +33,7 @@ export function TemplatePage() {
   const refresh = () => queries.invalidateQueries({ queryKey: ['templates'] });
   const takeOut = useOnce(async (component: Component) => {
     try {
-      await catalogApi.DELETE('/v1/templates/{template_id}/services/{path}', { params: { path: { template_id: templateId, path: component['?'].id } } });
+      await catalogApi.DELETE('/v1/templates/{template_id}/services/{path}', { params: { path: { template_id: templateId, path: component['?'].id }, query: { uses: 'refuse' } } });
       await refresh();
     } catch (error) {
       failed(error);

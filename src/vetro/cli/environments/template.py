@@ -12,6 +12,7 @@ from vetro.cli.client.name_completion import TEMPLATE
 from vetro.cli.environments.adding import adding_options, model_of, show_added
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.editing import find_application, parse_settings
+from vetro.cli.environments.patching import REFUSE_USED
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
@@ -185,7 +186,7 @@ def remove(name_or_id: str, application: str) -> None:
         where = f"{address_of(row)}/services/{segment(str(service['?']['id']))}"
         name = application_row(service)["name"] or application
         agree(f"{name} would be removed from template {row['name']}", "Remove it")
-        connection.request("DELETE", where)
+        connection.request("DELETE", where, params=REFUSE_USED)
     done(f"Removed {name} from {row['name']}", removed=service)
 
 

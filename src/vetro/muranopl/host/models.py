@@ -20,6 +20,7 @@ class SessionModel:
         self._run = run
         self.root: MuranoObject | None = None
         self.copied: Json = None
+        self._is_whole = True
 
     def load(self, top: Mapping[str, Json]) -> MuranoObject | None:
         """Make the objects of a model; the root. Raises MuranoError."""
@@ -35,6 +36,7 @@ class SessionModel:
                 self.root = transaction.make(cast("Mapping[str, Json]", objects), None, None)
                 transaction.finish()
             except MuranoError as error:
+                self._is_whole = False
                 if transaction.failed is not None and not isinstance(error, DslSyntaxError):
                     where = _where(objects, *transaction.failed)
                     error.message = error.message.removesuffix(where) + where
@@ -60,7 +62,13 @@ class SessionModel:
     def written_ids(self) -> set[str]:
         """The ids of the objects that a saved model would contain."""
         serializer = Serializer(self._run, keep_references=False)
-        serializer.model(self.root)
+        try:
+            serializer.model(self.root)
+        except MuranoError:
+            if self._is_whole:
+                raise
+            # References are open in a model that could not be loaded. It keeps all that there is of it.
+            return set(self._run.objects)
         return set(serializer.written)
 
     def copy_objects(self) -> Json:
