@@ -75,6 +75,7 @@ resources:
       user_data: {get_param: data}
 """
 FILES = {"db.yaml": DB}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINDfWXrDw5YJ7RyZyLYk6/3fp849TEC0mi5pHHsjeXAk"
 
 
 def whole(name: str, data: str, **web: Any) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def whole(name: str, data: str, **web: Any) -> dict[str, Any]:
             subnet={"get_resource": "sub"},
         ),
         "group": of("OS::Neutron::SecurityGroup", rules=[{"protocol": "tcp"}]),
-        "key": of("OS::Nova::KeyPair", name=f"{name}-key"),
+        "key": of("OS::Nova::KeyPair", name=f"{name}-key", public_key=KEY),
         "port": of(
             "OS::Neutron::Port",
             network={"get_resource": "net"},
@@ -178,7 +179,7 @@ async def test_what_nobody_let_go_is_kept(heat: HeatStacks, name: str, session: 
     assert (done.status, await machines(session)) == (settled, before), done.reason
 
     # A key pair that is made anew, and what was made with it.
-    other = {**moved, "key": of("OS::Nova::KeyPair", name=f"{name}-other")}
+    other = {**moved, "key": of("OS::Nova::KeyPair", name=f"{name}-other", public_key=KEY)}
     error = await refused(heat, name, hot(other), files=FILES)
     why = ", its data is lost: key pair key → depends on key"
     assert [one.text for one in error.losses] == [
@@ -212,14 +213,14 @@ async def test_what_nobody_let_go_is_kept(heat: HeatStacks, name: str, session: 
     after = {key: one for key, one in before.items() if key != "m-1"}
     assert await machines(session) == after
 
-    # An image is written over what the machine has, in place.
-    image = {**small, "web": server(**{**moved["web"]["properties"], "flavor": "m1.medium"})}
-    image["web"]["properties"]["availability_zone"] = "nova"
-    error = await refused(heat, name, hot(image), files=FILES)
+    # A property that Heat cannot change in place; what is named goes, and nothing else.
+    zone = {"availability_zone": "nova"}
+    moved_on = {**small, "web": server(**{**moved["web"]["properties"], **zone})}
+    error = await refused(heat, name, hot(moved_on), files=FILES)
     assert [one.text for one in error.losses] == [
         "replaces machine web-1, its data is lost: availability zone none → nova"
     ]
-    done = await heat.update(P, name, hot(image), files=FILES, may_lose=["machine web-1"])
+    done = await heat.update(P, name, hot(moved_on), files=FILES, may_lose=["machine web-1"])
     assert done.status is settled, done.reason
     now = await machines(session)
     assert now["web-1"] != before["web-1"]

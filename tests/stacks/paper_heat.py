@@ -140,6 +140,7 @@ class PaperHeat:
         parent, _, name = path.rpartition(".")
         return {
             "_top": not parent,
+            "parent_resource": parent.rpartition(".")[2],
             "resource_name": name,
             "resource_type": one.type,
             "resource_status": one.status,
@@ -205,7 +206,10 @@ class PaperHeat:
             at = stack.made[above].nested
         type_, properties = definition
         number = next(self._ids)
-        made = Made(type_, f"{path}-{number}", at)
+        id_ = f"{path}-{number}"
+        if type_ == "OS::Nova::KeyPair":
+            id_ = properties["name"]
+        made = Made(type_, id_, at)
         made.attributes = _attributes(type_, path, properties, number)
         stack.made[path] = made
 

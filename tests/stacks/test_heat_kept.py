@@ -279,6 +279,20 @@ async def test_what_depends_on_something_that_is_replaced_is_named(bench: Bench)
     assert changed == {"key", "web", "many.0", "many.1", "db.vm"}
 
 
+async def test_a_preview_that_takes_a_name_for_the_id_of_before_is_not_believed(
+    bench: Bench,
+) -> None:
+    """A key pair is called as its resource is; Heat's preview does not see that its machines go with it."""
+    web = server(name="w", key_name={"get_resource": "key"})
+    await bench.stacks.create(P, "s", hot({"key": of("OS::Nova::KeyPair", name="key"), "web": web}))
+    stack, new = bench.heat.stacks["s"], hot({"key": of("OS::Nova::KeyPair", name="x"), "web": web})
+    preview = bench.heat.preview(stack, {**stack.body, "template": new})
+    assert "web" not in {one["resource_name"] for one in preview["replaced"]}
+    assert await bench.refused(new) == [
+        "replaces machine w, its data is lost: key pair key → depends on key"
+    ]
+
+
 async def test_a_host_name_that_changes_is_named_with_both(bench: Bench) -> None:
     """Vetro's classes call the resource by its host name: one goes, another one like it comes."""
     await bench.stacks.create(P, "s", hot({"a": server(name="a")}))
@@ -404,6 +418,54 @@ async def test_a_group_that_cannot_be_seen_into_is_refused_with_that(bench: Benc
     assert await bench.refused(hot(MORE)) == ["removes machine s-g-abc, its data is lost"]
 
 
+async def test_a_member_whose_stack_nothing_leads_to_is_not_passed_over(bench: Bench) -> None:
+    """A Heat whose answers do not link a nested stack: what is below the resource is judged with it."""
+    await scaling(bench)
+    bench.heat.stacks["s"].made["g"].nested = ""
+    same = of(GROUP, min_size=1, resource=server(name="x"))
+    assert await bench.refused(hot({"g": same, **MORE})) == []
+    assert await bench.refused(hot(MORE)) == ["removes machine s-g-abc, its data is lost"]
+
+
+async def test_what_a_stack_in_a_stack_of_its_own_has_is_named_by_its_template(
+    bench: Bench,
+) -> None:
+    """Heat does not list the resources of `OS::Heat::Stack`: it may be in another region."""
+    inner = hot({"vm": server(name="far", user_data="x"), "disk": of("OS::Cinder::Volume", size=1)})
+    await bench.stacks.create(P, "s", hot({"st": of("OS::Heat::Stack", template=inner), **MORE}))
+    made = bench.heat.stacks["s"].made
+    made["st"].type, made["st"].nested = "OS::Heat::Stack", ""
+    del made["st.vm"], made["st.disk"]
+    assert await bench.refused(hot(MORE)) == [
+        "removes machine far, its data is lost",
+        "removes volume st.disk, its data is lost",
+    ]
+    inner["resources"]["vm"] = server(name="far", user_data="y", key_name="k")
+    assert await bench.refused(hot({"st": of("OS::Heat::Stack", template=inner), **MORE})) == [
+        "replaces machine far, its data is lost: key pair none → k"
+    ]
+
+
+async def test_a_type_by_another_name_is_what_it_stands_for(bench: Bench) -> None:
+    """Heat lists the name that the environment of the stack gives a type."""
+    environment = json.dumps({"resource_registry": {"My::Machine": SERVER}})
+    mine = {**server(name="w"), "type": "My::Machine"}
+    await bench.stacks.create(P, "s", hot({"a": mine, **MORE}), environment=environment)
+    bench.heat.stacks["s"].made["a"].type = "My::Machine"
+    texts = await bench.refused(hot(MORE), environment=environment)
+    assert texts == ["removes machine w, its data is lost"]
+
+
+async def test_a_type_whose_schema_heat_does_not_give_is_made_anew_by_any_change(
+    bench: Bench,
+) -> None:
+    """A database's machine of another service: Heat says that it is replaced, and nothing says otherwise."""
+    kind = "OS::Trove::Instance"
+    await bench.stacks.create(P, "s", hot({"a": of(kind, name="db", size=1)}))
+    texts = await bench.refused(hot({"a": of(kind, name="db", size=2)}))
+    assert texts == ["replaces machine db, its data is lost: size 1 → 2"]
+
+
 async def test_a_template_that_only_heat_understands_is_compared_as_it_stands(bench: Bench) -> None:
     """With a parameter that a function uses all that uses functions counts as changed, nothing else."""
     strange = {"yaql_of_tomorrow": [{"get_param": "p"}]}
@@ -519,7 +581,10 @@ CHANGES = st.sampled_from(
 @st.composite
 def _histories(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     """A template and what becomes of it: servers, ports, key pairs and volumes that use each other."""
-    old: dict[str, Any] = {"key": of("OS::Nova::KeyPair", name="k"), "net": of("OS::Neutron::Net")}
+    old: dict[str, Any] = {
+        "key": of("OS::Nova::KeyPair", name="key"),
+        "net": of("OS::Neutron::Net"),
+    }
     for number in range(draw(st.integers(1, 4))):
         uses = draw(st.sampled_from(["key", "net", "value", ""]))
         key = {"get_resource": "key"} if uses == "key" else "k"

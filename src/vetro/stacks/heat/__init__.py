@@ -2,7 +2,9 @@
 
 `back_end` implements the protocol `Stacks` with the calls of `client`; `answers` puts what Heat says
 in the words of `vetro.stacks`, so that the engine cannot tell the back ends apart. `patience` asks
-again while a service of the cloud is away. `directory` and `offers` read networks, flavors and
+again while a service of the cloud is away. `losing` names what an update or a removal would take from its
+user, from templates that `written_out` makes comparable; `first_start` keeps machines whose user data
+change, `ownership` keeps stacks of somebody else. `directory` and `offers` read networks, flavors and
 images for programs and forms, `network_drivers` the network service of new environments.
 """
 

@@ -14,8 +14,8 @@ from vetro.stacks.model import Json, ProgressCallback
 HEAT = "orchestration"
 EVENTS = 200
 """How many of the newest events are read: a step between two looks has fewer."""
-DEEPEST = 5
-"""How deep Heat nests stacks, unless its operator allows more."""
+DEEPEST = 100
+"""Stacks in stacks that are listed; Heat bounds it, by default at 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +87,25 @@ class HeatClient:
         # Heat says for each in which stack it is and which one it has, not in which order.
         while rows:
             known = [one for one in rows if _linked_stack(one, "stack", id_) in above]
-            for one in known:
+            for one in known or rows:
+                # Where no row leads to its stack, it is below the resource that Heat names.
+                prefix = above.get(
+                    _linked_stack(one, "stack", id_), f"{one.get('parent_resource')}."
+                )
                 name = str(one["resource_name"])
-                path = above[_linked_stack(one, "stack", id_)] + name
                 if nested := _linked_stack(one, "nested", ""):
-                    above[nested] = f"{path}."
+                    above[nested] = f"{prefix}{name}."
                 at = _link(one, "stack").partition("/stacks/")[2] or place
                 items.append(
                     StackItem(
-                        path,
+                        prefix + name,
                         str(one["resource_type"]),
                         str(one["resource_status"]),
                         str(one.get("physical_resource_id") or ""),
                         f"{at}/resources/{quote(name)}",
                     )
                 )
-            if not known:
-                break  # of a stack that is gone by now
-            rows = [one for one in rows if one not in known]
+            rows = [one for one in rows if one not in known] if known else []
         return items
 
     async def attributes(self, item: StackItem) -> dict[str, Json]:

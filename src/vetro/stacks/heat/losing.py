@@ -95,13 +95,12 @@ class Losing:
         self, new: WrittenOut, preview: Mapping[str, list[dict[str, Json]]]
     ) -> list[Loss]:
         """What an update would lose. ``preview``: what Heat says of it."""
-        own = [
-            (one, verdict)
+        verdicts = {
+            str(one["resource_name"]): verdict
             for verdict, rows in preview.items()
             for one in rows
             if not one.get("parent_resource")
-        ]
-        verdicts = {str(one["resource_name"]): verdict for one, verdict in own}
+        }
         for name, after in new.resources.items():
             before = self.old.resources.get(name)
             if before is not None:
@@ -123,11 +122,7 @@ class Losing:
         if before.type != after.type:
             self._replaced(name, {"type": (before.type, after.type)})
             return
-        why: Changes = {}
-        # Heat has no values for what uses another resource, so only its other verdicts are the last word.
-        if verdict in (None, "replaced"):
-            why = await self._reasons(before, after, changed, believed=verdict is not None)
-        if why:
+        if why := await self._reasons(before, after, changed, verdict):
             self._replaced(name, why)
             return
         over = set(_IN_PLACE.get(after.type, ())) & changed
@@ -153,26 +148,27 @@ class Losing:
         return found[0] if found else ""
 
     async def _reasons(
-        self, before: Definition, after: Definition, changed: frozenset[str], *, believed: bool
+        self, before: Definition, after: Definition, changed: frozenset[str], verdict: str | None
     ) -> Changes:
-        """The properties for which a resource is replaced. ``believed``: Heat says that it is."""
+        """The properties for which a resource is replaced."""
         always = after.properties.get("replacement_policy") == "REPLACE_ALWAYS"
         if not (changed or always or self._touches(after.properties)):
             return {}
         in_place = await self._changed_in_place(after.type) - _anew_by_policy(after)
-        hard = set(changed - in_place)
-        if always:
-            hard.add("replacement_policy")
         fixed = {key: one for key, one in after.properties.items() if key not in in_place}
+        using = {key for key, one in fixed.items() if _uses(one)}
+        hard = set(changed - in_place) | ({"replacement_policy"} if always else set[str]())
+        if verdict in ("unchanged", "updated"):
+            # Heat knows defaults and spellings. But the name that it takes for an id may be the id of before.
+            hard &= using
         why = _between(before, after, hard)
-        for key, one in fixed.items():
-            if key not in why and (other := self._other(one)):
+        for key in using - hard:
+            if other := self._other(fixed[key]):
                 why[key] = (before.properties.get(key), Unknown(other))
-        if why or not believed:
-            return why
-        uses = any([*used_by(one, False), *used_by(one, True)] for one in fixed.values())
-        # Heat may know a reason that its schema does not say; what it has no value for is none.
-        return {} if uses else _between(before, after, changed)
+        if not why and verdict == "replaced" and not using:
+            # Heat may know a reason that its schema does not say; what it has no value for is none.
+            return _between(before, after, changed)
+        return why
 
     async def _changed_in_place(self, type_: str) -> frozenset[str]:
         if type_ not in self._in_place:
@@ -389,6 +385,11 @@ class Losing:
         has = [str(one["ip_address"]) for one in rows if one.get("ip_address")]
         again = {*wished, *(_addresses(after) if after is not None else ())}
         return [one for one in has if one not in again]
+
+
+def _uses(value: Json) -> bool:
+    """Whether a value uses a resource."""
+    return any((*used_by(value, False), *used_by(value, True)))
 
 
 def _anew_by_policy(definition: Definition) -> set[str]:
