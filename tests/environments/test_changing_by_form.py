@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import select, update
 from tests.environments.test_wizards import answered, field
 
 from vetro.environments import CallAnswer
+from vetro.environments.tables import wizards
 
 Api = Any  # the fixture of conftest.py
 
@@ -280,3 +282,17 @@ async def test_finishing_twice_makes_one_component(room: Room) -> None:
     assert again["component"]["?"]["id"] == first["component"]["?"]["id"]
     services = f"/environments/{room.environment}/services"
     assert len((await room.api.call("GET", services, session=room.session)).json()) == 1
+
+
+async def test_a_form_that_an_earlier_release_opened_is_opened_again(room: Room) -> None:
+    """It does not know what the component had: it would replace it, or make a second one."""
+    id_ = (await room.add())["?"]["id"]
+    wizard = await room.start(component_id=id_)
+    async with room.api.database.transaction() as tx:
+        mine = wizards.c.id == wizard["id"]
+        state = (await tx.execute(select(wizards.c.state).where(mine))).scalar_one()
+        old = {key: state[key] for key in ("pages", "entered", "parameters", "problem")}
+        await tx.execute(update(wizards).where(mine).values(state=old))
+    path = f"/wizards/{wizard['id']}/finish"
+    answer = await room.api.call("POST", path, {}, session=room.session)
+    assert (answer.status, answer.json()["error"]["type"]) == (404, "WizardNotFound")

@@ -48,7 +48,7 @@ def _language(call: Call) -> str:
 
 async def start(call: Call) -> Json:
     """Start to fill in the form of a package, or of a service of the metadata repository; with
-    ``component_id`` the one that made a component."""
+    ``component_id`` the one of a component, with what it has now."""
     which = ("package", "service", "component_id")
     given = await _object(call, *which, "environment_id", "session_id", "template_id", "quick")
     if not any(_text(given, name) for name in which):
@@ -136,7 +136,8 @@ async def build(call: Call) -> Json:
 
 
 async def finish(call: Call) -> Json:
-    """Build the object and add it to a session of an environment."""
+    """Build the object and add it to a session of an environment; of a component whose form was opened
+    only what was entered is changed there."""
     given = await _object(call, "environment_id", "session_id")
     return await call.service.wizards.finish(
         call.principal,

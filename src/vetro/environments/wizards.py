@@ -418,6 +418,12 @@ class Wizards:
         if target is None:
             raise BadRequest("Say in environment_id which environment the component goes to")
         before: JsonObject | None = None
+        if state.opened is None and row.component_id is not None:
+            raise NotFound(
+                f"Wizard {id_} is of an earlier release, which opened forms in another way: open the"
+                " form of the component again",
+                type_="WizardNotFound",
+            )
         if state.opened is not None:
             there = await self.builder.component(principal, row, target, session_id)
             before = there.component

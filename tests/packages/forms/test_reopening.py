@@ -234,6 +234,44 @@ def test_only_what_was_entered_is_changed() -> None:
     assert changed(of, component, state)["number"] == 9
 
 
+@pytest.mark.parametrize(
+    ("value", "given", "there", "field", "shown"),
+    [
+        ("str($.p.number)", {"number": 7}, 7, "number", 7),
+        ("int($.p.text)", {"text": "7"}, "7", "text", "7"),
+        ("$.p.number * 2", {"number": 7}, "14", "number", 7),
+        ("$.p.flag", {"flag": False}, None, "flag", None),
+    ],
+)
+def test_what_a_contract_has_made_of_a_value_is_read(
+    value: str, given: Json, there: object, field: str, shown: object
+) -> None:
+    """A class may have made a number of a text: the field is known, and saving changes nothing."""
+    of = form(value)
+    component = {**made(of, given), "value": there}
+    state = opened(of, component)
+    assert (state.pages["p"][field], state.kept) == (shown, [])
+    page = of.describe(state)["pages"][0]
+    of.submit(
+        "p", {one["name"]: one["value"] for one in page["fields"] if not one["secret"]}, state
+    )
+    assert changed(of, component, state) == component
+
+
+def test_a_class_that_a_field_chooses_is_read() -> None:
+    """The type of an object may be a field, in a template as well."""
+    inner = "  inner: {'?': {type: $.p.kind}, text: $.p.text}\n"
+    of = form("$.p.flag.switch($ => $inner, true => null)", inner)
+    component = made(of, {"flag": True, "kind": "c", "text": "q"})
+    state = opened(of, component)
+    assert [state.pages["p"][one] for one in ("flag", "kind", "text")] == [True, "c", "q"]
+    of.submit("p", {"kind": "b"}, state)
+    after = changed(of, component, state)
+    # It is another object: it does not take the id of the one that was there.
+    assert after["value"]["?"]["type"] == "b"
+    assert after["value"]["?"]["id"] != component["value"]["?"]["id"]
+
+
 def test_a_row_that_goes_takes_no_other_with_it() -> None:
     """Of a table of objects the others keep their ids, also those behind it."""
     text = (
@@ -272,6 +310,27 @@ def test_a_part_that_begins_needs_its_fields() -> None:
     assert list(refused.value.errors) == ["word"]
     of.submit("p", {"has": True, "word": "w"}, state)
     assert changed(of, component, state)["part"]["word"] == "w"
+
+
+@pytest.mark.parametrize(("own", "has"), [("mine", True), ("", False)])
+def test_a_switch_that_is_not_in_the_component_is_read_by_what_it_shows(
+    own: str, has: bool
+) -> None:
+    """What the component has can be seen in its form."""
+    fields = (
+        "[{name: has, type: boolean}, {name: kind, type: choice, choices: [[a, A], [b, B]]},"
+        " {name: own, type: string, required: false, visible: $.p.has},"
+        " {name: other, type: string, required: false, enabled: $.p.kind = b}]"
+    )
+    text = (
+        "Application: {'?': {type: T}, own: $.p.own, other: $.p.other}\n"
+        f"Forms: [{{p: {{fields: {fields}}}}}]\n"
+    )
+    of = load_form(text, package_name="T", title="T")
+    component = {"?": {"type": "T", "id": "t"}, "own": own, "other": own}
+    state = opened(of, component)
+    assert [state.pages["p"][one] for one in ("has", "kind")] == [has, "b" if has else "a"]
+    assert changed(of, component, state) == component
 
 
 def test_a_component_that_no_form_has_made_opens() -> None:

@@ -45,7 +45,7 @@ function Said({ loss }: { loss: Loss }) {
         </Text>
       )}
       {loss.changes.map((one) => (
-        <Text key={one.name} size="sm" c="dimmed" style={{ overflowWrap: 'anywhere' }}>
+        <Text key={one.name} size="sm" style={{ overflowWrap: 'anywhere' }}>
           {one.name}: {one.old} → {one.new}
         </Text>
       ))}

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from vetro.digits import is_number
 from vetro.json_values import JsonObject
 from vetro.packages.forms.definition import MANAGEMENT, NAME, Definition, Page
 from vetro.packages.forms.errors import FormError
@@ -298,7 +299,7 @@ class _Reader:
             yield ""
         elif field.kind in LINE_TYPES and isinstance(value, (bool, int, float)):
             yield as_text(value)
-        elif field.kind == "integer" and (text := str(cast("object", value))).isdecimal():
+        elif field.kind == "integer" and is_number(text := str(cast("object", value))):
             yield int(text[:18])
         yield value
         yield from _joined(cast("object", value))
@@ -308,11 +309,14 @@ class _Reader:
                 before, _, after = made.partition(_PROBE)
                 if value.startswith(before) and value.endswith(after):
                     yield value[len(before) : len(value) - len(after)]
-        if isinstance(value, (int, float)) and field.kind in ("integer", "instance"):
+        goal = cast("object", value)
+        if isinstance(goal, str) and is_number(goal):
+            goal = int(goal)
+        if isinstance(goal, (int, float)) and field.kind in ("integer", "instance"):
             ends = [self._tried(marked, {**start, path: one}, scope) for one in (0, 1)]
             low, high = ends
             if isinstance(low, (int, float)) and isinstance(high, (int, float)) and high != low:
-                yield round((value - low) / (high - low))
+                yield round((goal - low) / (high - low))
 
     # -- the end
 
@@ -413,7 +417,7 @@ def _fits(made: object, value: object) -> bool:
         there = cast("dict[str, object]", value)
         for key, one in cast("dict[object, object]", made).items():
             if key == "?":
-                if _class(one) != _class(there.get("?")):
+                if _class(one) not in (None, _class(there.get("?"))):
                     return False
             elif isinstance(key, str) and not _fits(one, there.get(key)):
                 return False
@@ -423,7 +427,10 @@ def _fits(made: object, value: object) -> bool:
             return False
         parts, items = cast("list[object]", made), cast("list[object]", value)
         return len(parts) == len(items) and all(map(_fits, parts, items))
-    return type(made) is type(value) and made == value
+    if isinstance(made, bool) or isinstance(value, bool) or made is None or value is None:
+        return made is value
+    # Contracts make numbers of texts, and texts of numbers.
+    return made == value or as_text(made) == as_text(value)
 
 
 def _class(header: object) -> object:

@@ -9,19 +9,22 @@ The component is the only truth: what the form was filled with before is not kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
 from vetro.json_values import JsonObject
 from vetro.packages.forms.changing import patched
 from vetro.packages.forms.errors import FormError
-from vetro.packages.forms.expressions import KEPT, Ingredients
+from vetro.packages.forms.expressions import KEPT, Ingredients, Scope, fields_of
+from vetro.packages.forms.fields import FieldSource
 from vetro.packages.forms.model import State
 from vetro.packages.forms.offers import NO_OFFERS, Offers
-from vetro.packages.forms.readers import Refused
-from vetro.packages.forms.reading import Readings, read_back
+from vetro.packages.forms.readers import NOTHING, Refused
+from vetro.packages.forms.reading import Path, Readings, read_back
+from vetro.packages.forms.source import Marked
 from vetro.packages.forms.version1 import read_document
+from vetro.packages.forms.vocabulary import BOOLEANS
 from vetro.packages.forms.wizard import Form
 
 
@@ -40,6 +43,7 @@ def reopened(
         read = Readings(found, set(), set())
     else:
         read = read_back(form.definition, form.pages, component, state.parameters or {})
+    conditional = _conditional(form)
     for page in form.pages:
         values: JsonObject = {}
         data[page.name] = values
@@ -53,6 +57,8 @@ def reopened(
                 values[one.name] = field.read(field.preselected(offers), offers)
             except (Refused, FormError):
                 values[one.name] = None
+            if path not in read.inactive:
+                _switch(one, values, conditional.get(path, []), read.values, scope)
     opened = cast("dict[str, dict[str, Any]]", deepcopy(data))
     return State(
         pages=deepcopy(opened),
@@ -62,6 +68,37 @@ def reopened(
         kept=sorted(map(".".join, read.kept)),
         inactive=sorted(map(".".join, read.inactive)),
     )
+
+
+def _conditional(form: Form) -> dict[Path, list[FieldSource]]:
+    """By each field, those that are there, or can be filled in, by its value."""
+    found: dict[Path, list[FieldSource]] = {}
+    for one in form.fields:
+        for name in ("enabled", "enabled_if", "visible"):
+            condition = one.attributes.get(name)
+            for path in fields_of(condition.tree) if isinstance(condition, Marked) else ():
+                found.setdefault(path, []).append(one)
+    return found
+
+
+def _switch(
+    source: FieldSource,
+    values: JsonObject,
+    dependent: Sequence[FieldSource],
+    found: Mapping[Path, object],
+    scope: Scope,
+) -> None:
+    """Give a field that only decides which others are there the value by which those with values are."""
+    field = source.settle(scope)
+    several = [False, True] if field.kind in BOOLEANS else [one.value for one in field.own_choices]
+    filled = [one for one in dependent if found.get((one.page, one.name)) not in (*NOTHING, False)]
+    best, most = values[source.name], -1
+    for value in [best, *several] if filled else []:
+        values[source.name] = value
+        count = sum(one.settle(scope).is_enabled for one in filled)
+        if count > most:
+            best, most = value, count
+    values[source.name] = best
 
 
 def changed(
