@@ -470,7 +470,8 @@ REFUSED: dict[str, tuple[dict[str, Json], dict[str, tuple[Json, ...]]]] = {
         {**SERVER, "networks": [{"network": "<net>"}]},
         {
             "name": NOTHING, "flavor": ("absent",), "image": ("absent", ABSENT), "user_data": NOTHING,
-            "user_data_format": NOTHING, "key_name": ("absent", "no/such"), "metadata": NOTHING,
+            "user_data_format": NOTHING, "user_data_update_policy": NOTHING,
+            "key_name": ("absent", "no/such"), "metadata": NOTHING,
             "networks": ([{"network": "absent"}], [{"port": ABSENT}], [{"port": "<port>"}],
                          [{"network": "<net>", "fixed_ip": "192.0.2.9"}], [{"subnet": ABSENT}]),
             "security_groups": (["absent"], [ABSENT]), "scheduler_hints": ({"group": "absent"},),

@@ -238,11 +238,11 @@ class Operation:
                     await self._delete(row)
                     if self.failure is not None:
                         return
-            await self._make_room(kind, properties)
             for former in [one for one in self._left if one.name == wanted.name]:
                 # An operation before this one has abandoned it, and could not remove it.
                 if resource_type(former.type, former.name).delete_first:
                     await self._delete(former)
+            await self._make_room(kind, properties)
             await self._create(self._fresh(wanted, properties, requires), properties)
 
     async def _refuse_loss(
