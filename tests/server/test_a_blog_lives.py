@@ -120,6 +120,9 @@ class Blog:
                 for one in fields
                 if not one.get("secret") or one["name"] in touched
             }
+            # A new secret is entered twice.
+            twice = [one for one in fields if one.get("confirmation") and one["name"] in touched]
+            values |= {one["confirmation"]: touched[one["name"]] for one in twice}
             answer = self.call(
                 "POST",
                 f"/v1/wizards/{wizard['id']}/pages/{page['name']}",
