@@ -530,3 +530,146 @@ async def test_what_only_turns_out_during_the_operation_is_kept_as_well(
     assert [one.name for one in await compute.all(PORTS, PROJECT)].count("vetro-balancer") == 1
     done = await stacks.update(PROJECT, "env", template, may_lose=[MACHINE])
     assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+def servers(**of: dict[str, Any]) -> dict[str, Any]:
+    """A template with servers in one network; each with its properties."""
+    common = {
+        "image": "debian",
+        "flavor": "m1.tiny",
+        "networks": [{"network": {"get_resource": "net"}}],
+    }
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "sub": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+    }
+    for name, given in of.items():
+        properties = {**common, **given}
+        resources[name] = {
+            "type": "OS::Nova::Server",
+            "depends_on": "sub",
+            "properties": properties,
+        }
+    return {"heat_template_version": "2015-04-30", "resources": resources}
+
+
+async def test_what_is_called_after_its_resource_is_told_apart_from_what_was_given_that_name(
+    stacks: StackEngine,
+) -> None:
+    """A machine and a volume without a name, beside others whose given name is the one they get."""
+    template = servers(web={}, other={"name": "env-web"})
+    for name, given in (("posts", {}), ("copy", {"name": "posts"})):
+        volume = {"type": "OS::Cinder::Volume", "properties": {"size": 1, **given}}
+        template["resources"][name] = volume
+    await stacks.create(PROJECT, "env", template)
+    error = await refusal(stacks, servers(), "machine env-web", "volume posts")
+    assert [one.key for one in error.losses] == [
+        "machine env-web (other)",
+        "machine env-web (web)",
+        "volume posts (copy)",
+        "volume posts (posts)",
+    ]
+
+
+async def test_a_machine_whose_creation_seemed_to_fail_is_named_with_the_reason(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """It runs, so it may have data; nothing in the template has changed."""
+
+    def late(call: str) -> None:
+        if call == "create_server":
+            raise ResourceFailure("no answer")
+
+    compute.after = late
+    await stacks.create(PROJECT, "env", servers(web={"name": "web"}))
+    compute.after = lambda _call: None
+    (loss,) = (await refusal(stacks, servers(web={"name": "web"}))).losses
+    assert loss.text == (
+        "replaces machine web, its data is lost: state creation failed → made again"
+    )
+
+
+async def test_a_machine_whose_resource_is_called_otherwise_is_named_with_the_reason(
+    stacks: StackEngine,
+) -> None:
+    """Its own name stays the same."""
+    await stacks.create(PROJECT, "env", servers(web={"name": "blog"}))
+    (loss,) = (await refusal(stacks, servers(shop={"name": "blog"}))).losses
+    assert loss.text == "replaces machine blog, its data is lost: resource web → shop"
+
+
+SPELLINGS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "no hints": ("web", {}, {"scheduler_hints": {}}),
+    "no volumes": ("web", {}, {"block_device_mapping_v2": []}),
+    "no key pair": ("web", {}, {"key_name": ""}),
+    "no addresses": ("port", {"network": "NET"}, {"network": "NET", "fixed_ips": []}),
+    "the network by its id": ("port", {"network": "NET"}, {"network_id": "NET"}),
+    "the subnet's network by its id": (
+        "sub",
+        {"network": "NET", "cidr": "10.0.9.0/24", "ip_version": 4},
+        {"network_id": "NET", "cidr": "10.0.9.0/24", "ip_version": "4"},
+    ),
+    "no source": ("disk", {"size": 1}, {"size": "1", "source_volid": "", "snapshot_id": ""}),
+    "the external network by its id": (
+        "address",
+        {"floating_network": "ext-net"},
+        {"floating_network_id": "ext-net"},
+    ),
+    "a length as text": ("secret", {"length": 12}, {"length": "12", "salt": ""}),
+    "a private key in words": (
+        "key",
+        {"name": "k", "save_private_key": True},
+        {"name": "k", "save_private_key": "true"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPELLINGS)
+async def test_another_spelling_of_the_same_replaces_nothing(case: str) -> None:
+    """As a new version of a package may write it; nobody is asked, and values that were made stay."""
+    one, old, new = SPELLINGS[case]
+    template = servers(web={"networks": [{"port": {"get_resource": "port"}}]})
+    resources = template["resources"]
+    for name, kind, properties in (
+        ("port", "OS::Neutron::Port", {"network": "NET"}),
+        ("disk", "OS::Cinder::Volume", {"size": 1}),
+        ("address", "OS::Neutron::FloatingIP", {"floating_network": "ext-net"}),
+        ("secret", "OS::Heat::RandomString", {"length": 12}),
+        ("key", "OS::Nova::KeyPair", {"name": "k", "save_private_key": True}),
+    ):
+        resources[name] = {"type": kind, "properties": properties, "depends_on": "sub"}
+
+    def spelled(given: dict[str, Any]) -> dict[str, Any]:
+        result = copy.deepcopy(template)
+        body = result["resources"][one]["properties"]
+        for name in (*old, *new):
+            body.pop(name, None)
+        body |= given
+        for name in ("port", "sub"):
+            properties = result["resources"][name]["properties"]
+            for key, value in properties.items():
+                properties[key] = {"get_resource": "net"} if value == "NET" else value
+        return result
+
+    resources["sub"]["properties"]["network"] = "NET"
+    stacks = MemoryStacks()
+    made = await stacks.create(PROJECT, "env", spelled(old))
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+    for given in (new, old):
+        plan = await stacks.plan(PROJECT, "env", spelled(given))
+        assert [x.kind.value for x in plan.changes if x.resource == "web"] == ["keep"]
+        assert "replace" not in [x.kind.value for x in plan.changes]
+        done = await stacks.update(PROJECT, "env", spelled(given), may_lose=[])
+        assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+async def test_a_gateway_that_is_given_up_is_another_subnet(stacks: StackEngine) -> None:
+    """An empty text says there is none; no word says the first address."""
+    template = servers()
+    await stacks.create(PROJECT, "env", template)
+    template["resources"]["sub"]["properties"]["gateway_ip"] = ""
+    plan = await stacks.plan(PROJECT, "env", template)
+    assert [one.kind.value for one in plan.changes if one.resource == "sub"] == ["replace"]

@@ -257,7 +257,7 @@ class StackEngine:
             return
         if found.status.in_progress:
             raise StackBusy(found.name, found.status.value)
-        losses = Losses(self._compute, found.resources)
+        losses = Losses(self._compute, found)
         if wanted is None:
             lost = await losses.of_all()
         else:

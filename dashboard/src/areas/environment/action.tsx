@@ -9,7 +9,7 @@ import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { download, fileOf } from './download';
 import { LossDialog, lossesOf, type Loss } from './losses';
-import { guarded } from './many';
+import { guarded, letGo } from './many';
 import { messages } from './messages';
 import { refreshEnvironment, type Action } from './queries';
 
@@ -48,11 +48,13 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
   useEffect(() => () => void (stopped.current = true), []);
 
   const [losses, setLosses] = useState<Loss[]>([]);
+  const agreed = useRef<string[]>([]);
   const run = async (mayLose: string[] = []) => {
     const [wrong] = notJson;
     if (wrong !== undefined) return setProblem(t('notJson', { name: schemas.find(([name]) => name === wrong)?.[1].title ?? wrong }));
     setState('waiting');
     setProblem('');
+    agreed.current = mayLose;
     try {
       const { task_id } = await data(catalogApi.POST('/v1/environments/{environment_id}/actions/{action_id}', { params: { path: { environment_id: environmentId, action_id: id }, query: guarded(mayLose) }, body: values as Record<string, never> }));
       void refreshEnvironment(queries, environmentId);
@@ -74,7 +76,7 @@ export function ActionDialog({ environmentId, id, action, onClose }: { environme
       setState(error instanceof ApiError && error.status === 404 ? 'done' : 'asking');
     }
   };
-  if (losses.length > 0) return <LossDialog losses={losses} onClose={() => setLosses([])} run={(keys) => (setLosses([]), run(keys))} />;
+  if (losses.length > 0) return <LossDialog losses={losses} onClose={() => setLosses([])} run={(keys) => (setLosses([]), run(letGo(agreed.current, keys)))} />;
   const file = state === 'done' ? fileOf(result) : null;
   const failure = result.isException ? messageOf(result.result) : '';
   return (

@@ -7,7 +7,7 @@ import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Dialog } from '~/ui/dialog';
 import { useFailure } from '~/ui/failure';
-import { deploy } from './many';
+import { deploy, letGo } from './many';
 import { messages } from './messages';
 import { refreshEnvironment, type Deployment, type Environment } from './queries';
 
@@ -105,14 +105,23 @@ export function Refused({ environment, deployment, shown, mayDeploy }: { environ
   // One that was there when the page was opened is only shown.
   const known = useRef(deployment.id);
   const [asking, setAsking] = useState(false);
+  // What the answers to the refusals before this one let go.
+  const agreed = useRef<string[]>([]);
+  const leave = () => {
+    agreed.current = [];
+    setAsking(false);
+  };
   useEffect(() => {
     if (known.current === deployment.id) return;
     known.current = deployment.id;
+    if (losses.length === 0) agreed.current = [];
     setAsking(mayDeploy && losses.length > 0 && deployment.user_id === user.id);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [deployment.id]);
   const run = async (mayLose: string[]) => {
-    const begun = await deploy(queries, environment, mayLose);
+    const named = letGo(agreed.current, mayLose);
+    const begun = await deploy(queries, environment, named);
+    agreed.current = begun ? named : [];
     setAsking(false);
     notifications.show({ message: t(begun ? 'deployStarted' : 'deployNothing') });
     await refreshEnvironment(queries, environment.id);
@@ -129,7 +138,7 @@ export function Refused({ environment, deployment, shown, mayDeploy }: { environ
           </Button>
         )}
       </Stack>
-      {asking && <LossDialog losses={losses} onClose={() => setAsking(false)} run={run} />}
+      {asking && <LossDialog losses={losses} onClose={leave} run={run} />}
     </Alert>
   );
 }

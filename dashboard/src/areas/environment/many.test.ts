@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { allowed, withEach, type Act } from './many';
+import { allowed, letGo, withEach, type Act } from './many';
 
 const one = (name: string, status: string, version = 1) => ({ id: name, name, status, version });
 
@@ -29,5 +29,11 @@ describe('withEach', () => {
     });
     expect(asked).toEqual(['broken', 'others', 'mine']);
     expect(outcome).toEqual({ done: ['mine'], skipped: ['busy', 'others'], failed: [['broken', new Error('no')]] });
+  });
+});
+
+describe('letGo', () => {
+  it('keeps what earlier answers let go', () => {
+    expect(letGo(['machine web-1'], ['address 192.0.2.1', 'machine web-1'])).toEqual(['machine web-1', 'address 192.0.2.1']);
   });
 });

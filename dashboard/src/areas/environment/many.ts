@@ -49,6 +49,9 @@ export async function withEach<One extends Acted>(chosen: One[], act: Act, run: 
   return outcome;
 }
 
+/** What may be lost after an answer, with what was let go by those before: else it would be asked again for ever. */
+export const letGo = (before: string[], now: string[]) => [...new Set([...before, ...now])];
+
 /** The query of a request that loses only what it names. */
 export const guarded = (mayLose: string[]) => ({ mayLose: mayLose.length > 0 ? mayLose : [''] });
 

@@ -30,14 +30,17 @@ def unless_lost(
         new = [one for one in ended.losses if one["key"] not in may_lose]
         if not new:
             return task, ended
-        _agree_to_lose(environment, new)
+        _agree_to_lose(environment, new, agreed=bool(may_lose))
         may_lose += [one["key"] for one in new]
 
 
-def _agree_to_lose(environment: Environment, losses: list[Loss]) -> None:
-    """Go on only when the user lets it go, by ``--yes`` or by an answer."""
+def _agree_to_lose(environment: Environment, losses: list[Loss], *, agreed: bool) -> None:
+    """Go on only when the user lets it go, by ``--yes`` or by an answer.
+
+    ``agreed``: something was let go before, and may be lost by now.
+    """
     if not wants_json():
-        click.echo("It would lose:", err=True)
+        click.echo("It would lose as well:" if agreed else "It would lose:", err=True)
         for one in losses:
             click.echo(f"  {one['text']}", err=True)
     if meta("yes"):
@@ -48,7 +51,14 @@ def _agree_to_lose(environment: Environment, losses: list[Loss]) -> None:
         f"Give --yes to go on and lose it. 'vetro env changes {name}' shows the changes that wait;"
         " with --discard they are dropped."
     )
+    kept = "Nothing was lost"
+    if agreed:
+        kept = "Nothing more was lost than you agreed to"
+        hint = (
+            f"A part may be done: 'vetro env show {name}' shows what there is now. 'vetro env restore {name}'"
+            " takes the applications of an earlier deployment, and --yes goes on."
+        )
     if wants_json() or not is_watched():
-        fail(f"Nothing was lost. It would be: {said}", hint)
+        fail(f"{kept}. It would be: {said}", hint)
     if not click.confirm("Go on and lose it?", err=True):
-        fail("Nothing was lost", hint)
+        fail(kept, hint)

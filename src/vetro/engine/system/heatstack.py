@@ -335,7 +335,7 @@ class HeatStack:
             if body and body.get("type") == "OS::Nova::Server":
                 properties: Json = body.get("properties") or {}
                 name: Json = properties.get("name")
-                known = name if isinstance(name, str) else resource
+                known = name if isinstance(name, str) else f"{self._name}-{resource}"
                 lost.append(Loss(LossKind.MACHINE, known, LossHow.REMOVED, resource))
         refused = unnamed(lost, services.may_lose)
         if refused:

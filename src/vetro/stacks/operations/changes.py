@@ -8,7 +8,7 @@ from typing import Any
 
 from vetro.stacks.errors import brief
 from vetro.stacks.model import ChangeKind, Json, StackStatus
-from vetro.stacks.resources.base import ResourceType
+from vetro.stacks.resources.base import Property, ResourceType, flag, text
 from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template.functions import Unknown
 
@@ -78,15 +78,39 @@ def _list(names: frozenset[str]) -> str:
 def changed_properties(
     kind: ResourceType, old: Mapping[str, Json], new: Mapping[str, Json]
 ) -> frozenset[str]:
-    """The properties with different values, without those that have no effect."""
+    """The properties with different values, without those that have no effect.
+
+    Another spelling of the same is no difference: nothing is lost because a template is written anew.
+    """
     different: set[str] = set()
     for key in set(old) | set(new):
         known = kind.properties.get(key)
         if known is not None and known.ignored:
             continue
+        if known is not None and _means_the_same(known, old.get(key), new.get(key)):
+            continue
         if key not in old or key not in new or not _same(old[key], new[key]):
             different.add(key)
+    for key, name in kind.spelled.items():
+        before, after = old.get(name, old.get(key)), new.get(name, new.get(key))
+        if {key, name} <= different and _same(before, after):
+            different -= {key, name}
     return frozenset(different)
+
+
+def _means_the_same(known: Property, old: Json, new: Json) -> bool:
+    """Whether two values of one property are spellings of one value; None: it is not given."""
+    if isinstance(old, Unknown) or isinstance(new, Unknown):
+        return False
+    if known.kind in ("list", "map"):
+        return not old and not new
+    if known.kind == "boolean":
+        return None not in (old, new) and flag(old, False) is flag(new, False)
+    if known.kind not in ("string", "integer"):
+        return False
+    if known.update or known.tells_empty:
+        return None not in (old, new) and text(old) == text(new)
+    return text(old) == text(new)
 
 
 def _same(old: object, new: object) -> bool:

@@ -19,11 +19,11 @@ from vetro.stacks.operations.changes import Decision
 from vetro.stacks.operations.planning import Planned
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.addresses import FloatingIP, NovaFloatingIP
-from vetro.stacks.resources.base import entries, items
+from vetro.stacks.resources.base import entries, items, text
 from vetro.stacks.resources.ports import Port
 from vetro.stacks.resources.servers import AwsInstance, Server
 from vetro.stacks.resources.volumes import Volume
-from vetro.stacks.state.records import ResourceRow
+from vetro.stacks.state.records import ResourceRow, StackRow
 from vetro.stacks.template.functions import Unknown
 
 _MACHINES = (Server.name, AwsInstance.name)
@@ -63,15 +63,15 @@ class Losses:
     """Names what is lost of a stack's resources."""
 
     compute: ComputePort
-    rows: Sequence[ResourceRow]
-    """All of the stack, also those that an earlier operation has left to be removed."""
+    stack: StackRow
+    """With all its resources, also those that an earlier operation has left to be removed."""
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     def __post_init__(self) -> None:
+        self.rows = self.stack.resources
         # A machine that has another in its place already is still called as it was.
-        known = [row for row in self.rows if row.current and _kind(row) is not None]
-        names = Counter(_given_name(row) for row in known)
-        self._twice = {name for name, count in names.items() if name and count > 1}
+        known = [(_kind(row), self._called(row)) for row in self.rows if row.current]
+        self._twice = {one for one, count in Counter(known).items() if one[0] and count > 1}
 
     async def of_plan(self, planned: Iterable[Planned]) -> list[Loss]:
         """What an operation that does this would lose."""
@@ -100,7 +100,7 @@ class Losses:
     async def _named(
         self,
         lost: Sequence[tuple[ResourceRow, Planned]],
-        renamed: Mapping[str, str],
+        renamed: Mapping[str, Planned],
         wished: Collection[str],
     ) -> list[Loss]:
         lost = [(row, one) for row, one in lost if _kind(row) is not None and not row.retain]
@@ -121,10 +121,12 @@ class Losses:
             for name in names:
                 if kind is LossKind.MACHINE and how is LossHow.REMOVED and row.name in renamed:
                     how, other = LossHow.REPLACED, renamed[row.name]
-                    if other != name:
-                        changes = (ChangedProperty(WORDS["name"], name, other),)
+                    new = shown("name", other.properties.get("name", other.name))
+                    changes = (ChangedProperty(WORDS["name"], name, new),)
+                    if new == name:
+                        changes = (ChangedProperty("resource", row.name, other.name),)
                 loss = Loss(kind, name, how, row.name, changes)
-                if name in self._twice:
+                if (kind, self._called(row)) in self._twice:
                     loss = replace(loss, name=f"{name} ({row.name})")
                 result.append(loss)
         return sorted(result, key=lambda loss: ([*LossKind].index(loss.kind), loss.name))
@@ -137,10 +139,10 @@ class Losses:
             server = await self.compute.server(row.physical_id)
             if server is None or (row.status in _BEING_MADE and server.state in _UNMADE):
                 return []
-            return [_given_name(row) or server.alias or row.name]
+            return [self._called(row)]
         if row.type == Volume.name:
             volume = await self.compute.find(VOLUMES, row.physical_id)
-            return [] if volume is None else [_given_name(row) or volume.name or row.name]
+            return [] if volume is None else [self._called(row)]
         if row.type in _FLOATING:
             floating = await self.compute.find(FLOATING_IPS, row.physical_id)
             return [] if floating is None else [floating.address]
@@ -151,6 +153,12 @@ class Losses:
             return []  # nobody has used it, and nobody has chosen it
         return [address for _, address in port.fixed_ips if address not in wished]
 
+    def _called(self, row: ResourceRow) -> str:
+        """The name of a machine or volume, given or made of its resource's; of others, their resource's."""
+        if row.type in _MACHINES:
+            return text(row.properties.get("name")) or f"{self.stack.name}-{row.name}"
+        return text(row.properties.get("name") if row.type == Volume.name else None) or row.name
+
 
 def _kind(row: ResourceRow) -> LossKind | None:
     if row.type in _MACHINES:
@@ -158,11 +166,6 @@ def _kind(row: ResourceRow) -> LossKind | None:
     if row.type == Volume.name:
         return LossKind.VOLUME
     return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
-
-
-def _given_name(row: ResourceRow) -> str:
-    name = row.properties.get("name")
-    return name if isinstance(name, str) and row.type != Port.name else ""
 
 
 def _gone(row: ResourceRow) -> Planned:
@@ -183,8 +186,8 @@ def _wished(planned: Sequence[Planned]) -> set[str]:
     return {address for one in ports for address in _addresses(one.properties)}
 
 
-def _renamed(planned: Sequence[Planned]) -> dict[str, str]:
-    """The new names of machines that go while one that is like them comes."""
+def _renamed(planned: Sequence[Planned]) -> dict[str, Planned]:
+    """What comes in the place of machines that go, by their resources: one that is like them."""
     gone: dict[str, list[Planned]] = {}
     come: dict[str, list[Planned]] = {}
     for one in planned:
@@ -195,7 +198,7 @@ def _renamed(planned: Sequence[Planned]) -> dict[str, str]:
         elif one.row is None:
             come.setdefault(_likeness(one.type, one.properties), []).append(one)
     return {
-        gone[like][0].name: shown("name", come[like][0].properties.get("name", come[like][0].name))
+        gone[like][0].name: come[like][0]
         for like in gone.keys() & come.keys()
         if len(gone[like]) == len(come[like]) == 1
     }
@@ -208,6 +211,8 @@ def _likeness(type_name: str, properties: Mapping[str, Json]) -> str:
 def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
     if row.type != planned.type:
         return (ChangedProperty("type", row.type, planned.type),)
+    if row.status is StackStatus.CREATE_FAILED:
+        return (ChangedProperty("state", "creation failed", "made again"),)
     known = resource_type(row.type, row.name).properties
     return tuple(
         ChangedProperty(
@@ -222,8 +227,8 @@ def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
 
 def shown(key: str, value: Json) -> str:
     """A value as people read it; secrets are masked."""
-    text = _text(value if isinstance(value, Unknown) else masked(value, key))
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    said = _text(value if isinstance(value, Unknown) else masked(value, key))
+    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
 
 
 def _text(value: Json) -> str:

@@ -252,7 +252,7 @@ class Operation:
         operation has made of other resources."""
         if self.may_lose is None:
             return
-        losses = Losses(self.compute, self.stack.resources)
+        losses = Losses(self.compute, self.stack)
         lost = unnamed(await losses.of_replaced(row, properties, decision), self.may_lose)
         if lost:
             self.refused = LossRefused(self.stack.name, lost, begun=True)

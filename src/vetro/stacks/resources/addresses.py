@@ -39,6 +39,7 @@ class FloatingIP(ComputeObject):
     }
     properties |= not_served("dns_name", "dns_domain")
     required = (("floating_network", "floating_network_id"),)
+    spelled = {"floating_network_id": "floating_network"}
     attributes = frozenset(
         {
             "floating_ip_address",

@@ -66,6 +66,8 @@ class Property:
     """What the compute service must offer for a value (`ComputePort.offers`)."""
     first_start: bool = False
     """It is read at the first start only: another value keeps the resource, and the value that it has."""
+    tells_empty: bool = False
+    """An empty text is not the same as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ class ResourceType:
     attributes: ClassVar[frozenset[str]] = frozenset()
     required: ClassVar[tuple[tuple[str, ...], ...]] = ()
     """Groups of properties; one of each group must be given."""
+    spelled: ClassVar[Mapping[str, str]] = {}
+    """Other names of properties, each with the name that counts when both are given."""
     delete_first: ClassVar[bool] = False
     """When replaced, the old one must go before the new one can be made."""
     needs: ClassVar[str] = ""

@@ -81,7 +81,7 @@ class Subnet(ComputeObject):
         "ip_version": Property("integer", allowed=("4", "6")),
         "name": Property(update=True),
         "dns_nameservers": Property("list", update=True),
-        "gateway_ip": Property(),
+        "gateway_ip": Property(tells_empty=True),
         "enable_dhcp": Property("boolean", ignored="addresses are static, with and without"),
         "ipv6_address_mode": Property(refused=_STATIC),
         "ipv6_ra_mode": Property(refused=_STATIC),
@@ -98,6 +98,7 @@ class Subnet(ComputeObject):
     }
     properties |= not_served("subnetpool", "prefixlen", "segment")
     required = (("network", "network_id"), ("cidr",))
+    spelled = {"network_id": "network"}
     attributes = frozenset(
         {
             "allocation_pools",
@@ -245,6 +246,7 @@ class RouterInterface(Relation):
         "port_id": Property(refused="give the subnet"),
     }
     required = (("router", "router_id"), ("subnet", "subnet_id"))
+    spelled = {"router_id": "router", "subnet_id": "subnet"}
 
     def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
         return "interface", *_interface(properties)

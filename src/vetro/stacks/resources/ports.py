@@ -50,6 +50,7 @@ class Port(ComputeObject):
     }
     properties |= not_served("dns_name", "qos_policy", "propagate_uplink_status", "no_fixed_ips")
     required = (("network", "network_id", "fixed_ips"),)
+    spelled = {"network_id": "network"}
     attributes = frozenset(
         {
             "fixed_ips",
