@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from vetro.compute.client.calls import NETWORKS, ROUTERS, SECURITY_GROUPS, SUBNETS, VOLUMES
 from vetro.compute.wire import NewNetwork, NewRouter, NewSecurityGroup, NewSubnet, NewVolume
@@ -245,12 +245,13 @@ def environment(lab: Any, *names: str) -> Model:
 def objects(value: Any) -> Iterator[Model]:
     """All objects in a model."""
     if isinstance(value, dict):
-        if "?" in value:
-            yield value
-        for one in value.values():
+        known = cast("Model", value)
+        if "?" in known:
+            yield known
+        for one in known.values():
             yield from objects(one)
     elif isinstance(value, list):
-        for one in value:
+        for one in cast("list[Any]", value):
             yield from objects(one)
 
 

@@ -1,5 +1,6 @@
-"""A blog is lived with: WordPress with MariaDB in real containers, a post and a picture. Whatever is changed
-around them, they are there afterwards, on the same machines at the same addresses, unless it was asked for."""
+"""A blog is lived with: WordPress with MariaDB in real containers, a post and a picture.
+
+Whatever is changed around them, they are there afterwards, on the same machines at the same addresses."""
 
 from __future__ import annotations
 
@@ -119,6 +120,9 @@ class Blog:
                 for one in fields
                 if not one.get("secret") or one["name"] in touched
             }
+            # A new secret is entered twice.
+            twice = [one for one in fields if one.get("confirmation") and one["name"] in touched]
+            values |= {one["confirmation"]: touched[one["name"]] for one in twice}
             answer = self.call(
                 "POST",
                 f"/v1/wizards/{wizard['id']}/pages/{page['name']}",
@@ -236,13 +240,19 @@ def the_package_is_upgraded(blog: Blog, tmp_path: Path) -> None:
     blog.kept("the package was upgraded")
     shown = blog.change("site", flavor="m1.medium")
     assert shown["version"] == "1.1.0"
-    assert blog.component("site")["?"]["classVersion"] == "1.1.0"
+    assert version_of(blog.component("site")) == "1.1.0"
     assert password_at(blog) == ROTATED
     blog.kept("Change after the upgrade")
 
 
+def version_of(component: Any) -> str:
+    """The version of the package that a component is of, in either spelling."""
+    header = component["?"]
+    return str(header.get("classVersion") or header["type"].partition("/")[2].partition("@")[0])
+
+
 def a_second_site_comes(blog: Blog, tmp_path: Path) -> None:
-    """By the form, with the host name as it offers it: another one. As JSON with the name of the first: refused."""
+    """By the form, with the host name as offered: another one. As JSON with the first one's: refused."""
     packages = blog.call("GET", "/v1/catalog/packages?fqn=org.vetro.samples.WordPress")["packages"]
     newest = next(one for one in packages if one["version"] == "1.1.0")
     store = blog.component("store")["?"]["id"]
@@ -374,7 +384,7 @@ def as_member(vetro: Installation) -> dict[str, str]:
 
 
 def a_host_name_is_changed(blog: Blog) -> None:
-    """What that costs is said and asked; without an answer nothing is done. Of the second site it is meant."""
+    """What that costs is said and asked; without an answer nothing is done. Of the second it is meant."""
     blog.vetro.run("env", "edit", "blog", "site", "--set", "instance.name=front")
     said = blog.deploy(code=1)
     assert "replaces machine wordpress-1, its data is lost: host name wordpress-1 → front" in said
