@@ -98,16 +98,16 @@ async def heat() -> AsyncIterator[Heat]:
 
 @pytest.fixture
 async def session(heat: Heat) -> AsyncIterator[Session]:
-    """A session that waits a quarter of a second for answers."""
+    """A session that waits a second for answers."""
     given = PasswordCredential("ann", "pw", "demo")
-    async with Session(heat.stub.url, given, timeout_seconds=0.25) as one:
+    async with Session(heat.stub.url, given, timeout_seconds=1.0) as one:
         yield one
 
 
 @pytest.fixture
 def stacks(session: Session) -> HeatStacks:
-    """The back end; three seconds without an answer are too many."""
-    patience = Patience(3.0, first_pause=0.01)
+    """The back end; four seconds without an answer are too many."""
+    patience = Patience(4.0, first_pause=0.01)
     return HeatStacks(session, HeatSettings(patience=patience, first_pause=0.01), token="the-users")
 
 
@@ -191,7 +191,7 @@ async def test_an_operation_that_heat_does_not_end(
     heat: Heat, stacks: HeatStacks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Past its time and Heat's own the operation fails; the text says what Heat works on."""
-    monkeypatch.setattr("vetro.stacks.heat.back_end.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("vetro.stacks.heat.back_end.GRACE_SECONDS", 0.5)
     numbers = itertools.count()
     event = {"resource_name": "volume", "resource_status": "CREATE_IN_PROGRESS"}
 

@@ -319,7 +319,6 @@ def _field_value(data: dict[str, Any], page: str, name: str) -> object:
     return cast("dict[str, object]", values).get(name) if isinstance(values, dict) else None
 
 
-@lru_cache(maxsize=4096)
 def generates(marked: Marked) -> bool:
     """Whether an expression has a function of `GENERATING`. Errors: ``FormError``."""
     return any(name in marked.text for name in GENERATING) and any(
