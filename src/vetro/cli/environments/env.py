@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import uuid
 from collections.abc import Mapping
@@ -44,7 +43,7 @@ from vetro.cli.environments.objects import (
     objects_of,
     set_path,
 )
-from vetro.cli.environments.patching import MODEL_PATCH, REFUSE_USED, patch, session
+from vetro.cli.environments.patching import REFUSE_USED, patch, patch_model, session
 from vetro.cli.environments.restoring import restore
 from vetro.cli.environments.sessions import (
     SESSION,
@@ -333,13 +332,7 @@ def remove(environment: str, application: str, letting: bool) -> None:
             if used:
                 steps = letting_go(Checker(connection), services, used)
                 steps.append({"op": "remove", "path": f"/services/{service['?']['id']}"})
-                connection.request(
-                    "PATCH",
-                    f"{base}/model/",
-                    content=json.dumps(steps).encode(),
-                    headers={**headers, "Content-Type": MODEL_PATCH},
-                    params=REFUSE_USED,
-                )
+                patch_model(connection, base, steps, headers)
             elif answer.status >= 400:
                 fail(error_text(answer), hint_for(answer))
     env_name = word(row["name"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO, cast
 
 import click
@@ -25,6 +26,7 @@ from vetro.cli.terminal.output import (
     word,
 )
 from vetro.cli.terminal.paths import TEXT
+from vetro.http.client import SyncResponse
 
 MODEL_PATCH = "application/env-model-json-patch"
 REFUSE_USED = {"uses": "refuse"}
@@ -58,12 +60,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
         base = f"/v1/environments/{row['id']}"
         with session_and_services(connection, row, session) as (headers, services):
             if model:
-                content = json.dumps(steps).encode()
-                given = {**headers, "Content-Type": MODEL_PATCH}
-                answer = connection.request(
-                    "PATCH", f"{base}/model/", content=content, headers=given, params=REFUSE_USED
-                )
-                emit_json(answer.json())
+                emit_json(patch_model(connection, base, steps, headers).json())
                 return
             changed = _patched(services, steps, file.name)
             stored = connection.request(
@@ -72,6 +69,19 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     done(
         f"Changed; 'vetro env changes {word(row['name'])}' shows what waits to be deployed",
         services=stored,
+    )
+
+
+def patch_model(
+    connection: Connection, base: str, steps: Sequence[object], headers: Mapping[str, str]
+) -> SyncResponse:
+    """Change a session's model by a JSON Patch, which lets nothing go that others use."""
+    return connection.request(
+        "PATCH",
+        f"{base}/model/",
+        content=json.dumps(steps).encode(),
+        headers={**headers, "Content-Type": MODEL_PATCH},
+        params=REFUSE_USED,
     )
 
 
