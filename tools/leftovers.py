@@ -135,9 +135,10 @@ def undo(directories: set[Path], runtimes: list[Path], names: set[str]) -> None:
             *Path("/sys/fs/cgroup").glob(pattern),
             *Path("/sys/fs/cgroup").glob(f"*/{pattern}"),
         ):
-            for below in sorted((*group.rglob("*/"), group), reverse=True):
+            # What goes by itself meanwhile is passed over; `rglob` would fail.
+            for below, _, _ in os.walk(group, topdown=False):
                 with contextlib.suppress(OSError):
-                    below.rmdir()
+                    os.rmdir(below)
     for runtime in runtimes:
         shutil.rmtree(runtime, ignore_errors=True)
         unlink(runtime.name.rpartition("-")[0])
@@ -155,7 +156,8 @@ def vetros(directory: Path) -> tuple[list[Path], set[str]]:
         if Path(parent).name in ("vms", "images"):
             below.clear()  # the file systems of machines
     for runtime in runtimes:
-        names.update(one.name for one in runtime.iterdir())
+        with contextlib.suppress(OSError):
+            names.update(one.name for one in runtime.iterdir())
     return runtimes, names
 
 

@@ -74,8 +74,8 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     )
     for name in ("packages", "images", "notify", "logs"):
         (tmp_path / name).mkdir(exist_ok=True)
-    engine = SimpleNamespace(service_key="service-key")
-    parts: Any = (settings, engine, None, "process", "", ConnectionLimits())
+    engine = SimpleNamespace(service_key="service-key", mailbox_url="")
+    parts: Any = (settings, engine, None, "process", "", ConnectionLimits(), ())
     whole: Any = up_module._Up(*parts)
     async with whole._rooms(8082) as (faces, agents, database, _):
         assembly = assemble([*faces, agents])
