@@ -101,7 +101,7 @@ async def test_a_machine_that_a_request_did_not_let_go_stays_with_its_mailbox(pl
     refused = await place.run(deepcopy(model), deepcopy(before))
     assert (refused.is_exception, refused.untouched) == (True, True)
     keys = [one["key"] for one in refused.result["losses"]]
-    assert keys == ["machine linu2"]
+    assert keys == ["machine ee1-linu2"]
     assert [*place.stacks.compute.server_list] == machines
     assert len(await place.mailboxes.queues_of("ee1-")) == 2
     place.services.may_lose, place.services.refused = keys, None
