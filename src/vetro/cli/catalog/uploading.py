@@ -78,11 +78,13 @@ def _send(
     content: bytes,
     metadata: Mapping[str, object],
 ) -> PackageRow:
+    # A service of the release before knows only some of the names.
+    given = {key: value for key, value in metadata.items() if value is not None}
     return connection.request(
         method,
         path,
         files={"file": (f"{name}.zip", content, "application/octet-stream")},
-        data={"__metadata__": json.dumps(metadata)},
+        data={"__metadata__": json.dumps(given)},
     ).json()
 
 
