@@ -371,8 +371,9 @@ def test_an_unknown_credential_makes_the_agent_wait(
     mailbox.token, guest.mailbox_section = "other", "token = wrong"
     guest.start()
     until(lambda: "trying again in 60.0 s" in guest.log)
-    # Its first poll and its first sign of life go by two connections, in any order.
-    mailbox.until(lambda: refused(mailbox, 401) == [1, 1])
+    # Its first poll and its first sign of life go by two connections; the second may not have begun.
+    mailbox.until(lambda: any(refused(mailbox, 401)))
+    assert max(refused(mailbox, 401)) == 1
     assert guest.process.poll() is None
 
 
@@ -381,7 +382,8 @@ def test_retry_after_is_honoured(guest: Any, mailbox: Any, make_plan: Any) -> No
     mailbox.refuse = lambda method, path: (429, {"Retry-After": "17"})
     guest.start()
     until(lambda: "trying again in 17.0 s" in guest.log)
-    mailbox.until(lambda: refused(mailbox, 429) == [1, 1])
+    mailbox.until(lambda: any(refused(mailbox, 429)))
+    assert max(refused(mailbox, 429)) == 1
 
 
 def test_nothing_needless_is_imported_before_the_first_poll(guest: Any, mailbox: Any) -> None:
