@@ -68,7 +68,7 @@ def sweep() -> list[Path]:
         remove(directory)
     for runtime in orphans():
         print(f"Removing what a Vetro left whose data directory is gone: {runtime}", flush=True)
-        undo(set(), [runtime], {one.name for one in runtime.iterdir()})
+        undo(set(), [runtime], machines_of([runtime]))
     return dead
 
 
@@ -83,11 +83,12 @@ def orphans() -> list[Path]:
 
 def homes_of(runtime: Path) -> set[Path]:
     """The node directories that the configurations of its containers name."""
-    return {
-        Path(found[1])
-        for config in runtime.glob("*/config")
-        for found in re.finditer(r"^lxc\.log\.file = (.+)/vms/[^/]+/", config.read_text(), re.M)
-    }
+    homes: set[Path] = set()
+    for config in runtime.glob("*/config"):
+        with contextlib.suppress(OSError):
+            found = re.findall(r"^lxc\.log\.file = (.+)/vms/[^/]+/", config.read_text(), re.M)
+            homes.update(Path(home) for home in found)
+    return homes
 
 
 def is_dead(directory: Path) -> bool:
@@ -155,10 +156,16 @@ def vetros(directory: Path) -> tuple[list[Path], set[str]]:
             names.update(name for name in below if re.fullmatch("[0-9a-f-]{36}", name))
         if Path(parent).name in ("vms", "images"):
             below.clear()  # the file systems of machines
+    return runtimes, names | machines_of(runtimes)
+
+
+def machines_of(runtimes: list[Path]) -> set[str]:
+    """The names of the machines of Vetros with these directories, which may go meanwhile."""
+    names: set[str] = set()
     for runtime in runtimes:
         with contextlib.suppress(OSError):
             names.update(one.name for one in runtime.iterdir())
-    return runtimes, names
+    return names
 
 
 def kill(marks: set[str], names: set[str]) -> None:

@@ -21,6 +21,7 @@ Application:
   machine:
     ?: {type: io.murano.resources.LinuxMuranoInstance}
     name: generateHostname($.p.host, 1)
+    flavor: m1.small
 Forms:
   - p:
       fields:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict, cast
 
 from vetro.catalog import StoredPackage
-from vetro.environments.model import Json, header, object_id, walk
+from vetro.environments.model import Json, components, header, object_id, walk
 from vetro.json_values import JsonObject
 from vetro.packages import Version, version_spec
 
@@ -247,10 +247,7 @@ def application_rows(objects: Json, shelf: Shelf) -> list[ApplicationRow]:
 
 def services_of(objects: Json) -> list[dict[str, Json]]:
     """The applications of a root object."""
-    root = cast("dict[str, Json]", objects) if isinstance(objects, dict) else {}
-    services = root.get("services")
-    items = cast("list[Json]", services) if isinstance(services, list) else []
-    return [cast("dict[str, Json]", one) for one in items if header(one) is not None]
+    return [one for one in components(objects) if header(one) is not None]
 
 
 def name_of(service: Mapping[str, Json]) -> str | None:

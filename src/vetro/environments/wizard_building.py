@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from vetro.environments import flat
 from vetro.environments.form_secrets import Encrypted, FormSecrets
-from vetro.environments.model import Json, list_index, object_id, walk
+from vetro.environments.machine_names import machines
+from vetro.environments.model import Json, list_index, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
 from vetro.environments.wizard_offers import services_of_template
@@ -188,15 +189,6 @@ def services_of(model: Mapping[str, Any]) -> list[Json]:
     return cast("list[Json]", (model.get("Objects") or {}).get("services") or [])
 
 
-def host_names(services: Iterable[object]) -> set[str]:
+def host_names(services: Iterable[Json]) -> set[str]:
     """The names, in lower case, of the machines that components have."""
-    return {
-        str(node["name"]).lower()
-        for service in services
-        for node in walk(cast("Json", service))
-        if isinstance(node.get("name"), str)
-        # The name of an application is no host's.
-        and (
-            node is not service or str(node["?"].get("type")).partition("/")[0].endswith("Instance")
-        )
-    }
+    return {one.name.lower() for one in machines({"services": list(services)})}

@@ -23,7 +23,7 @@ from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import wizards
 from vetro.environments.upgrades import Shelf
 from vetro.environments.uses import pinned_packages
-from vetro.environments.wizard_building import Builder, Filled
+from vetro.environments.wizard_building import Builder, Filled, services_of
 from vetro.environments.wizard_forms import (
     described_form,
     form_of,
@@ -184,7 +184,7 @@ class Wizards:
         async with self.database.read() as tx:
             environment = await self.store.environment(tx, principal, environment_id)
             model = await self.store.model_to_read(tx, environment, body.get("session_id"))
-        services = cast("list[JsonObject]", (model.get("Objects") or {}).get("services") or [])
+        services = services_of(model)
         component = next((one for one in services if object_id(one) == id_), None)
         if component is None:
             raise NotFound(f"There is no component {id_} in the environment")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from vetro.engine.system.leaving import region_of
+from vetro.engine.system.leaving import application_of, region_of
 from vetro.engine.system.template_spelling import section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject, MuranoType, calling_places, statements_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 NOBODY = ""
 """In place of who asked: the region itself, or whoever asked before this was kept."""
-APPLICATION = "io.murano.Application"
 SHIPPED = ("io.murano", "io.murano.applications")
 """Packages whose code comes with Vetro."""
 
@@ -220,7 +219,7 @@ class AskedRules:
         for one in calling_places():
             types[one.owner] = None
             if one.this is not None:
-                application = application or _application_of(one.this)
+                application = application or application_of(one.this)
                 # Also what it has left to the classes that it extends.
                 types.update(dict.fromkeys(one.this.type.ancestors))
             if one.method and not is_deploying:
@@ -323,17 +322,6 @@ def _rules_of(template: dict[str, Json], group: str, key: str) -> list[Json]:
     body: Json = section(template, "resources").get(group) or {}
     properties: Json = body.get("properties") or {}
     return properties.get(key) or []
-
-
-def _application_of(one: MuranoObject) -> MuranoObject | None:
-    """The outermost application that an object is, or belongs to."""
-    found: MuranoObject | None = None
-    owner: MuranoObject | None = one
-    while owner is not None:
-        if owner.is_a(APPLICATION):
-            found = owner
-        owner = owner.owner
-    return found
 
 
 def _objects_in(value: Json) -> Iterator[MuranoObject]:

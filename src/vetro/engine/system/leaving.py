@@ -91,6 +91,16 @@ class Leaving:
                 yield f"{name} was removed; it stays until {', '.join(users)} no longer uses it"
 
 
+def application_of(one: MuranoObject | None) -> MuranoObject | None:
+    """The outermost application that an object is in; one that a program has just made is in none."""
+    found: MuranoObject | None = None
+    while one is not None:
+        if one.is_a("io.murano.Application"):
+            found = one
+        one = one.owner
+    return found
+
+
 def region_of(ctx: CallContext) -> MuranoObject | None:
     """The region of the stack that is called."""
     return None if ctx.this is None else ctx.this.find_owner("io.murano.CloudRegion")

@@ -9,11 +9,10 @@ region, and a definition by another one is refused while the first one lives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 from vetro.engine.errors import HeatStackError
-from vetro.engine.system.leaving import region_of
+from vetro.engine.system.leaving import application_of, region_of
 from vetro.engine.system.template_spelling import section
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject, calling_places
@@ -27,7 +26,6 @@ KEPT = frozenset(
 """The types whose resources keep data. What others of them share on purpose, such as a security group,
 joins when it is merged."""
 INSTANCE = "io.murano.resources.Instance"
-APPLICATION = "io.murano.Application"
 
 
 class Owners:
@@ -48,7 +46,7 @@ class Owners:
         Errors: ``HeatStackError`` for one that is another application's.
         """
         caller = next((one.this for one in calling_places() if one.this is not None), None)
-        mine = _application(caller)
+        mine = application_of(caller)
         region = region_of(ctx)
         if caller is None or mine is None or region is None:
             return []
@@ -62,7 +60,7 @@ class Owners:
             other = ctx.session.find(holder)
             if name in there and holder == mine.id:
                 instances = self.instances(ctx, name)
-                other = _application(instances[0]) if instances else mine
+                other = application_of(instances[0]) if instances else mine
             if other is not None and other is not mine and name in there:
                 raise HeatStackError(
                     f"The resource {name} of the stack is of {described(other)}; {described(mine)} would"
@@ -102,21 +100,6 @@ class Owners:
         return self._known
 
 
-def _application(one: MuranoObject | None) -> MuranoObject | None:
-    """The outermost application that an object is in; an object that a program has just made is in none."""
-    found: MuranoObject | None = None
-    for owner in _upwards(one):
-        if owner.is_a(APPLICATION):
-            found = owner
-    return found
-
-
-def _upwards(one: MuranoObject | None) -> Iterator[MuranoObject]:
-    while one is not None:
-        yield one
-        one = one.owner
-
-
 def _type(body: Json) -> Json:
     known = cast("dict[str, Json]", body) if isinstance(body, dict) else {}
     return known.get("type", known.get("Type"))
@@ -127,7 +110,7 @@ def described(one: MuranoObject) -> str:
     name = one.name or one.get("name")
     words = f"{name} " if isinstance(name, str) and name else ""
     text = f"{words}({one.type.name.rpartition('.')[2]} {one.id})"
-    home = _application(one)
+    home = application_of(one)
     return text if home is None or home is one else f"{text} of {described(home)}"
 
 
