@@ -14,9 +14,10 @@ from typing import cast
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.model import Json
 from vetro.stacks.template.dependencies import order
-from vetro.stacks.template.functions import Unknown, find_unknown, function_of, in_mapping, resolve
+from vetro.stacks.template.functions import find_unknown, function_of, resolve
+from vetro.stacks.template.known_values import KnownValues
 from vetro.stacks.template.spelling import normalise, without_nulls
-from vetro.stacks.template.templates import Template, parse
+from vetro.stacks.template.templates import parse
 
 _RESOURCE = ("get_resource", "Ref")
 _ATTRIBUTE = ("get_attr", "Fn::GetAtt")
@@ -110,11 +111,8 @@ def _as_it_stands(wanted: Wanted, surroundings: Json) -> dict[str, Definition]:
     return found
 
 
-class _Values:
-    """The `Context` of a template whose resources have no values."""
-
-    def __init__(self, template: Template) -> None:
-        self._template = template
+class _Values(KnownValues):
+    """The `Context` of a template whose resources have no values, with arguments settled as well."""
 
     def settled(self, value: Json) -> Json:
         """A value in which everything has its value that can have one."""
@@ -130,26 +128,6 @@ class _Values:
         if isinstance(value, list):
             return [self.settled(one) for one in cast("list[Json]", value)]
         return value
-
-    # --- the Context protocol ----------------------------------------------------------
-
-    def parameter(self, name: str) -> Json:
-        # A pseudo parameter says which stack it is: the same one.
-        return self._template.parameters.get(name, Unknown(name))
-
-    def reference_id(self, resource: str) -> Json:
-        if resource not in self._template.resources:
-            raise KeyError(resource)
-        return Unknown(resource)
-
-    def attribute(self, resource: str, name: str) -> Json:
-        return Unknown(f"{resource}.{name}")
-
-    def file(self, name: str) -> str:
-        return self._template.files[name]
-
-    def mapping(self, name: str, first: str, second: str) -> Json:
-        return in_mapping(self._template.mappings, name, first, second)
 
 
 def used_by(value: Json, attributes: bool) -> Iterator[str]:

@@ -125,23 +125,46 @@ class Planner:
         return await kind.attribute(self._context(row), self._wanted[name], attribute)
 
     def _context(self, row: ResourceRow) -> ResourceContext:
-        async def no_config(_physical_id: str) -> dict[str, Json] | None:
-            return None
-
-        async def no_saving(_data: dict[str, Json]) -> None:
-            raise AssertionError("a preview cannot change anything")
-
-        return ResourceContext(
+        return looking(
+            row,
+            self.compute,
+            self.flavors,
             project_id=self.project_id,
             stack_id=self.row.id if self.row else "",
             stack_name=self.name,
-            name=row.name,
-            physical_id=row.physical_id,
-            compute=self.compute,
             doors=self.doors,
-            flavors=self.flavors,
-            config=no_config,
-            group=lambda _group: None,
-            save=no_saving,
-            data=row.data,
         )
+
+
+def looking(
+    row: ResourceRow,
+    compute: ComputePort,
+    flavors: Mapping[str, Flavor],
+    *,
+    project_id: str,
+    stack_id: str,
+    stack_name: str,
+    doors: Doors | None = None,
+) -> ResourceContext:
+    """The context in which a resource is looked at; nothing is changed in it."""
+
+    async def no_config(_physical_id: str) -> dict[str, Json] | None:
+        return None
+
+    async def no_saving(_data: dict[str, Json]) -> None:
+        raise AssertionError("a look at a stack cannot change anything")
+
+    return ResourceContext(
+        project_id=project_id,
+        stack_id=stack_id,
+        stack_name=stack_name,
+        name=row.name,
+        physical_id=row.physical_id,
+        compute=compute,
+        doors=doors or Doors(),
+        flavors=flavors,
+        config=no_config,
+        group=lambda _group: None,
+        save=no_saving,
+        data=row.data,
+    )
