@@ -113,6 +113,8 @@ vms = Table(
     Column("payload", SealedJson),
     # Whether its project's quotas count it: not the room that is held for a VM that moves.
     Column("counted", Boolean, nullable=False, server_default=true()),
+    # Another one for each root disk that is made for it; null: made before this was kept.
+    Column("incarnation", String(36)),
     Index("compute_vms_server", "server_uuid"),
     Index("compute_vms_owner", "owner_uuid", "counted"),
 )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         ChangeKind,
         KnowsAlterations,
         KnowsBalancers,
+        KnowsIncarnations,
         Stack,
         StackFailure,
         Stacks,

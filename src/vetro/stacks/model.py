@@ -170,6 +170,15 @@ class KnowsAlterations(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsIncarnations(Protocol):
+    """A back end whose servers may be given another root disk and stay the same server."""
+
+    async def incarnations(self, project_id: str, name: str) -> dict[str, str]:
+        """The stack's servers, by resource name: a value that is another one when the disk was made anew."""
+        ...
+
+
 class Stacks(Protocol):
     """A back end for infrastructure templates. One instance serves all projects.
 

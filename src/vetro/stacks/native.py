@@ -120,6 +120,17 @@ class StackEngine:
                 lost.append(one.name)
         return lost
 
+    async def incarnations(self, project_id: str, name: str) -> dict[str, str]:
+        """See `KnowsIncarnations`."""
+        row = await self._store.find(project_id, name)
+        servers = {
+            one.name: one.physical_id
+            for one in ([] if row is None else row.resources)
+            if one.type in SERVER_TYPES and one.current and one.physical_id
+        }
+        known = await self._compute.incarnations(project_id) if servers else {}
+        return {one: known[uuid] for one, uuid in servers.items() if uuid in known}
+
     async def altered(self, project_id: str, name: str) -> list[str]:
         """See `KnowsAlterations`."""
         row = await self._store.find(project_id, name)

@@ -102,6 +102,11 @@ class Site:
         row = await self.world.service.machines.find(vm)
         return row.server_uuid, row.state
 
+    async def incarnations(self) -> dict[str, str]:
+        """Which root disk each VM has."""
+        listed = await self.world.ok("GET", f"/incarnations?project_id={PROJECT}")
+        return {one["uuid"]: one["incarnation"] for one in listed}
+
     async def cleaned(self) -> dict[str, Any]:
         """The job that cleans up after a return, when it ended."""
         async with self.world.database.listen("compute/servers") as changed:
@@ -162,9 +167,13 @@ async def test_the_vms_of_a_dead_server_are_made_again(any_site: Site) -> None:
     async with world.database.transaction() as tx:
         await tx.execute(update(vms).where(vms.c.uuid == stopped).values(state="stopped"))
         await tx.execute(update(vms).where(vms.c.uuid == runs).values(memory_mib=512))
+    before = await site.incarnations()
     await site.die()
     assert (await site.evacuate())["execution"] == "succeeded"
     assert await site.home(runs) == (OTHER, "running")
+    after = await site.incarnations()
+    assert after.keys() == before.keys() == {runs, stopped}
+    assert all(after[one] != before[one] for one in after)
     assert await site.home(stopped) == (OTHER, "stopped")
     payload = next(
         call.params
@@ -218,12 +227,14 @@ async def test_what_cannot_be_made_again_stays_and_is_named(any_site: Site) -> N
     vm, unknown = await site.world.vm(), await site.world.vm()
     async with site.world.database.transaction() as tx:
         await tx.execute(update(vms).where(vms.c.uuid == unknown).values(payload=None))
+    before = await site.incarnations()
     await site.die()
     site.failing.add((OTHER, "machine_create"))
     said = error_of(await site.evacuate())
     assert f"VM {vm}: it broke" in said
     assert f"VM {unknown}: what it was made from is not known" in said
     assert await site.home(vm) == (NODE, "running")
+    assert await site.incarnations() == before
     assert (await site.world.ok("GET", f"/servers/{OTHER}"))["vms"] == {}
     site.failing.clear()
     assert "1 VMs were not created again" in error_of(await site.evacuate())

@@ -84,6 +84,49 @@ async def test_a_creation_that_breaks_off_is_failed_until_it_is_repeated(world: 
     assert "failure" not in made_now
 
 
+#: What is done to a VM, the task of its node, and whether the VM has another root disk after it.
+RENEWED = [
+    ("POST /start", "machine_boot", False),
+    ("POST /stop", "machine_shutdown", False),
+    ("POST /reboot", "machine_reboot", False),
+    ("POST /update", "machine_update", False),
+    ("POST /reprovision", "machine_reprovision", True),
+    ("PUT /snapshots/a/rollback", "machine_rollback_snapshot", True),
+]
+
+
+async def test_another_disk_is_another_incarnation(any_world: World) -> None:
+    """It stays when a VM is changed or restarted; a disk that was made anew or went back has another one."""
+    world = any_world
+    vm = await world.vm()
+
+    async def incarnation() -> str:
+        (listed,) = await world.ok("GET", f"/incarnations?project_id={PROJECT}")
+        shown = await world.ok("GET", f"/servers/{NODE}/vms/{vm}")
+        assert listed == {"uuid": vm, "incarnation": shown["incarnation"]}
+        return str(shown["incarnation"])
+
+    seen = {await incarnation()}
+    for call, task, is_renewed in RENEWED:
+        world.nodes.answers[task] = {"vm": {"uuid": vm, "state": "running"}}
+        method, path = call.split()
+        body = {"image_uuid": IMAGE} if path == "/reprovision" else {}
+        made = await world.ok(method, f"/servers/{NODE}/vms/{vm}{path}", body)
+        await world.ended(made["id"])
+        assert (await incarnation() not in seen) is is_renewed, call
+        seen.add(await incarnation())
+    destroyed = await world.ok("DELETE", f"/servers/{NODE}/vms/{vm}")
+    await world.ended(destroyed["id"])
+    again = await world.ok("POST", f"/servers/{NODE}/vms", {**PAYLOAD, "uuid": vm})
+    await world.ended(again["id"])
+    assert await incarnation() not in seen
+    # Of a VM of an earlier release it is the uuid.
+    async with world.database.transaction() as tx:
+        await tx.execute(update(vms).values(incarnation=None))
+    assert await incarnation() == vm
+    assert await world.ok("GET", "/incarnations?project_id=another") == []
+
+
 @pytest.mark.parametrize(("owner", "status"), [(PROJECT, "complete"), ("another", "failure")])
 async def test_a_vm_that_exists_counts_when_it_is_the_same(
     world: World, owner: str, status: str

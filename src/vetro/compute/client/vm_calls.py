@@ -13,6 +13,7 @@ from vetro.compute.wire import (
     Document,
     Image,
     ImageCopies,
+    Incarnation,
     JobStarted,
     NewImage,
     NewTicket,
@@ -57,6 +58,11 @@ def release_ticket(uuid: str) -> Call[None]:
 def vm(uuid: str, server: str = ANY_SERVER) -> Call[Vm]:
     """A VM as its node sees it now. Errors: 404."""
     return Call("GET", _vm(uuid, server), Vm)
+
+
+def incarnations(project: str) -> Call[list[Incarnation]]:
+    """Which root disk each VM of a project has. Errors: 403."""
+    return Call("GET", "/incarnations", list[Incarnation], params={"project_id": project})
 
 
 def create_vm(server: str, new: NewVm) -> Call[TaskStarted]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vetro.compute.wire import Image
+from vetro.compute.wire import Image, Incarnation
 from vetro.http import COMPUTE_FAULTS, Named, Reply, listed, maybe, shape, shape_of
 
 _TEXT = {"type": "string"}
@@ -58,8 +58,10 @@ VM = _open(
         "cpu_cap": maybe(_NUMBER),
         "nics": listed(AN_OBJECT),
         "last_modified": maybe(_TEXT),
+        "incarnation": _TEXT,
     },
 )
+INCARNATION = shape_of(Incarnation)
 SERVER = _open(
     "Server",
     {

@@ -48,6 +48,8 @@ _CHANGING = (
     "machine_rollback_snapshot",
     "machine_delete_snapshot",
 )
+#: Tasks after which a VM has another root disk than before: what was installed on it may be gone.
+_RENEWING = ("machine_reprovision", "machine_rollback_snapshot")
 #: Two creations of one uuid are the same request if these are equal.
 _SAME = ("image_uuid", "owner_uuid", "brand")
 
@@ -172,6 +174,8 @@ class Machines:
         }
         if good:
             change["vm"] = made
+            # Also for one that was there: an answer may have been lost, and this is its repetition.
+            change["incarnation"] = str(uuids.uuid4())
             self._holders.add(_image_of(made or end.params), end.server_uuid)
         async with self.database.transaction() as tx:
             if not good:
@@ -240,6 +244,8 @@ class Machines:
         change: Record = {"state": state, "vm": made}
         if text_of(made.get("alias")):
             change["alias"] = text_of(made["alias"])
+        if end.task in _RENEWING:
+            change["incarnation"] = str(uuids.uuid4())
         async with self.database.transaction() as tx:
             change |= await size_held(tx, end.vm_uuid, made, end.id)
             changed = await tx.execute(
@@ -385,6 +391,7 @@ class Machines:
         record: Record = {"uuid": uuid, "server_uuid": agent.server_uuid}
         if row is not None:
             record |= {**row.vm, "uuid": uuid, "state": row.state, "alias": row.alias}
+            record["incarnation"] = row.incarnation or uuid
             if row.state in UNMADE:
                 return record
         params: Record = {"uuid": uuid, "server_uuid": agent.server_uuid}
@@ -392,6 +399,15 @@ class Machines:
             params["include_dni"] = "true"
         loaded = await self.ask(agent, "machine_load", params, seconds=60, request_id=request_id)
         return {**record, **loaded}
+
+    async def incarnations(self, owner_uuid: str) -> list[Record]:
+        """Which root disk each VM of a project has, as the service knows: no node is asked."""
+        query = select(vms.c.uuid, vms.c.incarnation).where(
+            vms.c.owner_uuid == owner_uuid, vms.c.counted
+        )
+        async with self.database.read() as tx:
+            found = await tx.execute(query.order_by(vms.c.uuid))
+            return [{"uuid": row.uuid, "incarnation": row.incarnation or row.uuid} for row in found]
 
     async def listing(self, server_uuid: str) -> list[Record]:
         """The VMs of a server: those its node reports and those it was asked to create."""

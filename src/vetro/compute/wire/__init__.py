@@ -64,6 +64,7 @@ from vetro.compute.wire.vms import (
     Allocated,
     Allocation,
     ChosenServer,
+    Incarnation,
     Locality,
     NewTicket,
     NewVm,

@@ -55,6 +55,7 @@ class Vm(msgspec.Struct, kw_only=True):
     tags: dict[str, Json] | None = None
     snapshots: list[Snapshot] | None = None
     failure: str = ""
+    incarnation: str = ""
 
     @property
     def addresses(self) -> list[str]:
@@ -69,6 +70,14 @@ class Vm(msgspec.Struct, kw_only=True):
             for nic in self.nics or ()
             if nic.network_ip and nic.ip
         }
+
+
+class Incarnation(msgspec.Struct, kw_only=True):
+    """Which root disk a VM has. ``incarnation`` is another one when the disk was made anew from the image,
+    or went back to a snapshot; it stays when the VM is changed, restarted or moved with its disk."""
+
+    uuid: str
+    incarnation: str
 
 
 class Locality(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -334,6 +334,12 @@ class ServicePort:
         """A server as its node sees it."""
         return await self._find(vm_calls.vm(uuid))
 
+    async def incarnations(self, project_id: str) -> dict[str, str]:
+        """Which root disk each server of the project has."""
+        # A service of an earlier release does not know the call: its VMs keep their disks.
+        found = await self._find(vm_calls.incarnations(project_id))
+        return {one.uuid: one.incarnation for one in found or ()}
+
     # --- block storage -----------------------------------------------------------------
 
     async def volume_image(self, project_id: str, uuid: str) -> Image:

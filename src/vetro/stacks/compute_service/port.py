@@ -177,6 +177,10 @@ class ComputePort(Protocol):
 
     async def server(self, uuid: str) -> Vm | None: ...
 
+    async def incarnations(self, project_id: str) -> dict[str, str]:
+        """Which root disk each server of the project has, by uuid: another value when it was made anew."""
+        ...
+
     # block storage
     async def volume_image(self, project_id: str, uuid: str) -> Image:
         """What a server that boots from the volume is. Raises `ResourceFailure`."""

@@ -67,6 +67,8 @@ class MemoryServer:
     spec: ServerSpec
     host: str
     state: str = "running"
+    incarnation: str = ""
+    """Which root disk it has; by default its uuid."""
 
 
 @dataclass
@@ -443,6 +445,9 @@ class MemoryCompute:
     async def server(self, uuid: str) -> Vm | None:
         found = self.server_list.get(uuid)
         return None if found is None else Vm(uuid=uuid, state=found.state, server_uuid=found.host)
+
+    async def incarnations(self, project_id: str) -> dict[str, str]:
+        return {uuid: one.incarnation or uuid for uuid, one in self.server_list.items()}
 
     # block storage
 

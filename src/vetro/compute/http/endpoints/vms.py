@@ -13,6 +13,7 @@ from litestar import Response
 from vetro.compute.http.answers import (
     AN_OBJECT,
     ANY_JSON,
+    INCARNATION,
     SCREEN,
     SCREENSHOT,
     TASK_STARTED,
@@ -160,6 +161,11 @@ async def load_vm(call: Call) -> Json:
     if call.project is not None and found.get("owner_uuid") != call.project:
         raise not_found(f"VM {call.vm_uuid} not found")
     return found
+
+
+async def list_incarnations(call: Call) -> Json:
+    """Which root disk each VM of a project has: another value when it was made anew. Ours."""
+    return await call.service.machines.incarnations(call.owner_of("VMs"))
 
 
 async def processes(call: Call) -> Json:
@@ -319,6 +325,8 @@ ENDPOINTS = [
     _vm("VmNicsUpdate", "POST", f"{_SERVER}/vms/nics/update", update_nics,
         (Param("networks"), Param("original_network"))),
     _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER, reply=VM),
+    Endpoint("VmIncarnations", "GET", "/incarnations", list_incarnations,
+             query(STRING, "project_id"), access=Access.USER, reply=listed(INCARNATION)),
     _vm("VmProc", "GET", f"{_VM}/proc", processes, reply=ANY_JSON),
     _vm("VmInfo", "GET", f"{_VM}/info", info, query(STRING, "info"), reply=AN_OBJECT),
     _vm("VmVnc", "GET", f"{_VM}/vnc", vnc, reply=SCREEN),
