@@ -36,7 +36,8 @@ def digest(value: Json) -> str:
 
 _HARMLESS = frozenset(
     {
-        *("stack.get", "stack.output", "stack.lost", "agent.credential", "agent.result"),
+        *("stack.get", "stack.output", "stack.lost", "stack.incarnations"),
+        *("agent.credential", "agent.result"),
         *("workflow.result", "report", "track", "untrack"),
     }
 )

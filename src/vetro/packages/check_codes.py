@@ -99,6 +99,7 @@ CODES: dict[str, str] = {
     "W209": "arguments that no method of this name accepts in the class that a contract names",
     "W210": "a method that nothing calls, named nearly like a handler of a class that is extended",
     "W211": "a name given to `new` that the class has no property or constructor argument for",
+    "W212": "an installation that another version of the package, or a machine made anew, does not repeat",
 }
 """Code to meaning."""
 

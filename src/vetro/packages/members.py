@@ -12,6 +12,7 @@ import io
 import re
 import stat
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -52,6 +53,10 @@ class Members(Protocol):
 
     def read(self, name: str) -> bytes:
         """A file's content. Errors: ``PackageLoadError``."""
+        ...
+
+    def checksum(self, name: str) -> str:
+        """Another text for another content of a file; the same in an archive and in a directory."""
         ...
 
 
@@ -128,6 +133,11 @@ class DirectoryMembers:
             return path.read_bytes()
         except OSError as error:
             raise PackageLoadError(f"Unable to read {name}: {error.strerror}") from error
+
+    def checksum(self, name: str) -> str:
+        """A text for the content of a file."""
+        content = self.read(name)
+        return f"{zlib.crc32(content):08x} {len(content)}"
 
 
 class ArchiveMembers:
@@ -212,3 +222,8 @@ class ArchiveMembers:
         if len(content) <= KEPT_BYTES and len(self._unpacked) < KEPT_MEMBERS:
             self._unpacked[name] = content
         return content
+
+    def checksum(self, name: str) -> str:
+        """A text for the content of a file, from the archive's directory."""
+        info = self._members[safe_name(name)]
+        return f"{info.CRC:08x} {info.file_size}"

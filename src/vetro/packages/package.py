@@ -234,6 +234,14 @@ class Package:
         return self.members.read(path)
 
     @cached_property
+    def content_digest(self) -> str:
+        """Another text when classes, resources or the template have another content, whatever the version."""
+        named = [one for one in self.members.names() if one.startswith(("Classes/", "Resources/"))]
+        files = [*named, *([TEMPLATE] if self.hot else [])]
+        lines = "".join(f"{one} {self.members.checksum(one)}\n" for one in files)
+        return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+    @cached_property
     def ui(self) -> str | None:
         """The text of the form definition, or ``None``. A Heat package without one gets a form that
         asks for the template's parameters."""

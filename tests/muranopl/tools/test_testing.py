@@ -239,6 +239,45 @@ def test_load_takes_models_and_single_objects_and_keeps_ids(passed):
     )
 
 
+EDITED = """\
+Namespaces: {=: t, test: io.murano.test}
+Name: Part
+Properties:
+  size: {Contract: $.int().notNull().check($ > 0), Default: 1}
+  seen: {Contract: $.int(), Usage: InOut}
+  made: {Contract: $.int(), Usage: Out}
+  kept: {Contract: $.int(), Usage: Const, Default: 5}
+Methods:
+  deploy: {Body: [{$.made: $.size}]}
+"""
+EDITS = [
+    ("$.edit($.part, {size => 2})", None),
+    ("$.edit($.part, {size => 2, seen => 4})", None),
+    ("$.edit($.part, {size => 0})", "size"),
+    ("$.edit($.part, {sise => 2})", "no property 'sise'"),
+    ("$.edit($.part, {size => 2, made => 7})", "t.Part.made has Usage Out"),
+    ("$.edit($.part, {kept => 6})", "Usage Const"),
+    ("$.part.size: 2", "immutable"),
+]
+
+
+@pytest.mark.parametrize(("statement", "refusal"), EDITS)
+def test_a_test_edits_what_a_user_may_edit(statement, refusal):
+    """Between two deployments; what programs write is refused, as is what violates a contract."""
+    runtime = Runtime()
+    enable_testing(runtime)
+    text = EDITED + (
+        "---\nName: Cases\nExtends: test:TestFixture\nMethods:\n  testIt:\n    Body:\n"
+        f"      - $.part: new(Part)\n      - $.part.deploy()\n      - {statement}\n"
+        "      - $.part.deploy()\n      - $.assertEqual(2, $.part.made)\n"
+    )
+    names = {"t.Part": "a.yaml", "t.Cases": "a.yaml"}
+    package = runtime.add_package(MemoryPackage("t", {"a.yaml": text}, names))
+    result = run_test(runtime, discover_tests(runtime, package)[0])
+    assert result.outcome == ("passed" if refusal is None else "error"), result.trace
+    assert refusal is None or refusal in result.trace
+
+
 def test_start_and_finish_run_the_sessions_hooks(cases_head):
     """`startEnv` and `finishEnv` are the two ends of a deployment."""
     seen = []

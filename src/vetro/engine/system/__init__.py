@@ -20,6 +20,7 @@ from vetro.engine.services import library_path
 from vetro.engine.system.agents import Agent, AgentListener
 from vetro.engine.system.explorer import NetworkExplorer, VolumeExplorer
 from vetro.engine.system.heatstack import HeatStack
+from vetro.engine.system.installation import Installation
 from vetro.engine.system.notices import InstanceNotifier, StatusReporter
 from vetro.engine.system.openstack import MetadefBrowser, MistralClient
 from vetro.engine.system.people import Project, User
@@ -34,6 +35,7 @@ CLASSES = {
     "Agent": Agent,
     "AgentListener": AgentListener,
     "HeatStack": HeatStack,
+    "Installation": Installation,
     "InstanceNotifier": InstanceNotifier,
     "MetadefBrowser": MetadefBrowser,
     "MistralClient": MistralClient,

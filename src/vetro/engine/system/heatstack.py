@@ -19,6 +19,7 @@ from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject, freeze, native
 from vetro.stacks import (
     KnowsAlterations,
+    KnowsIncarnations,
     Loss,
     LossHow,
     LossKind,
@@ -87,6 +88,8 @@ class HeatStack:
         self._finishes = self._explained = self._is_altered = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
+        self._incarnations: Json = None
+        """Which root disks the servers have; ``None`` when it has to be asked."""
 
     def _stacks(self, services: EngineServices) -> Stacks:
         return places(services, self._region)[0]
@@ -164,7 +167,7 @@ class HeatStack:
 
     def reload(self, ctx: CallContext) -> Json:
         """Forget what was not pushed."""
-        self._outputs = None
+        self._outputs = self._incarnations = None
         self._template = None
         self._parameters = {}
         return self.current(ctx)
@@ -415,7 +418,7 @@ class HeatStack:
             push.error = error
             raise
         finally:
-            self._outputs = None
+            self._outputs = self._incarnations = None
             self._push_now = None
             self._leaving.pushed(content[0], well=push.error is None)
             self._leaving.remember(ctx)
@@ -534,6 +537,23 @@ class HeatStack:
             self._outputs = freeze(found)
         return self._outputs
 
+    def incarnations(self, ctx: CallContext) -> Json:
+        """Which root disks the stack's servers have, by resource name: what was made anew has another value.
+
+        ``{}`` from a back end whose servers are others when their disks are: their ids say it.
+        """
+        services = services_of(ctx)
+        stacks = self._stacks(services)
+        if not isinstance(stacks, KnowsIncarnations):
+            return {}
+        if self._incarnations is None:
+            self._incarnations = ctx.effect(
+                "stack.incarnations",
+                {"stack": self._name},
+                lambda: stacks.incarnations(services.project_id, self._name),
+            )
+        return self._incarnations
+
     def lost_resources(self, ctx: CallContext) -> Json:
         """The names of servers that were made and no longer run."""
         services = services_of(ctx)
@@ -546,7 +566,7 @@ class HeatStack:
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
         """Remove the stack and everything in it; nothing to do when there is none."""
-        self._outputs = None
+        self._outputs = self._incarnations = None
         self._deferred = False
         services = services_of(ctx)
         try:

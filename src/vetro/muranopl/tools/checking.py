@@ -26,6 +26,7 @@ from vetro.yaql import ast
 from vetro.yaql.forms import SPECIAL_METHODS
 
 from .codecheck import check_code
+from .guardcheck import check_guards
 from .known_classes import classes_of_arguments
 from .namecheck import (
     Surroundings,
@@ -70,6 +71,7 @@ def check_package(runtime: Runtime, package: MuranoPackage) -> list[Finding]:
     findings += [item for item in refused if not _is_lack(item) or item.position.file not in broken]
     for declaration in list(package.declared.values()):
         findings.extend(check_code(declaration))
+        findings.extend(check_guards(declaration))
     for type_ in types:
         findings.extend(check_type(type_))
         findings.extend(unknown_functions(type_))

@@ -12,9 +12,10 @@ from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.model.loading import Transaction
 from vetro.muranopl.values.containers import Value
-from vetro.muranopl.values.errors import MuranoError
+from vetro.muranopl.values.errors import MuranoError, NoWriteAccessError
 
 FIXTURE = "io.murano.test.TestFixture"
+_EDITABLE = ("In", "InOut")
 
 
 class AssertionFailed(MuranoError):
@@ -77,6 +78,20 @@ class Fixture:
         made = transaction.make(table, None, None)
         transaction.finish()
         return made
+
+    def edit(self, object_: MuranoObject, values: Mapping[str, object]) -> None:
+        """Change properties of an object as its user does between two deployments; contracts are checked.
+
+        Errors: NoPropertyFound, NoWriteAccessError for what users do not edit (`Out`, `Const` ...).
+        """
+        for name in values:
+            found = object_.type.find_property(name)
+            if found is not None and found.usage not in _EDITABLE:
+                raise NoWriteAccessError(
+                    f"{object_.type.name}.{name} has Usage {found.usage}: users edit In and InOut only"
+                )
+        for name, value in values.items():
+            object_.set(name, value)
 
     def start_env(self, ctx: CallContext) -> None:
         """Run the session's start hooks, as at the beginning of a deployment."""

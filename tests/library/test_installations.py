@@ -1,0 +1,251 @@
+"""What is installed again, and what is not: every sample, and the class behind them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vetro.engine.services import library_path
+from vetro.packages import build_archive, open_package
+
+SECRET = "correct horse"
+FRAMEWORK = "io.murano.applications"
+
+
+def group(count: int) -> dict[str, Any]:
+    """Servers of the framework that are called after their numbers."""
+    provider = {
+        "?": {"id": "provider", "type": f"{FRAMEWORK}.TemplateServerProvider"},
+        "template": {
+            "?": {"type": "io.murano.resources.LinuxMuranoInstance"},
+            "flavor": "m1.small",
+            "image": "debian",
+        },
+        "serverNamePattern": "host-{0}",
+    }
+    kind = {"id": "group", "type": f"{FRAMEWORK}.ServerReplicationGroup"}
+    return {"?": kind, "provider": provider, "numItems": count, "minItems": 1}
+
+
+def machine(name: str) -> dict[str, Any]:
+    """A machine of this name."""
+    return {
+        "?": {"id": name, "type": "io.murano.resources.LinuxMuranoInstance"},
+        "name": name,
+        "flavor": "m1.small",
+        "image": "debian",
+    }
+
+
+#: Of each sample: what it has, what its user changes, and which machines then run something, those that do
+#: when each of them was made anew, and those of an upgrade.
+SAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any], set[str], dict[str, set[str]], set[str]]] = {
+    "ApacheHttpServer": (
+        {"name": "a", "instance": machine("web")},
+        {"page": "Other"}, {"web"}, {"web": {"web"}}, {"web"},
+    ),
+    "HelloScript": (
+        {"name": "a", "instance": machine("web")},
+        {"script": "true"}, {"web"}, {"web": {"web"}}, {"web"},
+    ),
+    "MariaDb": (
+        {"name": "a", "instance": machine("db")},
+        {"port": 3307}, {"db"}, {"db": {"db"}}, {"db"},
+    ),
+    "PostgreSql": (
+        {"name": "a", "password": SECRET, "instance": machine("db")},
+        {"password": "another horse"}, {"db"}, {"db": {"db"}}, {"db"},
+    ),
+    "TwoTier": (
+        {"name": "a", "servers": [machine("one"), machine("two")], "balancer": machine("front")},
+        {"page": "Other"},
+        {"one", "two"},
+        {"one": {"one"}, "front": {"front"}},
+        {"one", "two", "front"},
+    ),
+    "WordPress": (
+        {"name": "a", "password": SECRET, "instance": machine("web"),
+         "server": {"?": {"id": "maria", "type": "org.vetro.samples.MariaDb/1.0.0"},
+                    "name": "maria", "instance": machine("db")}},
+        {"password": "another horse"},
+        # The database is made on the other machine.
+        {"web", "db"},
+        {"web": {"web", "db"}, "db": {"web", "db"}},
+        {"web", "db"},
+    ),
+    "PostgreSqlCluster": (
+        {"password": SECRET, "servers": group(2)},
+        {"password": "another horse"},
+        {"host-1", "host-2"},
+        # The replica has to copy a primary that was made anew.
+        {"host-1": {"host-1", "host-2"}, "host-2": {"host-2"}},
+        {"host-1", "host-2"},
+    ),
+    "WebTier": (
+        {"servers": group(2)},
+        {"page": "Other"},
+        {"host-1", "host-2"},
+        {"host-2": {"host-2"}},
+        {"host-1", "host-2"},
+    ),
+}  # fmt: skip
+
+
+class Samples:
+    """One sample at a time, in a laboratory; which machines were called is known by their names."""
+
+    def __init__(self, lab: Any, directory: Path) -> None:
+        self.lab = lab
+        self.directory = directory
+        lab.libraries = [open_package(library_path() / FRAMEWORK)]
+
+    def use(self, name: str, version: str = "1.0.0", script: str = "") -> None:
+        """Make a sample available as this version, maybe with another script, and MariaDB beside it."""
+        copy = self.directory / f"{name}-{version}-{len(script)}"
+        shutil.copytree(library_path() / name, copy)
+        manifest = copy / "manifest.yaml"
+        text = manifest.read_text().replace("Version: 1.0.0", f"Version: {version}")
+        manifest.write_text(text)
+        if script:
+            (copy / "Resources").mkdir(exist_ok=True)
+            (copy / "Resources" / "more.sh").write_text(script)
+        beside = [open_package(library_path() / "MariaDb")] if name == "WordPress" else []
+        self.lab.packages = [*beside, open_package(copy)]
+
+    def anew(self, name: str) -> None:
+        """A machine is made anew from its image, and stays the same server."""
+        (server,) = (
+            one for one in self.lab.cloud.compute.server_list.values() if one.spec.name == name
+        )
+        server.incarnation = f"{name} anew, not {server.incarnation}"
+
+    async def deploy(self, model: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+        """The model after a deployment, and the machines that have run something."""
+        model = await self.lab.deploy(model)
+        names = {f"eenv-h{one['?']['id']}".lower(): one["name"] for one in machines(model)}
+        plans = self.lab.cloud.transport.plans
+        called = {names[queue] for queue, _ in plans if queue in names}
+        plans.clear()
+        return model, called
+
+
+def machines(value: Any) -> list[dict[str, Any]]:
+    """The machines in a model."""
+    if isinstance(value, list):
+        return [one for part in value for one in machines(part)]
+    if not isinstance(value, dict):
+        return []
+    own = [value] if "ipAddresses" in value and "name" in value else []
+    return [*own, *(one for part in value.values() for one in machines(part))]
+
+
+@pytest.fixture
+def samples(lab: Any, tmp_path: Path) -> Samples:
+    """The samples."""
+    return Samples(lab, tmp_path)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+async def test_a_sample_installs_when_something_counts(samples: Samples, name: str) -> None:
+    """Unchanged nothing runs; it does for a property, a machine made anew, a version, and another script."""
+    properties, edit, by_edit, by_machine, by_version = SAMPLES[name]
+    samples.use(name)
+    lab = samples.lab
+    app = lab.application("app", f"org.vetro.samples.{name}/1.0.0", **properties)
+    every = set(by_version)
+    seen: dict[str, set[str]] = {}
+    model, seen["first"] = await samples.deploy(lab.environment(app))
+    model, seen["unchanged"] = await samples.deploy(model)
+    model["Objects"]["applications"][0].update(edit)
+    model, seen["edited"] = await samples.deploy(model)
+    for one in by_machine:
+        samples.anew(one)
+        model, seen[f"{one} anew"] = await samples.deploy(model)
+    samples.use(name, "1.1.0")
+    # As an upgrade of the component writes it.
+    text = json.dumps(model).replace(f"samples.{name}/1.0.0", f"samples.{name}/1.1.0")
+    model, seen["upgraded"] = await samples.deploy(json.loads(text))
+    samples.use(name, "1.1.0", "echo more")
+    model, seen["another script"] = await samples.deploy(model)
+    _, seen["at the end"] = await samples.deploy(model)
+    assert seen == {
+        "first": every,
+        "unchanged": set(),
+        "edited": by_edit,
+        **{f"{one} anew": called for one, called in by_machine.items()},
+        "upgraded": by_version,
+        "another script": by_version,
+        "at the end": set(),
+    }
+
+
+async def test_what_is_kept_of_values_is_no_value(samples: Samples) -> None:
+    """A password that an installation depends on is not in the model a second time."""
+    samples.use("PostgreSql")
+    app = samples.lab.application(
+        "app", "org.vetro.samples.PostgreSql/1.0.0", **SAMPLES["PostgreSql"][0]
+    )
+    model, _ = await samples.deploy(samples.lab.environment(app))
+    assert "io.murano.system.Installation" in json.dumps(model["Attributes"])
+    assert SECRET not in json.dumps(model["Attributes"])
+
+
+async def test_an_archive_and_its_directory_are_the_same_content(tmp_path: Path) -> None:
+    """Nothing is installed again since a package came as an archive; a form does not count, a script does."""
+    copy = tmp_path / "copy"
+    shutil.copytree(library_path() / "MariaDb", copy)
+    build_archive(copy, tmp_path / "copy.zip")
+    first = open_package(copy).content_digest
+    assert open_package(tmp_path / "copy.zip").content_digest == first
+    (copy / "UI" / "ui.yaml").write_text((copy / "UI" / "ui.yaml").read_text() + "# more\n")
+    assert open_package(copy).content_digest == first
+    (copy / "Resources" / "scripts" / "install.sh").write_text("true\n")
+    assert open_package(copy).content_digest != first
+
+
+MARKED = """
+Name: Web
+Extends: [std:Application, app:SoftwareComponent]
+Properties:
+  servers: {Contract: $.class(app:SingleServerGroup).notNull()}
+Methods:
+  deploy:
+    Body:
+      - $.servers.deploy()
+      - $this.setAttr('installed_at_web', true, 'io.murano.applications.Installable')
+      - $.install($.servers)
+  onInstallServer:
+    Arguments:
+      - server: {Contract: $.class(res:Instance).notNull()}
+      - serverGroup: {Contract: $.class(app:ServerGroup).notNull()}
+    Body:
+      - conf:Linux.runCommand($server.agent, install)
+"""
+
+
+@pytest.mark.parametrize(("incarnation", "runs"), [("", 0), ("another", 1)])
+async def test_a_mark_of_an_earlier_release_counts_for_its_disk(
+    lab: Any, incarnation: str, runs: int
+) -> None:
+    """The framework's mark without a record is believed, unless the machine was made anew since."""
+    lab.libraries = [open_package(library_path() / FRAMEWORK)]
+    lab.add_class(MARKED)
+    kind = {"id": "servers", "type": f"{FRAMEWORK}.SingleServerGroup"}
+    servers = {"?": kind, "server": machine("web")}
+    model = lab.environment(lab.application("app", "test.Web", servers=servers))
+
+    def before(call: str) -> None:
+        if call == "release":
+            for server in lab.cloud.compute.server_list.values():
+                server.incarnation = incarnation
+
+    lab.cloud.compute.before = before
+    model = await lab.deploy(model)
+    assert len(lab.cloud.transport.plans) == runs
+    lab.cloud.transport.plans.clear()
+    await lab.deploy(model)
+    assert lab.cloud.transport.plans == []
