@@ -1,4 +1,4 @@
-"""``Installation``: whether something has to be installed on this machine, by this package, with these values.
+"""``Installation``: whether something has to be installed on a machine, by this package, with these values.
 
 A program that compares a list of its own with what it has noted forgets something: the version of its
 package, or that its machine was made anew. Here both count always (docs/decisions/0804).
