@@ -118,10 +118,9 @@ class Samples:
 
     def anew(self, name: str) -> None:
         """A machine is made anew from its image, and stays the same server."""
-        (server,) = (
-            one for one in self.lab.cloud.compute.server_list.values() if one.spec.name == name
-        )
-        server.incarnation = f"{name} anew, not {server.incarnation}"
+        compute = self.lab.cloud.compute
+        (uuid,) = (key for key, one in compute.server_list.items() if one.spec.name == name)
+        compute.disks[uuid] += 1
 
     async def deploy(self, model: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
         """The model after a deployment, and the machines that have run something."""
@@ -227,9 +226,9 @@ Methods:
 """
 
 
-@pytest.mark.parametrize(("incarnation", "runs"), [("", 0), ("another", 1)])
+@pytest.mark.parametrize(("disks", "runs"), [(1, 0), (2, 1)])
 async def test_a_mark_of_an_earlier_release_counts_for_its_disk(
-    lab: Any, incarnation: str, runs: int
+    lab: Any, disks: int, runs: int
 ) -> None:
     """The framework's mark without a record is believed, unless the machine was made anew since."""
     lab.libraries = [open_package(library_path() / FRAMEWORK)]
@@ -240,8 +239,8 @@ async def test_a_mark_of_an_earlier_release_counts_for_its_disk(
 
     def before(call: str) -> None:
         if call == "release":
-            for server in lab.cloud.compute.server_list.values():
-                server.incarnation = incarnation
+            for uuid in lab.cloud.compute.server_list:
+                lab.cloud.compute.disks[uuid] = disks
 
     lab.cloud.compute.before = before
     model = await lab.deploy(model)

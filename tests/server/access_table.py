@@ -448,6 +448,7 @@ COMPUTE = {
     "GET /ping": Row("public"),
     "GET /info": Row("public"),
     "GET /servers": Row("list", machine, query="?extras=all"),
+    "GET /incarnations": Row("list", machine),
     "GET /servers/{server_uuid}/vms/{uuid}": Row("owned", machine),
     "GET /tasks/{task_id}": Row("owned", machine),
     "GET /tasks/{task_id}/wait": Row("owned", machine),

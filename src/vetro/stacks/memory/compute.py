@@ -6,6 +6,7 @@ import asyncio
 import copy
 import ipaddress
 import uuid as uuids
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
@@ -67,8 +68,6 @@ class MemoryServer:
     spec: ServerSpec
     host: str
     state: str = "running"
-    incarnation: str = ""
-    """Which root disk it has; by default its uuid."""
 
 
 @dataclass
@@ -90,6 +89,8 @@ class MemoryCompute:
     floating_list: dict[str, FloatingIp] = field(default_factory=dict[str, FloatingIp])
     keypair_list: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     server_list: dict[str, MemoryServer] = field(default_factory=dict[str, MemoryServer])
+    disks: Counter[str] = field(default_factory=Counter[str])
+    """How many root disks were made for each server, also for those that are gone."""
     placed: dict[str, str] = field(default_factory=dict[str, str])
     """Host by server."""
     tickets: dict[str, str] = field(default_factory=dict[str, str])
@@ -408,7 +409,9 @@ class MemoryCompute:
             if port.device_uuid not in (None, spec.uuid):
                 raise ResourceFailure(f"The port {uuid} is in use")
             port.device_uuid, port.device_owner = spec.uuid, "compute:nova"
-        self.server_list.setdefault(spec.uuid, MemoryServer(spec, placement.host))
+        if spec.uuid not in self.server_list:
+            self.disks[spec.uuid] += 1
+            self.server_list[spec.uuid] = MemoryServer(spec, placement.host)
         for volume, device in spec.volumes.items():
             self._attach(volume, spec.uuid, device)
         self.after("create_server")
@@ -447,7 +450,9 @@ class MemoryCompute:
         return None if found is None else Vm(uuid=uuid, state=found.state, server_uuid=found.host)
 
     async def incarnations(self, project_id: str) -> dict[str, str]:
-        return {uuid: one.incarnation or uuid for uuid, one in self.server_list.items()}
+        counts = {uuid: self.disks[uuid] for uuid in self.server_list}
+        # The first is that of a server of an earlier release: its uuid.
+        return {uuid: uuid if count < 2 else f"{uuid}/{count}" for uuid, count in counts.items()}
 
     # block storage
 
