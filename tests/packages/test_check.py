@@ -384,7 +384,7 @@ def test_every_code_has_a_case() -> None:
     import ast
 
     here = Path(__file__)
-    files = [here, here.with_name("test_check_names.py")]
+    files = [here, *(here.with_name(f"test_check_{one}.py") for one in ("names", "guards"))]
     texts = [
         node.value
         for file in files
