@@ -358,7 +358,8 @@ class Operation:
     async def _restore(self, row: ResourceRow) -> None:
         """Put back what somebody has taken from a resource that stays as it is."""
         kind = self._kind_of(row.name)
-        if kind.restores:
+        # What is not whole is made, not mended.
+        if kind.restores and row.status.value.endswith("_COMPLETE"):
             await kind.restore(self._context(row), row.properties)
 
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:

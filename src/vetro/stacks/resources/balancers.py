@@ -205,6 +205,9 @@ class Balancing(SoftwareDeployment):
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await super().update(context, _deployment(properties))
 
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await super().restore(context, _deployment(properties))
+
 
 def _deployment(properties: Mapping[str, Json]) -> dict[str, Json]:
     return {"server": properties["server"], "config": script_of(properties)}

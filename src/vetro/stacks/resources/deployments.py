@@ -36,6 +36,7 @@ class SoftwareDeployment(ResourceType):
     name = "OS::Heat::SoftwareDeployment"
     needs = SOFTWARE_DEPLOYMENTS
     waits = True
+    restores = True
     properties = {
         "config": Property("any", update=True),
         "server": Property(),
@@ -72,7 +73,21 @@ class SoftwareDeployment(ResourceType):
         """Every name may be that of an output of the configuration."""
 
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await self._carry_out(context, properties, "CREATE")
+        # Resumed, a creation is the same plan: it is not run twice, unless the disk is another one by now.
+        was_done = "incarnation" in context.data
+        again = was_done and await self.lacks(context, properties)
+        await self._carry_out(context, properties, "CREATE", again=again)
+
+    async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
+        """Whether the server was made anew since the configuration was carried out in it."""
+        server = text(properties["server"])
+        now = await _incarnation(context, server)
+        # Where none was noted it was an earlier release: the first disk of a server, or so it believed.
+        return now is not None and now != context.data.get("incarnation", server)
+
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        if await self.lacks(context, properties):
+            await self._carry_out(context, properties, "CREATE", again=True)
 
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._carry_out(context, properties, "UPDATE")
@@ -87,13 +102,25 @@ class SoftwareDeployment(ResourceType):
         }
 
     async def _carry_out(
-        self, context: ResourceContext, properties: Mapping[str, Json], action: str
+        self,
+        context: ResourceContext,
+        properties: Mapping[str, Json],
+        action: str,
+        *,
+        again: bool = False,
     ) -> None:
-        if action not in (items(properties.get("actions")) or _ACTIONS):
-            return
-        # Resumed, a creation is the same plan: it is not run twice. A change is another one.
-        run = int(context.data.get("run") or 0) + (action == "UPDATE")
-        await context.save({**context.data, "run": run})
+        """Have the agent run it. ``again``: a plan of its own, as that of a change is."""
+        now = await _incarnation(context, text(properties["server"]))
+        if action in (items(properties.get("actions")) or _ACTIONS):
+            run = int(context.data.get("run") or 0) + (again or action == "UPDATE")
+            await context.save({**context.data, "run": run})
+            await self._run(context, properties, action, run)
+        # Not before: what failed is tried again.
+        await context.save({**context.data, "incarnation": now})
+
+    async def _run(
+        self, context: ResourceContext, properties: Mapping[str, Json], action: str, run: int
+    ) -> None:
         given = properties["config"]
         found = await context.config(given) if isinstance(given, str) else None
         config = found or {"config": given if isinstance(given, dict) else text(given)}
@@ -170,6 +197,11 @@ class StructuredConfig(StackOnly):
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
         config = properties.get("config")
         return {"id": context.physical_id, "config": config}
+
+
+async def _incarnation(context: ResourceContext, server: str) -> str | None:
+    """Which root disk a server has; None: the compute service does not say it."""
+    return (await context.compute.incarnations(context.project_id)).get(server)
 
 
 def _content(config: Mapping[str, Json]) -> Json:
