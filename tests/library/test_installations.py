@@ -248,3 +248,53 @@ async def test_a_mark_of_an_earlier_release_counts_for_its_disk(
     lab.cloud.transport.plans.clear()
     await lab.deploy(model)
     assert lab.cloud.transport.plans == []
+
+
+#: Values, other values, and whether an installation with the former is due with the latter.
+VALUES = [
+    ("null", "[]", True),
+    ("[1]", "[1]", False),
+    ("[1]", "list(1)", False),
+    ("[1]", "['1']", True),
+    ("[1, 2]", "[2, 1]", True),
+    ("{a => 1, b => 2}", "{b => 2, a => 1}", False),
+    ("set(1, 2)", "set(2, 1)", False),
+    ("[$env]", "[$env]", False),
+    ("[$env]", "[$this]", True),
+    ("[type(Probe)]", "[type(Probe)]", False),
+    ("[datetime(2026, 1, 1)]", "[datetime(2026, 1, 1)]", False),
+    ("[datetime(2026, 1, 1)]", "[datetime(2026, 1, 2)]", True),
+    ("range(3).select($ + 1)", "[1, 2, 3]", False),
+]
+
+
+async def test_values_are_compared_by_what_they_say(lab: Any) -> None:
+    """Objects by themselves, maps and sets in any order, texts and numbers as different things."""
+    lines = ["- $seen: []"]
+    for number, (values, others, _) in enumerate(VALUES):
+        made = f"new(sys:Installation, of => $this, name => n{number}, values => "
+        lines += [
+            f'- $one: !yaql "{made}{values})"',
+            "- $before: $one.isDue()",
+            "- $one.done()",
+            f'- $two: !yaql "{made}{others})"',
+            f'- $other: !yaql "new(sys:Installation, of => $env, name => n{number}, values => {values})"',
+            "- $seen: $seen + [[$before, $one.isDue(), $two.isDue(), $other.isDue()]]",
+        ]
+    seen = await lab.probe("\n".join([*lines, "- Return: $seen"]))
+    assert seen == [[True, False, due, True] for _, _, due in VALUES]
+
+
+async def test_an_installation_without_a_machine_and_one_that_is_forgotten(lab: Any) -> None:
+    """What is on no machine counts its package and values; `forget` makes it due again."""
+    seen = await lab.probe("""
+        - $one: new(sys:Installation, of => $this)
+        - $one.done()
+        - $two: new(sys:Installation, of => $this)
+        - $seen: [$one.isDue(), $two.isDue()]
+        - $one.forget()
+        - $seen: $seen + [$one.isDue()]
+        - $seen: $seen + [$one.isDue(marked => true)]
+        - Return: $seen + [$two.isDue()]
+    """)
+    assert seen == [False, False, True, False, False]
