@@ -6,6 +6,8 @@ import copy
 import json
 from typing import Any
 
+import pytest
+
 from vetro.cli.client.connection import Connection
 from vetro.cli.environments.references import Things, settle, with_lasting_names, with_names
 from vetro.http.client import SyncResponse
@@ -63,6 +65,8 @@ class Installation(Connection):
         found: Any = self.rows.get(path.removeprefix("/compute"))
         if path == "/v1/flavors":
             found = {"flavors": [{"name": "m1.tiny"}]}
+        if found is None:
+            return SyncResponse(404, {}, b'{"error": {"message": "no compute service here"}}')
         return SyncResponse(200, {}, json.dumps(found).encode())
 
 
@@ -160,3 +164,18 @@ def test_a_template_names_what_lasts() -> None:
     older = {**OBJECT, "a": number(1, "image")}
     with_lasting_names(Things(renewed), older)
     assert older["a"] == number(1, "image")
+
+
+def test_ids_stay_where_nothing_can_be_looked_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a compute service an export has ids, an import takes those of the file; one line says so."""
+    nowhere = Installation(1)
+    nowhere.rows.clear()
+    model = {**MACHINE, "image": number(1, "image"), "own": number(1, "volume")}
+    exported = copy.deepcopy(model)
+    assert with_names(Things(nowhere), [exported]) == []
+    assert exported == model
+    assert capsys.readouterr().err.count("Not looked up") == 1
+    rows = with_names(Things(Installation(1)), [exported])
+    assert exported != model
+    assert settle(Things(nowhere), [exported], rows) == []
+    assert exported == model

@@ -138,7 +138,8 @@ class Things:
                 else self._connection.answer_to(_LISTS[kind](self._connection.project_id))
             )
             if answer.status >= 400:
-                click.echo(f"Not looked up: {kind}: {error_text(answer)}", err=True)
+                if None not in self._listed.values():  # once is enough
+                    click.echo(f"Not looked up: {kind}: {error_text(answer)}", err=True)
                 self._listed[kind] = None
             else:
                 found: Any = answer.json()
