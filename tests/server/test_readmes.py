@@ -38,7 +38,7 @@ def page_of_the_server(vetro: Installation, said: Said) -> None:
 def greeting(vetro: Installation, _said: Said) -> None:
     """What the script has printed."""
     (name,) = machines(vetro)
-    assert application(vetro, "hello")["output"] == f"Hello from {name}\n"
+    assert application(vetro, "hello")["output"].strip() == f"Hello from {name}"
 
 
 def database(vetro: Installation, _said: Said) -> None:
