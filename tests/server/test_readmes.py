@@ -42,12 +42,18 @@ def greeting(vetro: Installation, _said: Said) -> None:
 
 
 def database(vetro: Installation, _said: Said) -> None:
-    """Who knows the password signs in at the database, over the network."""
+    """Who knows the password signs in over the network; a server that ended at once is no success."""
     host = application(vetro, "data")["host"]
     client = ("mariadb", "--host", host, "--user", "shop", f"--password={PASSWORD}", "shop")
     sql = "create table item as select 6 * 7 as number; select number from item"
     words = on_a_machine(vetro, "mariadb-1", *client, "--batch", "--execute", sql)
     assert words.split() == ["number", "42"]
+    # A port that another program has: `service` answers 0, the script has asked.
+    taken = "setsid python3 -m http.server 4406 > /dev/null 2>&1 &"
+    on_a_machine(vetro, "mariadb-1", "sh", "-c", taken)
+    vetro.run("env", "edit", "data", "store", "--set", "port=4406")
+    said = vetro.run("env", "deploy", "data", code=1)
+    assert "MariaDB does not listen at port 4406" in said
 
 
 def relational_database(vetro: Installation, _said: Said) -> None:

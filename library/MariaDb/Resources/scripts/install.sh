@@ -19,7 +19,7 @@ service mariadb restart || true
 tries=0
 until [ "$(mariadb --batch --skip-column-names --execute 'select @@port' 2>/dev/null)" = "$port" ]; do
   tries=$((tries + 1))
-  if [ $tries -ge 60 ]; then
+  if [ $tries -ge 30 ]; then
     echo "MariaDB does not listen at port $port" >&2
     tail -n 20 /var/log/mysql/error.log >&2 || true
     exit 5
