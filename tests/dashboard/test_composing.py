@@ -203,6 +203,8 @@ def test_a_component_for_a_field_makes_the_environment_which_goes_with_the_form(
     page.locator("input[name=password]").fill("long enough")
     page.get_by_label("Password, once more").fill("long enough")
     to_the_last_page(page)
+    page.get_by_role("combobox", name="Image").click()
+    page.get_by_role("option", name=image).click()
     page.get_by_role("button", name="Make the environment").click()
     changes = page.get_by_role("region", name="Deploy will do this")
     expect(changes.get_by_role("listitem")).to_have_count(2)

@@ -9,6 +9,8 @@ import pytest
 from vetro.engine.services import library_path
 from vetro.packages import open_package
 
+from .conftest import LINUX
+
 NAMES = ("ApacheHttpServer", "HelloScript", "TwoTier")
 
 
@@ -178,3 +180,81 @@ async def test_wordpress_finds_its_database_in_another_component(lab: Any) -> No
     plans(lab)
     await lab.deploy(model)
     assert plans(lab) == []
+
+
+async def test_a_second_site_takes_nothing_from_the_first(lab: Any) -> None:
+    """As offered it has a database and a user of its own; with those of the first it is refused in words."""
+    lab.packages = [open_package(library_path() / name) for name in ("MariaDb", "WordPress")]
+
+    def site(id_: str, **properties: Any) -> Any:
+        machine = lab.instance(f"m{id_}", f"web{id_}")
+        properties = {"password": f"correct horse {id_}", **properties}
+        kind = "org.vetro.samples.WordPress/1.0.0"
+        return lab.application(id_, kind, name=id_, server="db", instance=machine, **properties)
+
+    def environment(*sites: Any) -> Any:
+        maria = lab.instance("m", "maria")
+        kind = "org.vetro.samples.MariaDb/1.0.0"
+        return lab.environment(lab.application("db", kind, name="db", instance=maria), *sites)
+
+    def made() -> dict[str, str]:
+        """Users by database, of the plans that were sent since this was asked last."""
+        sent = [plan for _, plan in lab.cloud.transport.plans if plan["Name"] == "Database"]
+        lab.cloud.transport.plans.clear()
+        return {one["Parameters"]["database"]: one["Parameters"]["user"] for one in sent}
+
+    await lab.deploy(environment(site("one"), site("two"), site("three", database="", user="")))
+    assert made() == {f"wordpress_{one}": f"wordpress_{one}" for one in ("one", "two", "three")}
+    taken = {"database": "blog", "user": "author"}
+    for second, said in (
+        ({"database": "blog"}, "The database blog on db is that of one. Give two another database"),
+        ({"user": "author"}, "one has the user author on db with another password. Give two"),
+        ({"user": "author", "password": "correct horse one"}, None),
+        ({"database": "other", "user": "other"}, None),
+    ):
+        model = environment(site("one", **taken), site("two", **second))
+        if said is None:
+            await lab.deploy(model)
+        else:
+            assert said in await lab.failure(model)
+
+
+async def test_a_second_web_tier_has_a_balancer_of_its_own(lab: Any) -> None:
+    """Each has its pool with its own servers, and another address; one alone is called as it always was."""
+    lab.packages = [open_package(library_path() / n) for n in ("io.murano.applications", "WebTier")]
+
+    def tier(id_: str) -> Any:
+        machine = {"?": {"id": f"t{id_}", "type": LINUX}, "flavor": "m1.small", "image": "debian"}
+        provider = {
+            "?": {"id": f"p{id_}", "type": "io.murano.applications.TemplateServerProvider"},
+            "template": machine,
+            "serverNamePattern": id_ + "-{0}",
+        }
+        group = {
+            "?": {"id": f"g{id_}", "type": "io.murano.applications.ServerReplicationGroup"},
+            "numItems": 2,
+            "provider": provider,
+        }
+        return lab.application(id_, "org.vetro.samples.WebTier/1.0.0", servers=group)
+
+    model = await lab.deploy(lab.environment(tier("one"), tier("two")))
+    first, second = model["Objects"]["applications"]
+    assert first["url"] != second["url"]
+    resources = (await lab.template())["resources"]
+    pools = {
+        name: sorted(
+            member
+            for member, one in resources.items()
+            if one["type"] == "OS::Neutron::PoolMember"
+            and one["properties"]["pool_id"] == {"get_resource": name}
+        )
+        for name, pool in resources.items()
+        if pool["type"] == "OS::Neutron::Pool"
+    }
+    assert pools == {
+        "web-pool": ["web-member-one-1", "web-member-one-2"],
+        "web-two-pool": ["web-two-member-two-1", "web-two-member-two-2"],
+    }
+    before = resources.keys()
+    await lab.deploy(model)
+    assert (await lab.template())["resources"].keys() == before

@@ -22,7 +22,10 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 IMAGE = "blog"
-PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,php-xml,wordpress"
+PACKAGES = (
+    "apache2,libapache2-mod-php,mariadb-server,php-curl,php-gd,php-intl,php-mbstring,php-mysql,php-xml,php-zip,"
+    "wordpress,wordpress-theme-twentytwentythree"
+)
 PASSWORD = "Secret-12345"
 ROTATED = "Rotated-12345"
 TITLE = "What is kept is kept"

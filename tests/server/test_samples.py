@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.thorough, pytest.mark.root, pytest.mark.e2e]
 IMAGE = "samples"
 # One image for all of them: installing in every container would take longer than everything else.
-PACKAGES = "apache2,libapache2-mod-php,mariadb-server,php-mysql,postgresql,wordpress"
+PACKAGES = (
+    "apache2,libapache2-mod-php,mariadb-server,php-curl,php-gd,php-intl,php-mbstring,php-mysql,php-xml,php-zip,"
+    "postgresql,wordpress,wordpress-theme-twentytwentythree"
+)
 SAMPLES = ("HeatVolume", "MariaDb", "PostgreSql", "PostgreSqlCluster", "WebTier", "WordPress")
 PASSWORD = "Secret-12345"
 ITEM = "select number from item"

@@ -86,6 +86,27 @@ if [ "$(id -u)" = 0 ] && [ -d /etc/apache2 ] && [ "${VETRO_DRIVER:-}" != process
   printf '%s\n' "$page" > /var/www/html/index.html
   grep -q '^ServerName' /etc/apache2/apache2.conf || echo "ServerName localhost" >> /etc/apache2/apache2.conf
   if apache2ctl -k graceful 2>/dev/null; then :; else apache2ctl -k start; fi
+  # Apache returns before it listens, and does not say when it cannot. So look at the page.
+  python3 - "$port" "$page" <<'PYTHON' || { tail -n 5 /var/log/apache2/error.log >&2; exit 5; }
+import http.client
+import os
+import sys
+import time
+
+port, page = int(sys.argv[1]), os.fsencode(sys.argv[2]) + b"\n"
+said = "nothing"
+for attempt in range(100):
+    try:
+        asked = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        asked.request("GET", "/")
+        said = asked.getresponse().read()
+        if said == page:
+            sys.exit(0)
+    except (OSError, http.client.HTTPException) as error:
+        said = error
+    time.sleep(0.1)
+sys.exit("Apache does not serve the page at port %d: %.200r" % (port, said))
+PYTHON
   echo "$port"
   exit 0
 fi

@@ -12,5 +12,17 @@ cat > /etc/mysql/mariadb.conf.d/99-vetro.cnf <<CONF
 [mysqld]
 bind-address = 0.0.0.0
 port = $port
+log_error = /var/log/mysql/error.log
 CONF
-service mariadb restart
+# `service` answers 0 also when the server ends at once (images with sysvinit), so ask the server itself.
+service mariadb restart || true
+tries=0
+until [ "$(mariadb --batch --skip-column-names --execute 'select @@port' 2>/dev/null)" = "$port" ]; do
+  tries=$((tries + 1))
+  if [ $tries -ge 30 ]; then
+    echo "MariaDB does not listen at port $port" >&2
+    tail -n 20 /var/log/mysql/error.log >&2 || true
+    exit 5
+  fi
+  sleep 1
+done

@@ -33,12 +33,35 @@ fi
   done
 } > /etc/haproxy/haproxy-vetro.cfg
 haproxy -c -q -f /etc/haproxy/haproxy-vetro.cfg
+# HAProxy may take a moment to end or to listen: what answers is asked.
+answers() {
+  python3 - "$port" <<'PYTHON'
+import http.client
+import sys
+import time
+
+problem = None
+for attempt in range(100):
+    try:
+        asked = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=10)
+        asked.request("GET", "/")
+        status = asked.getresponse().status
+        if status in (200, 503):  # 503: HAProxy says that no server is well
+            sys.exit(0)
+        problem = "status %d" % status
+    except (OSError, http.client.HTTPException) as error:
+        problem = error
+    time.sleep(0.1)
+sys.exit("HAProxy does not answer at port %s: %s" % (sys.argv[1], problem))
+PYTHON
+}
 if [ -s /run/haproxy-vetro.pid ] && kill -0 "$(cat /run/haproxy-vetro.pid)" 2>/dev/null; then
   haproxy -f /etc/haproxy/haproxy-vetro.cfg -sf "$(cat /run/haproxy-vetro.pid)"
+  answers
 else
   # Apache may take a moment to let go of the port.
   for attempt in 1 2 3 4 5 6 7 8 9 10; do
-    if haproxy -f /etc/haproxy/haproxy-vetro.cfg; then exit 0; fi
+    if haproxy -f /etc/haproxy/haproxy-vetro.cfg; then answers; exit 0; fi
     sleep 0.5
   done
   echo "HAProxy could not listen on port $port" >&2

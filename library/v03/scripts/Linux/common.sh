@@ -33,6 +33,16 @@ enable_and_restart() {
     fi
 }
 
+wait_for_port() {
+    # PORT SERVICE: `service` and control programs answer 0 also when the program ends at once.
+    local attempt
+    for attempt in $(seq 60); do
+        if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return; fi
+        sleep 0.5
+    done
+    die "$2 does not listen at port $1"
+}
+
 open_port() {
     # Only where a firewall runs; its absence is no error.
     if command -v firewall-cmd >/dev/null 2>&1 && firewall-cmd --state >/dev/null 2>&1; then

@@ -34,4 +34,5 @@ else
 fi
 open_port 80
 enable_and_restart "$server" "$control"
+wait_for_port 80 "$server"
 log "Apache answers on port 80, PHP: $php"

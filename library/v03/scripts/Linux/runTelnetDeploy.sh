@@ -25,4 +25,5 @@ case "$(family)" in
         ;;
 esac
 open_port 23
+wait_for_port 23 "Telnet"
 log "Telnet answers on port 23"

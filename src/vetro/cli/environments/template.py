@@ -7,12 +7,14 @@ from typing import TextIO
 import click
 
 from vetro.cli.client.answers import JsonObject
-from vetro.cli.client.connection import Connection, segment
-from vetro.cli.client.name_completion import TEMPLATE
+from vetro.cli.client.connection import Connection, find_environment, segment
+from vetro.cli.client.name_completion import ENVIRONMENT, TEMPLATE
 from vetro.cli.environments.adding import adding_options, model_of, show_added
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.editing import find_application, parse_settings
 from vetro.cli.environments.patching import REFUSE_USED
+from vetro.cli.environments.references import Things, settle, with_lasting_names
+from vetro.cli.environments.transfer import MAKE_IT, applications_of, with_new_ids
 from vetro.cli.terminal.confirmation import agree, some_of, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
@@ -86,14 +88,24 @@ def show(name_or_id: str) -> None:
     emit_applications([application_row(item) for item in value["services"]])
 
 
-@template.command("create")
+@template.command("create", short_help="Create a template.")
 @click.argument("name")
 @click.option("--public", is_flag=True, help="Other projects may use it.")
 @click.option("--description", help="What it is for.")
-def create(name: str, public: bool, description: str | None) -> None:
-    """Create an empty template NAME."""
-    body = {"name": name, "is_public": public, "description_text": description or ""}
+@click.option(
+    "--from-env", "environment", type=ENVIRONMENT, help="With the applications of this environment."
+)
+def create(name: str, public: bool, description: str | None, environment: str | None) -> None:
+    """Create a template NAME, empty or with the applications of an environment.
+
+    Of an environment it has what a user decided, as 'vetro env export' has: images and networks by name.
+    """
+    body: JsonObject = {"name": name, "is_public": public, "description_text": description or ""}
     with Connection() as connection:
+        if environment is not None:
+            found = find_environment(connection, environment)
+            body["services"] = with_new_ids(applications_of(connection, found))
+            with_lasting_names(Things(connection), body["services"])
         row = connection.request("POST", "/v1/templates", json=body).json()
     emit_object(row, None if wants_json() else KEYS)
 
@@ -169,6 +181,7 @@ def add(
                 model: object = wizard.build()
         else:
             model = model_of(file)
+        with_lasting_names(Things(connection), model)
         stored = connection.request("POST", f"{address_of(row)}/services", json=model).json()
     show_added(stored)
 
@@ -195,9 +208,15 @@ def remove(name_or_id: str, application: str) -> None:
 @click.argument("name")
 @click.option("--region", help="The region it is built in.")
 def create_env(name_or_id: str, name: str, region: str | None) -> None:
-    """Create an environment NAME, with a session that holds the template's applications."""
+    """Create an environment NAME, with a session that holds the template's applications.
+
+    The images, flavors, key pairs, networks and volumes that they name must exist; otherwise nothing is made.
+    """
     body: dict[str, object] = {"name": name, **({"region": region} if region else {})}
     with Connection() as connection:
         row = find_template(connection, name_or_id)
+        wrong = settle(Things(connection), connection.get(f"{address_of(row)}/services"))
+        if wrong:
+            fail(f"Template {row['name']}: {'; '.join(wrong)}", MAKE_IT)
         made = connection.request("POST", f"{address_of(row)}/create-environment", json=body).json()
     emit_object(made)

@@ -1,7 +1,8 @@
 """``vetro env export`` and ``import``: what an environment is made of, as a file, and from one.
 
-The file holds what a user decided: the applications with their inputs, and the versions of all packages that
-their last deployment used, those of required packages too.
+The file holds what a user decided: the applications with their inputs, the network that the environment
+joins, and the versions of all packages that their last deployment used, those of required packages too. What
+is named by id stands there by name, and its id beside (`references`).
 What deployments left behind (addresses, results, the state of the program) stays where it is: an import is
 deployed from the start.
 """
@@ -11,22 +12,25 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 import click
 
-from vetro.cli.client.answers import JsonObject
+from vetro.cli.client.answers import Environment, JsonObject
 from vetro.cli.client.connection import Connection, error_text, find_environment, segment
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.objects import Checker, application_name, objects_of
+from vetro.cli.environments.references import Things, settle, with_names, wrong_reference
 from vetro.cli.environments.sessions import open_session_of, remember_session
 from vetro.cli.terminal.documents import json_in
 from vetro.cli.terminal.output import PrintingCommand, counted, done, fail, word
 from vetro.cli.terminal.paths import TEXT
 
 FORMAT = "vetro-environment/1"
+MAKE_IT = "Nothing was made. Make what is not here, or write the name or the id of another one."
+_JOINED = "io.murano.resources.ExistingNeutronNetwork"
 _MADE = ("status", "_actions")
 """What the service adds to the header of an object."""
 
@@ -40,27 +44,25 @@ def export(environment: str, output: Path | None) -> None:
     """Write what ENVIRONMENT is made of as JSON, for 'vetro env import' here or elsewhere.
 
     Your changes that are not deployed yet are in it. What the program found out (addresses, results) is not:
-    an import is deployed from the start. Passwords of applications are in clear: the file is readable for
-    you only.
+    an import is deployed from the start. Images, networks, volumes and whatever else has an id here are in
+    it by name, with the id beside. Passwords of applications are in clear: the file is readable for you only.
     """
     with Connection() as connection:
         row = find_environment(connection, environment)
         session = open_session_of(connection, row, create_one=False)
         headers = {"X-Configuration-Session": session} if session else {}
         shown = connection.get(f"/v1/environments/{row['id']}", headers=headers)
-        path = f"/v1/environments/{row['id']}/services"
-        services = cast("list[JsonObject]", connection.get(path, headers=headers))
         fixed = connection.get(f"/v1/environments/{row['id']}/packages", headers=headers)
-        checker = Checker(connection)
-        for service in services:
-            for _, node in objects_of(service):
-                keep_inputs(checker, node)
+        services, networks = _parts_of(connection, row, headers)
+        references = with_names(Things(connection), [*services, networks])
     document = {
         "format": FORMAT,
         "name": row["name"],
         **{key: shown[key] for key in ("region", "description_text") if shown.get(key)},
         "packages": fixed["packages"],
+        **({"defaultNetworks": networks} if networks else {}),
         "services": services,
+        "references": references,
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if output is None:
@@ -85,8 +87,8 @@ def import_(file: TextIO, name: str | None) -> None:
     """Make a new environment of an exported FILE ('-': standard input).
 
     Nothing is deployed: its applications wait in your session. Their packages must be in the catalog, in
-    the versions that were deployed last, and the images and flavors they name must exist; otherwise
-    nothing is made.
+    the versions that were deployed last. What they name must be here, with the id in the file or by the
+    name: images, flavors, key pairs, networks, volumes. Otherwise nothing is made.
 
     \b
     Examples:
@@ -95,13 +97,20 @@ def import_(file: TextIO, name: str | None) -> None:
     """
     document = _read(file)
     versions = document.get("packages")
-    services = with_new_ids(cast("list[JsonObject]", document["services"]))
+    services = cast("list[JsonObject]", document["services"])
+    networks = cast("JsonObject", document.get("defaultNetworks") or {})
+    references = cast("list[JsonObject]", document.get("references", []))
     with Connection() as connection:
+        wrong = settle(Things(connection), [*services, networks], references)
+        if wrong:
+            fail(f"{file.name}: {'; '.join(wrong)}", MAKE_IT)
+        *services, networks = with_new_ids([*services, networks])
         checker = Checker(connection)
         for number, service in enumerate(services):
             checker.refuse_wrong(service, services[:number])
         body: JsonObject = {"name": name or document["name"]}
         body |= {key: document[key] for key in ("region", "description_text") if document.get(key)}
+        body |= {"defaultNetworks": networks} if networks else {}
         row = connection.request("POST", "/v1/environments", json=body).json()
         path = f"/v1/environments/{segment(row['id'])}"
         session = connection.request("POST", f"{path}/configure").json()["id"]
@@ -121,6 +130,31 @@ def import_(file: TextIO, name: str | None) -> None:
         name=row["name"],
         applications=[application_name(one) for one in services],
     )
+
+
+def applications_of(connection: Connection, row: Environment) -> list[JsonObject]:
+    """The applications of an environment with their inputs, those too that wait in the user's session."""
+    session = open_session_of(connection, row, create_one=False)
+    headers = {"X-Configuration-Session": session} if session else {}
+    return _parts_of(connection, row, headers)[0]
+
+
+def _parts_of(
+    connection: Connection, row: Environment, headers: Mapping[str, str]
+) -> tuple[list[JsonObject], JsonObject]:
+    """The applications with their inputs, and the networks if they are not the environment's own."""
+    path = f"/v1/environments/{segment(row['id'])}"
+    services = cast("list[JsonObject]", connection.get(f"{path}/services", headers=headers))
+    # Environments of the first release have none.
+    answer = connection.answer("GET", f"{path}/model/defaultNetworks", headers=headers)
+    networks = cast("JsonObject", answer.json() or {}) if answer.status < 400 else {}
+    joined = [str(node["?"].get("type", "")) for _, node in objects_of(networks)]
+    if not any(one.startswith(_JOINED) for one in joined):
+        networks = {}
+    checker = Checker(connection)
+    for _, node in objects_of([*services, networks]):
+        keep_inputs(checker, node)
+    return services, networks
 
 
 def was_listed(service: dict[str, Any]) -> bool:
@@ -156,6 +190,13 @@ def _wrong(document: JsonObject, services: object) -> Iterator[str]:
         yield "'name' is not a text"
     if not isinstance(document.get("packages", {}), dict):
         yield "'packages' is not an object"
+    if not isinstance(document.get("defaultNetworks", {}), dict):
+        yield "'defaultNetworks' is not an object"
+    references: object = document.get("references", [])
+    if not isinstance(references, list):
+        yield "'references' is not a list"
+    elif any(map(wrong_reference, cast("list[object]", references))):
+        yield "'references' has something else than kind, name, uuid, object and at"
     if not isinstance(services, list):
         yield "'services' is not a list"
         return
