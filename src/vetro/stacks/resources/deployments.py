@@ -28,6 +28,8 @@ from vetro.stacks.resources.ports import without_ipv4
 _SHOWN = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 _ACTIONS = ("CREATE", "UPDATE")
 _LAST_CHARACTERS = 1_000
+SERVER = "OS::Nova::Server"
+"""The type of what has an agent for deployments."""
 
 
 class SoftwareDeployment(ResourceType):
@@ -91,6 +93,12 @@ class SoftwareDeployment(ResourceType):
     ) -> None:
         if action not in (items(properties.get("actions")) or _ACTIONS):
             return
+        server = text(properties["server"])
+        if SERVER not in await context.known(server):
+            raise ResourceFailure(
+                f"There is no server {server[:64]!r} in the stacks of the project: name one with"
+                " get_resource"
+            )
         # Resumed, a creation is the same plan: it is not run twice. A change is another one.
         run = int(context.data.get("run") or 0) + (action == "UPDATE")
         await context.save({**context.data, "run": run})
@@ -99,7 +107,7 @@ class SoftwareDeployment(ResourceType):
         config = found or {"config": given if isinstance(given, dict) else text(given)}
         values = _inputs(config, entries(properties.get("input_values")))
         values |= {
-            "deploy_server_id": text(properties["server"]),
+            "deploy_server_id": server,
             "deploy_action": action,
             "deploy_stack_id": context.stack_id,
             "deploy_resource_name": context.name,
@@ -118,7 +126,6 @@ class SoftwareDeployment(ResourceType):
         encoded = msgspec.json.encode(deployment).decode()
         other = context.doors.over_ipv6(encoded)
         if other != encoded:
-            server = text(properties["server"])
             ports = await context.compute.ports_of(context.project_id, server)
             encoded = other if await without_ipv4(context, [one.uuid for one in ports]) else encoded
         plan = plan_of(
@@ -131,7 +138,7 @@ class SoftwareDeployment(ResourceType):
         guests = cast("Guests", context.doors.guests)
         wait = text(properties.get("signal_transport")) not in ("NO_SIGNAL", "NO_TRANSPORT")
         seconds = context.doors.deployment_seconds if wait else 0
-        answer = await guests.run(text(properties["server"]), plan, seconds)
+        answer = await guests.run(server, plan, seconds)
         if wait:
             result = entries(answer)
             await context.save({**context.data, **result})
