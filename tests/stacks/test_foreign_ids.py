@@ -42,13 +42,16 @@ HANDLE = {"handle": {"type": "OS::Heat::WaitConditionHandle"}}
 GROUP = {"group": {"type": "OS::Nova::ServerGroup", "properties": {"policies": ["affinity"]}}}
 SECURITY = {"rules": {"type": "OS::Neutron::SecurityGroup"}}
 CONFIG = {"config": {"type": "OS::Heat::SoftwareConfig", "properties": {"config": "echo secret"}}}
-WIRED = {**NET, **SUBNET}
+OURS = {**NET, **SUBNET}
+WIRED = {**NET, "sub": {"type": "OS::Neutron::Subnet", "properties": {
+    "network": {"get_resource": "net"}, "cidr": "10.8.1.0/24"}}}  # fmt: skip
 MINE = {"get_resource": "sub"}
 RUNS = {"flavor": "m1.small", "image": "debian"}
 VOLUME = {"vol": {"type": "OS::Cinder::Volume", "properties": {"size": 1}}}
 
 Row = tuple[str, str, dict[str, Any], dict[str, Any]]
 ID = "<the id>"
+PLACED = ("OS::Nova::Server", "AWS::EC2::Instance", "OS::Neutron::Port")
 #: The type, what of the other project its property names, its properties, what else is in the stack.
 NAMED: list[Row] = [
     ("OS::Neutron::Subnet", "net", {"network": ID, "cidr": "10.9.7.0/24"}, {}),
@@ -172,12 +175,11 @@ async def two(world: World) -> AsyncIterator[TwoProjects]:  # noqa: F811 the fix
     ):
         ours = NativeStacks(world.database, mine, doors=doors)
         theirs = NativeStacks(world.database, their, doors=doors)
-        await world.service.database.wipe()
         key = {"key": {"type": "OS::Nova::KeyPair", "properties": {
             "name": "our-key", "public_key": "ssh-ed25519 AAAA ours"}}}  # fmt: skip
         vm = {"vm": {**VM["vm"], "properties": {
             **VM["vm"]["properties"], "user_data_format": "SOFTWARE_CONFIG"}}}  # fmt: skip
-        whole = {**WIRED, **PORT, **ROUTER, **FLOATING, **vm, **HANDLE, **GROUP, **SECURITY,
+        whole = {**OURS, **PORT, **ROUTER, **FLOATING, **vm, **HANDLE, **GROUP, **SECURITY,
                  **CONFIG, **VOLUME, **key}  # fmt: skip
         made = await ours.create(PROJECT, "ours", {"resources": whole})
         assert made.status is StackStatus.CREATE_COMPLETE, made.reason
@@ -192,24 +194,24 @@ async def two(world: World) -> AsyncIterator[TwoProjects]:  # noqa: F811 the fix
         yield TwoProjects(world, ours, theirs, signals, guests, ids)
 
 
-async def _file(world: World) -> Any:
-    path = world.service.images.blobs.directory / "a-file"
+async def _file(cloud: World) -> Any:
+    path = cloud.service.images.blobs.directory / "a-file"
     path.write_bytes(b"rootfs")
     return path
 
 
-async def _copy(world: World, kind: str, volume: str) -> str:
+async def _copy(cloud: World, kind: str, volume: str) -> str:
     """A copy of our volume that can be used."""
     from sqlalchemy import insert
 
     from vetro.compute.tables import volume_copies
 
     made = str(uuid.uuid4())
-    async with world.database.transaction() as tx:
+    async with cloud.database.transaction() as tx:
         await tx.execute(insert(volume_copies).values(
             uuid=made, kind=kind, owner_uuid=PROJECT, volume_uuid=volume, name=kind, size_gib=1,
             format="ext4", state="available", reason="", server_uuid=None, bytes=1,
-            created=world.database.clock.now()))  # fmt: skip
+            created=cloud.database.clock.now()))  # fmt: skip
     return made
 
 
@@ -236,11 +238,7 @@ async def test_another_projects_id_is_an_unknown_one(two: TwoProjects) -> None:
         said: list[str] = []
         for known in (two.ids[named], str(uuid.uuid4()) if named != "key" else "no-key"):
             it = {"type": type_, "properties": filled(properties, known)}
-            if "Id" in properties or type_.startswith("AWS::EC2"):
-                it["depends_on"] = [one for one in ("sub",) if one in others]
-            elif type_ == "OS::Nova::Server" and "sub" in others:
-                it["depends_on"] = ["sub"]
-            elif type_ == "OS::Neutron::Port" and "sub" in others:
+            if "sub" in others and type_ in PLACED:
                 it["depends_on"] = ["sub"]
             template = {"resources": {**others, "it": it},
                         "outputs": {"all": {"value": {"get_attr": ["it", "show"]}}}}  # fmt: skip
@@ -248,7 +246,7 @@ async def test_another_projects_id_is_an_unknown_one(two: TwoProjects) -> None:
             text = f"{stack.status.value} {stack.reason} {stack.outputs}"
             said.append(re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID",
                                text.replace(known, "UUID")))  # fmt: skip
-            if stack.status is not StackStatus.CREATE_FAILED:
+            if not text.startswith("CREATE_FAILED Resource 'it' failed"):
                 problems.append(f"{type_} {properties}: {text}")
             assert await two.theirs.delete(OTHERS, f"s{number}") is None
         if said[0] != said[1]:
@@ -284,7 +282,8 @@ async def test_a_handle_is_of_its_stack(two: TwoProjects, type_: str) -> None:
         stack = await stacks.create(project, "s", template)
         assert stack.status is StackStatus.CREATE_FAILED
         assert "is not a valid wait condition handle" in stack.reason
-        assert "our" not in f"{stack.reason}{stack.outputs}"
+        assert "our secret" not in f"{stack.outputs}"
+        assert "our reason" not in stack.reason
     assert {one.id for one in await two.signals.received(two.ids["handle"])} == {"1", "2"}
 
 
@@ -300,7 +299,7 @@ async def test_a_deployment_reaches_servers_of_its_project(two: TwoProjects) -> 
 async def _ours(two: TwoProjects) -> Any:
     """What there is of our project."""
     found = {
-        kind: [one for one in await ask(two.world.client, "GET", f"/{kind}?project_id={PROJECT}")]
+        kind: await ask(two.world.client, "GET", f"/{kind}?project_id={PROJECT}")
         for kind in ("networks", "subnets", "routers", "ports", "floating-ips", "security-groups",
                      "keypairs", "volumes", "volume-snapshots", "volume-backups")
     }  # fmt: skip

@@ -44,6 +44,7 @@ from vetro.messaging.mailboxes import Mailboxes
 from vetro.messaging.results import MalformedResult
 from vetro.messaging.signals import SIGNAL_LIMIT
 from vetro.messaging.waiting import PollGate, WaitingRoom
+from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.http import Envelope
@@ -197,6 +198,8 @@ class GuestDoor:
             contacts, self._contacts = self._contacts, {}
             try:
                 await self.mailboxes.record_contacts(contacts)
+            except StorageError as error:
+                _log.warning("contacts_not_stored", guests=len(contacts), error=str(error))
             except SQLAlchemyError:
                 # The next contact has a newer time; the task must not end.
                 _log.exception("contacts_not_stored", guests=len(contacts))
@@ -205,6 +208,8 @@ class GuestDoor:
         while True:
             try:
                 await self.mailboxes.prune()
+            except StorageError as error:
+                _log.warning("mailboxes_not_pruned", error=str(error))
             except SQLAlchemyError:
                 _log.exception("mailboxes_not_pruned")
             self._budget.forget_idle()

@@ -22,6 +22,7 @@ from vetro.cli.terminal.output import (
     emit_json,
     emit_object,
     fail,
+    shown,
     wants_json,
     word,
 )
@@ -60,7 +61,7 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
         base = f"/v1/environments/{row['id']}"
         with session_and_services(connection, row, session) as (headers, services):
             if model:
-                emit_json(patch_model(connection, base, steps, headers).json())
+                emit_json(shown(patch_model(connection, base, steps, headers).json()))
                 return
             changed = _patched(services, steps, file.name)
             stored = connection.request(

@@ -54,8 +54,9 @@ class Agent:
         services = services_of(ctx)
         environment = host.find_owner("io.murano.Environment")
         owner = environment.id if environment is not None else services.environment_id
-        # Ids of objects are chosen by whoever writes them: a mailbox of another environment is no guest's of ours.
-        self._foreign = owner if services.only_own_guests and owner != services.environment_id else ""
+        # Ids of objects are chosen by whoever writes them, that of an environment too.
+        is_own = owner == services.environment_id or not services.only_own_guests
+        self._foreign = "" if is_own else owner
         self._queue = f"e{owner}-h{host.id}".lower()
         self._enabled = not services.settings.engine.disable_murano_agent
         self._signer = services.signer
