@@ -482,3 +482,42 @@ async def test_a_cancelled_deployment_cancels_its_plan(lab: Any, tmp_path: Path)
     assert transport.discarded == [plan["ID"]]
     message = f"{plan['ID']}-cancel"
     assert transport.signatures[message] == signer.sign(queue, transport.bodies[message])
+
+
+REACHING = [
+    f"$agent.callRaw({PLAN})",
+    f"$agent.sendRaw({PLAN})",
+    f"$agent.call({PLAN}, new(sys:Resources))",
+    f"$agent.send({PLAN}, new(sys:Resources))",
+    "$agent.waitReady()",
+    "$agent.isReady()",
+    "$agent.mailboxToken()",
+    "$agent.mailboxUrl()",
+    "$agent.release()",
+]
+
+
+@pytest.mark.parametrize("call", REACHING)
+async def test_a_guest_of_another_environment_is_out_of_reach(lab: Any, call: str) -> None:
+    """An id is chosen by whoever writes it: one that is another environment's opens nothing."""
+    services = lab.cloud.services
+
+    def deployed(_environment: str) -> Any:
+        made = services("ours")
+        made.only_own_guests = True
+        return made
+
+    lab.cloud.services = deployed
+    text = f"""
+- Try:
+    - {call}
+  Catch:
+    With: 'murano.common.exceptions.PolicyViolationException'
+    As: e
+    Do:
+      - Return: $e.message
+"""
+    said = await ask(lab, text)
+    assert "in the environment env, which is not the one that is deployed" in str(said)
+    assert lab.cloud.transport.plans == []
+    assert not lab.cloud.transport.credentials

@@ -230,6 +230,7 @@ def test_every_property_that_takes_an_id_has_a_row() -> None:
                 assert key in rows.get(name, ""), (name, key)
 
 
+@pytest.mark.thorough
 async def test_another_projects_id_is_an_unknown_one(two: TwoProjects) -> None:
     """The stack fails with the words for an id that nobody has; nothing of ours is shown or changed."""
     before = await _ours(two)

@@ -184,7 +184,16 @@ class GuestDoor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self.mailboxes.record_contacts(self._contacts)
+            await self._record(self._contacts)
+
+    async def _record(self, contacts: dict[str, datetime]) -> None:
+        """Store contacts; the next ones have newer times."""
+        try:
+            await self.mailboxes.record_contacts(contacts)
+        except StorageError as error:
+            _log.warning("contacts_not_stored", guests=len(contacts), error=str(error))
+        except SQLAlchemyError:
+            _log.exception("contacts_not_stored", guests=len(contacts))
 
     async def _end_polls(self) -> None:
         await self.face.app.closing.wait()
@@ -196,13 +205,7 @@ class GuestDoor:
             await asyncio.sleep(self.mailboxes.settings.store_contacts)
             self._contacted.clear()
             contacts, self._contacts = self._contacts, {}
-            try:
-                await self.mailboxes.record_contacts(contacts)
-            except StorageError as error:
-                _log.warning("contacts_not_stored", guests=len(contacts), error=str(error))
-            except SQLAlchemyError:
-                # The next contact has a newer time; the task must not end.
-                _log.exception("contacts_not_stored", guests=len(contacts))
+            await self._record(contacts)  # whatever happens: the task must not end
 
     async def _prune(self) -> None:
         while True:
