@@ -74,6 +74,10 @@ def _replace_lost_connections(engine: AsyncEngine) -> None:
         try:
             if time.monotonic() - used > TRUSTED_SECONDS or _readable(entry):
                 dialect.do_ping(connection)
+            if dialect.get_readonly(connection) is not None:
+                # After a reading unit SQLAlchemy says that the next one writes, whatever the server's own
+                # setting is (`default_transaction_read_only`).
+                dialect.set_readonly(connection, None)
         except (dialect.loaded_dbapi.Error, OSError) as error:
             raise DisconnectionError(str(error)) from error
 
