@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import event
+from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -61,6 +62,7 @@ def _replace_lost_connections(engine: AsyncEngine) -> None:
     under load.)
     """
     pool, dialect = engine.sync_engine, engine.dialect
+    assert isinstance(dialect, PGDialect)
 
     def note(_connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
         entry.info["used"] = time.monotonic()
