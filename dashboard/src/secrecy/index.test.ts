@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import rule from '../../../tests/secrecy/test_secrecy.py?raw';
 import { isSecret, MASK, masked } from '.';
 
 /** The names of a list in the test of the service's rule. */
 function listed(name: string): string[] {
-  const text = readFileSync(new URL('../../../tests/secrecy/test_secrecy.py', import.meta.url), 'utf8');
-  const body = new RegExp(`^${name} = \\(([^)]*)\\)`, 'm').exec(text)?.[1] ?? '';
+  const body = new RegExp(`^${name} = \\(([^)]*)\\)`, 'm').exec(rule)?.[1] ?? '';
   return [...body.matchAll(/"([^"]+)"/g)].map((match) => match[1] ?? '');
 }
 

@@ -1,7 +1,7 @@
 /**
  * What is secret: the service's own rule (docs/secrets.md, `vetro.secrecy`), for what pages show.
  *
- * A value is secret by the words of the name that it stands under. `tests/secrecy` compares the two.
+ * A value is secret by the words of the name that it stands under. The test beside this file compares the two.
  */
 
 export const MASK = '••••••';
