@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, text, update
+from sqlalchemy.engine import make_url
 
 from vetro.http import Unauthorized
 from vetro.identity import MIGRATIONS, Identity, IdentitySection, tables, unstored
@@ -192,3 +193,26 @@ async def test_without_keys_nobody_logs_in(tmp_path: Path) -> None:
     with pytest.raises(DatabaseReadOnly):
         await Login(database, Identity(database).tokens, []).log_in(BODY, "here")
     await database.close()
+
+
+@pytest.mark.postgres
+async def test_a_read_only_server_lets_people_log_in(database_url: str, tmp_path: Path) -> None:
+    """As a standby does: what needs no token to be stored goes on."""
+    if not database_url.startswith("postgresql"):
+        pytest.skip("of PostgreSQL")
+    keyring = Keyring(tmp_path / "keys")
+    keyring.create()
+    first = await Database.open(database_url, keyring=keyring)
+    await migrate(first, [MIGRATIONS])
+    await Identity(first, IdentitySection(admin_password=PASSWORD)).bootstrap_admin()
+    async with first.transaction() as tx:
+        name = make_url(database_url).database
+        await tx.execute(text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+    await first.close()
+    second = await Database.open(database_url, keyring=keyring)
+    login = Login(second, Identity(second).tokens, [])
+    for _ in range(3):
+        token, _ = await login.log_in(BODY, "here")
+        assert unstored.is_unstored(token)
+        assert await login.tokens.authenticate(token) is not None
+    await second.close()

@@ -19,17 +19,20 @@ KEEPER = CLASSES.replace(
     "  port: {Contract: $.int().notNull().check($ > 0)}\n"
     "  adminPassword: {Contract: $.string()}\n"
     "  apiKey: {Contract: $.int()}\n"
-    "  db: {Contract: {password: $.string()}}\n",
+    "  db: {Contract: {password: $.string()}}\n"
+    "  code: {Contract: $.string()}\n",
 ).replace(
     "      - what: {Contract: $.string().notNull()}\n    Body:\n      - Return: format",
     "      - what: {Contract: $.string().notNull()}\n"
     "      - password: {Contract: $.int()}\n    Body:\n      - Return: format",
 )
 KEEPER_FORM = FORM.replace(
-    "  port: $.shop.port\n", "  port: $.shop.port\n  adminPassword: $.shop.adminPassword\n"
+    "  port: $.shop.port\n",
+    "  port: $.shop.port\n  adminPassword: $.shop.adminPassword\n  code: $.shop.code\n",
 ).replace(
     "minValue: 1}\n",
-    "minValue: 1}\n        - {name: adminPassword, type: password, label: Password, required: false}\n",
+    "minValue: 1}\n        - {name: adminPassword, type: password, label: Password, required: false}\n"
+    "        - {name: code, type: password, label: Code, required: false}\n",
 )
 TEXT = json.dumps(SECRET, ensure_ascii=False)
 BELOW = json.dumps({"password": SECRET})
@@ -50,6 +53,9 @@ COMMANDS: list[tuple[int, list[str]]] = [
     (2, ["env", "edit", "main", "corner", f"--admin-password={SECRET}"]),
     (0, ["env", "add", "main", "Shop", "--name", "a", "--set", f"adminPassword={SECRET}"]),
     (0, ["env", "add", "main", "Shop", "--name", "b", "--set", f"adminPassword={SECRET}", "--json"]),
+    (0, ["env", "add", "other", "Shop", "--name", "d", "--set", f"code={SECRET}", "--json"]),
+    (0, ["cnapi", "/security-groups", "-d", json.dumps({"name": "a password", "description": "x"})]),
+    (1, ["cnapi", "/keypairs/k", "-d", BELOW, "-X", "PUT"]),
     (1, ["env", "add", "main", "Shop", "--name", "c", "--set", f"secretPort={SECRET}"]),
     (0, ["env", "changes", "main"]),
     (0, ["env", "changes", "main", "--json"]),
@@ -61,6 +67,8 @@ COMMANDS: list[tuple[int, list[str]]] = [
     (0, ["env", "patch", "main", "{patch}", "--json"]),
     (0, ["env", "patch", "main", "{model}", "--model"]),
     (1, ["env", "patch", "main", "{wrong}"]),
+    (1, ["env", "patch", "main", "{tested}"]),
+    (1, ["env", "patch", "main", "{tested}", "--model"]),
     (0, ["env", "upgrade", "main", "corner", "--set", f"adminPassword={SECRET}", "--preview"]),
     (0, ["env", "upgrade", "main", "corner", "--set", f"adminPassword={SECRET}", "--preview",
          "--json"]),
@@ -89,10 +97,12 @@ def test_no_command_prints_what_was_typed_and_is_secret(
     (root / "Classes/Shop.yaml").write_text(KEEPER)
     service.ok("package", "import", root)
     service.ok("env", "create", "main")
+    service.ok("env", "create", "other")
     service.ok("env", "add", "main", "Shop", "--name", "corner")
     files: dict[str, list[dict[str, Any]]] = {
         "patch": [{"op": "replace", "path": "/0/adminPassword", "value": SECRET}],
         "model": [{"op": "add", "path": "/services/0/adminPassword", "value": SECRET}],
+        "tested": [{"op": "test", "path": "/0/adminPassword", "value": SECRET + "x"}],
         "wrong": [{"op": "nothing", "path": "/0/x", "value": {"password": SECRET}}],
     }
     for name, steps in files.items():
@@ -100,8 +110,7 @@ def test_no_command_prints_what_was_typed_and_is_secret(
     names = {name: tmp_path / name for name in files}
     problems: list[str] = []
     for expected, command in COMMANDS:
-        given = [one.format(**names) if one.startswith("{p") or one in ("{model}", "{wrong}") else one
-                 for one in command]  # fmt: skip
+        given = [str(names.get(one.strip("{}"), one)) if one[0] == "{" else one for one in command]
         for options in ((), ("--debug",)):
             code, said = service.run(*options, *given)
             shown = [one for one in spelled() if one in said]
@@ -113,5 +122,6 @@ def test_no_command_prints_what_was_typed_and_is_secret(
     problems += [f"the log has {one}" for one in spelled() if one in log]
     model = service.ok("env", "model", "main", "--path", "services/0/adminPassword", "--raw")
     assert model == f"{SECRET}\n", "the command to edit with shows what there is"
-    service.ok("env", "destroy", "main", "--yes")
+    for name in ("main", "other"):
+        service.ok("env", "destroy", name, "--yes")
     assert not problems, "\n".join(problems)

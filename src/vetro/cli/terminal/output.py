@@ -12,7 +12,7 @@ import click
 
 from vetro.cli.terminal.tables import print_table
 from vetro.cli.terminal.times import moment, spoken
-from vetro.cli.terminal.typed import covered
+from vetro.cli.terminal.typed import covered, without
 
 #: An object as it is printed: JSON values by their names.
 Row = dict[str, object]
@@ -274,7 +274,7 @@ def shown(value: Value) -> Value:
     """``value`` as a command shows it: without secrets, unless they were asked for."""
     from vetro.secrecy import masked
 
-    return value if meta("secrets") else masked(value)
+    return value if meta("secrets") else without(masked(value))
 
 
 json_flag = click.option(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, cast
 from urllib.parse import quote
 
-from vetro.secrecy import Cover, cover_of_logs, hide_in_logs, is_secret, secrets_in
+from vetro.secrecy import MASK, Cover, cover_of_logs, hide_in_logs, is_secret, secrets_in
 
 _PAIR = re.compile(r"-*(?P<name>[\w.-]+)\s*[=:]\s*(?P<value>.+)", re.DOTALL)
 _noted: set[str] = set()
@@ -33,6 +34,17 @@ def covered(text: str) -> str:
     """A text for people without the secrets that were typed."""
     cover = cover_of_logs()
     return text if cover is None else cover(text)
+
+
+def without(value: object) -> Any:
+    """``value`` (JSON) without the secrets that were typed, under whatever name they stand."""
+    if isinstance(value, str):
+        return MASK if value in _noted else value
+    if isinstance(value, dict):
+        return {key: without(one) for key, one in cast("dict[str, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [without(one) for one in cast("Iterable[object]", value)]
+    return value
 
 
 def _add(secrets: Iterator[str]) -> None:
