@@ -13,33 +13,42 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from vetro.secrecy import MASK, Cover, cover_of_logs, hide_in_logs, is_secret, secrets_in
-
 _PAIR = re.compile(r"-*(?P<name>[\w.-]+)\s*[=:]\s*(?P<value>.+)", re.DOTALL)
+_MASK = "***"
 _noted: set[str] = set()
 
 
 def begin(arguments: Sequence[str]) -> None:
     """A command begins: what is secret of its arguments is hidden from now on."""
-    _noted.clear()
-    _add(found for number, one in enumerate(arguments) for found in _of(arguments, number, one))
+    if _noted:
+        from vetro.secrecy import hide_in_logs
+
+        _noted.clear()
+        hide_in_logs(None)
+    if len(arguments) > 1:  # help needs no rule
+        _add(found for number, one in enumerate(arguments) for found in _of(arguments, number, one))
 
 
 def note(value: object) -> None:
     """A document was read: what stands in it under secret names is hidden too."""
+    from vetro.secrecy import secrets_in
+
     _add(iter(secrets_in(value)))
 
 
 def covered(text: str) -> str:
     """A text for people without the secrets that were typed."""
-    cover = cover_of_logs()
-    return text if cover is None else cover(text)
+    if not _noted:
+        return text
+    from vetro.secrecy import Cover
+
+    return Cover(_noted)(text)
 
 
 def without(value: object) -> Any:
     """``value`` (JSON) without the secrets that were typed, under whatever name they stand."""
     if isinstance(value, str):
-        return MASK if value in _noted else value
+        return _MASK if value in _noted else value
     if isinstance(value, dict):
         return {key: without(one) for key, one in cast("dict[str, object]", value).items()}
     if isinstance(value, (list, tuple)):
@@ -48,15 +57,20 @@ def without(value: object) -> Any:
 
 
 def _add(secrets: Iterator[str]) -> None:
+    from vetro.secrecy import Cover, hide_in_logs
+
     for one in secrets:
         # As it is, and as messages and addresses quote it.
         _noted.update(
             (one, repr(one)[1:-1], json.dumps(one)[1:-1], quote(one), quote(one, safe=""))
         )
-    hide_in_logs(Cover(_noted) if _noted else None)
+    if _noted:
+        hide_in_logs(Cover(_noted))  # of what runs in this process, too
 
 
 def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
+    from vetro.secrecy import is_secret, secrets_in
+
     name, value = "", one
     while (pair := _PAIR.fullmatch(value)) is not None:  # --set=db.password=VALUE
         name, value = pair["name"].rpartition(".")[2], pair["value"]
