@@ -97,9 +97,15 @@ def test_a_backup_of_a_running_service_is_restored_elsewhere(
 @pytest.mark.thorough
 @pytest.mark.e2e
 def test_a_database_that_is_gone_is_noticed(install: Callable[..., Installation]) -> None:
-    """A service whose file was deleted is not ready and says why; a restart is refused."""
+    """A service whose file was deleted is not ready and says why; it takes nothing more, and people still
+    log in and read what there is; a restart is refused."""
     vetro = install("lost", driver="simulated")
+    vetro.run("env", "create", "before")
     (vetro.directory / "vetro.db").unlink()
+    token = vetro.run("token").strip()
+    status, body = vetro.http("POST", "/v1/environments", {"name": "after"}, token=token)
+    assert (status, "nothing of this request was stored" in str(body)) == (503, True)
+    assert [row["name"] for row in vetro.json("env", "list")] == ["before"]
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(f"{vetro.url}/readyz", timeout=240)
     assert caught.value.code == 503

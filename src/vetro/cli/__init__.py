@@ -17,6 +17,7 @@ import click
 
 from vetro import __version__
 from vetro.cli.terminal.output import CommandError, UsageMistake
+from vetro.cli.terminal.typed import begin
 
 # name -> (module below vetro.cli, one-line help); the command is the module's attribute of that name.
 COMMANDS = {
@@ -117,6 +118,7 @@ class LazyGroup(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the options before the sub-command."""
+        begin(args[1] if len(args) > 1 else extra["args"])
         with plain_errors():
             return super().make_context(*args, **extra)
 

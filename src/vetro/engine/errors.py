@@ -32,6 +32,18 @@ class PolicyViolation(EngineError):
         super().__init__("Use of murano-agent is disallowed by the server configuration")
 
 
+class ForeignGuest(EngineError):
+    """An object says that it is in another environment: its guest is not this program's."""
+
+    murano_names = PolicyViolation.murano_names
+
+    def __init__(self, host: str, environment: str) -> None:
+        super().__init__(
+            f"The agent of {host} is in the environment {environment}, which is not the one that is"
+            " deployed: a program reaches the guests of its own environment only"
+        )
+
+
 class AgentException(EngineError):
     """A plan failed in the guest; ``extra`` is the error map (§4.2)."""
 

@@ -171,6 +171,9 @@ class EngineServices:
     """Stacks and networks of a region that are not ``stacks`` and ``directory``."""
     volumes_elsewhere: Callable[[str], VolumeDirectory | None] = lambda region: None
     """Block storage of a region that is not ``volumes``."""
+    only_own_guests: bool = False
+    """Whether programs reach the guests of their own environment only: others have the ids of theirs from
+    whoever wrote them. A world in memory has nobody else's."""
     chosen_ranges: dict[str, str] = field(default_factory=dict[str, str])
     """Address ranges chosen by networks of this session, some of which may not exist yet."""
     left: dict[str, str] = field(default_factory=dict[str, str])

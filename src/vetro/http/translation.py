@@ -38,6 +38,12 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
         return InsufficientStorage(
             "The service's disk is full, or its store of files; nothing of this request was stored"
         )
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        log.error("nothing_is_kept", request_id=request_id, error=str(error))
+        return ServiceUnavailable(
+            "The service's database keeps nothing at the moment, so nothing of this request was stored;"
+            " its operator sees why at /readyz"
+        )
     if isinstance(error, ConnectionError | TimeoutError):
         # The database or another service failed; storage's errors have these base classes too.
         # Without a traceback: meanwhile every request ends here, and the reason is sufficient.

@@ -18,7 +18,7 @@ from vetro.identity import store
 from vetro.identity.passwords import digest, verify_password
 from vetro.identity.tables import DOMAIN_ID, application_credentials, projects
 from vetro.identity.tokens import TokenData, TokenStore
-from vetro.storage import Clock, Database, Transaction
+from vetro.storage import Clock, Database, DatabaseFull, DatabaseReadOnly, Transaction
 
 FREE_ATTEMPTS = 5
 WINDOW_SECONDS = 60.0
@@ -184,12 +184,24 @@ class Login:
             part = mapping(identity.get(str(method)), f"/auth/identity/{method}")
             identified = await check(part, address)
         assert identified is not None
-        async with self.database.transaction() as tx:
-            token = await self._scoped(tx, identified, auth.get("scope"))
+        token = await self._token_of(identified, auth.get("scope"))
         data = await self.tokens.get(token)
         if data is None:
             raise Unauthorized("The user or the project is disabled")
         return token, data
+
+    async def _token_of(self, who: Identified, scope: object) -> str:
+        """A token, stored unless nothing can be: reading needs one, and what is stored can still be read."""
+        try:
+            async with self.database.transaction() as tx:
+                return await self._scoped(tx, who, scope, keep=True)
+        except (DatabaseFull, DatabaseReadOnly) as error:
+            if self.database.keyring is None:
+                raise
+            async with self.database.read() as tx:
+                token = await self._scoped(tx, who, scope, keep=False)
+            log.warning("login_not_stored", user=who.user_id, error=str(error))
+            return token
 
     async def _password(self, part: dict[str, object], address: str) -> Identified:
         user = mapping(part.get("user"), "/auth/identity/password/user")
@@ -270,7 +282,7 @@ class Login:
             application_credential_id=row.id,
         )
 
-    async def _scoped(self, tx: Transaction, who: Identified, scope: object) -> str:
+    async def _scoped(self, tx: Transaction, who: Identified, scope: object, *, keep: bool) -> str:
         """A token of the requested scope: project, domain, none, or the user's default project."""
         project_id = who.project_id
         domain_scope: str | None = None
@@ -309,6 +321,7 @@ class Login:
             methods=who.methods,
             expires_at=who.expires_at,
             application_credential_id=who.application_credential_id,
+            keep=keep,
         )
 
     async def _project(self, tx: Transaction, given: dict[str, object]) -> str:

@@ -44,6 +44,7 @@ from vetro.messaging.mailboxes import Mailboxes
 from vetro.messaging.results import MalformedResult
 from vetro.messaging.signals import SIGNAL_LIMIT
 from vetro.messaging.waiting import PollGate, WaitingRoom
+from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.http import Envelope
@@ -183,7 +184,16 @@ class GuestDoor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self.mailboxes.record_contacts(self._contacts)
+            await self._record(self._contacts)
+
+    async def _record(self, contacts: dict[str, datetime]) -> None:
+        """Store contacts; the next ones have newer times."""
+        try:
+            await self.mailboxes.record_contacts(contacts)
+        except StorageError as error:
+            _log.warning("contacts_not_stored", guests=len(contacts), error=str(error))
+        except SQLAlchemyError:
+            _log.exception("contacts_not_stored", guests=len(contacts))
 
     async def _end_polls(self) -> None:
         await self.face.app.closing.wait()
@@ -195,16 +205,14 @@ class GuestDoor:
             await asyncio.sleep(self.mailboxes.settings.store_contacts)
             self._contacted.clear()
             contacts, self._contacts = self._contacts, {}
-            try:
-                await self.mailboxes.record_contacts(contacts)
-            except SQLAlchemyError:
-                # The next contact has a newer time; the task must not end.
-                _log.exception("contacts_not_stored", guests=len(contacts))
+            await self._record(contacts)  # whatever happens: the task must not end
 
     async def _prune(self) -> None:
         while True:
             try:
                 await self.mailboxes.prune()
+            except StorageError as error:
+                _log.warning("mailboxes_not_pruned", error=str(error))
             except SQLAlchemyError:
                 _log.exception("mailboxes_not_pruned")
             self._budget.forget_idle()

@@ -13,6 +13,7 @@ from vetro.storage.errors import (
     DatabaseBusy,
     DatabaseClosed,
     DatabaseFull,
+    DatabaseReadOnly,
     DatabaseTooNew,
     DatabaseUnavailable,
     KeyMissing,

@@ -22,7 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from vetro.storage.clock import Clock, SystemClock
-from vetro.storage.errors import DatabaseUnavailable, StorageError, explain
+from vetro.storage.errors import READ_ONLY, DatabaseReadOnly, StorageError, explain
 from vetro.storage.keyring import Keyring
 from vetro.storage.notify import DatagramCarrier, Subscription, Switchboard, encode
 from vetro.storage.postgres_use import PostgresUse, check_hearing, open_pool
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 CLOSE_PATIENCE_SECONDS = 10.0
 NOTIFY_CHANNEL = "vetro"
+_TAKES_NOTHING = (
+    "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'"
+)
 
 
 def application_name(keyring: Keyring | None) -> str:
@@ -75,7 +78,6 @@ class Database:
         self._switchboard = Switchboard()
         self._datagrams: DatagramCarrier | None = None
         self._listener: PostgresListener | None = None
-        self._file: tuple[int, int] | None = None
         self.steady = SteadyTime()
 
     @classmethod
@@ -154,7 +156,6 @@ class Database:
     async def _start(self) -> None:
         async with self.read() as tx:
             await tx.connection.run_sync(self.steady.read, self.clock)
-        self._file = self._file_id()
         if self._listener is not None:
             await self._listener.start()
             await check_hearing(self)
@@ -165,30 +166,15 @@ class Database:
         """The time to compare stored deadlines with: nobody can set it (`vetro.storage.steady`)."""
         return self.steady.now(self.clock)
 
-    def _file_id(self) -> tuple[int, int] | None:
-        """The file (device, inode) of an SQLite database; ``None`` when it has no file."""
-        if self._datagrams is None:
-            return None
-        try:
-            found = os.stat(sqlite_file(self.url) or "")
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
     async def check(self) -> None:
-        """Check that written data is kept. Errors: ``DatabaseUnavailable``.
-
-        SQLite keeps writing to a database file that was deleted or replaced, without an error;
-        that data is lost when this process ends.
-        """
-        if self._file != self._file_id():
-            raise DatabaseUnavailable(
-                f"the file of {self.name} was deleted or replaced while it is in use: what is stored"
-                " now is lost when the service stops. Copy what is needed through the API, stop"
-                " the service and restore the file from a backup"
-            )
+        """Check that the database takes and keeps what is written. Errors: ``DatabaseUnavailable``."""
+        if isinstance(self._server, SqliteFile):
+            self._server.check_kept()
         async with self.read() as tx:
-            await tx.execute(text("SELECT 1"))
+            if tx.is_sqlite:
+                await tx.execute(text("SELECT 1"))
+            elif (await tx.execute(text(_TAKES_NOTHING))).scalar_one():
+                raise DatabaseReadOnly(f"{self.name}: {READ_ONLY}")
 
     async def close(self) -> None:
         """Close every connection and socket, once the units of work in progress have ended.
@@ -297,6 +283,8 @@ class Database:
             return None
         try:
             return self._server.revision()
+        except DatabaseReadOnly:
+            return None  # the connection that looks was not open yet
         except sqlite3.Error as error:
             self._units.explain(error, reading=True)
             raise

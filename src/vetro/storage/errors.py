@@ -6,6 +6,7 @@
     ├── DatabaseTooNew        the database was written by a newer version
     ├── MigrationError        the database is in a state that no migration starts from
     ├── DatabaseUnavailable   it cannot be opened or reached (also a ``ConnectionError``)
+    │   └── DatabaseReadOnly  it can be read, but keeps nothing (``EROFS``)
     ├── DatabaseClosed        this process has closed it
     ├── DatabaseBusy          a lock was not released in time (also a ``TimeoutError``)
     ├── NoRoom                also an ``OSError`` with ``ENOSPC``
@@ -54,6 +55,16 @@ class MigrationError(StorageError):
 
 class DatabaseUnavailable(StorageError, ConnectionError):
     """The database cannot be opened or reached; the message names it and says why."""
+
+
+class DatabaseReadOnly(DatabaseUnavailable):
+    """What is written would not be kept: the unit of work was rolled back. Reading may go on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(errno.EROFS, message)
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 class DatabaseClosed(StorageError):
@@ -114,6 +125,10 @@ class LeaseLost(StorageError):
 
 
 CANNOT_WRITE = "a reading unit of work cannot write or lock rows: begin it with transaction()"
+READ_ONLY = (
+    "the database server takes nothing now, it is read-only (a standby, or set so): nothing was stored."
+    " Connect to the primary, or make it writable"
+)
 # PostgreSQL's SQLSTATE of a write in a read-only transaction.
 _READ_ONLY_TRANSACTION = "25006"
 _SQLITE_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -123,7 +138,6 @@ _SQLITE_UNUSABLE = {
     sqlite3.SQLITE_CANTOPEN: "cannot be opened",
     sqlite3.SQLITE_NOTADB: "is not a database",
     sqlite3.SQLITE_CORRUPT: "is damaged: restore a backup",
-    sqlite3.SQLITE_READONLY: "may not be written",
     sqlite3.SQLITE_PERM: "may not be used by this user",
     sqlite3.SQLITE_IOERR: "cannot be read or written (the disk reports an error)",
 }
@@ -137,9 +151,11 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
     if isinstance(error, PoolTimeout):
         return DatabaseBusy(f"{where}: no connection became free: too many transactions are open")
     original: object = error.orig if isinstance(error, DBAPIError) else error
+    refused = getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
+    if refused and not reading:
+        return DatabaseReadOnly(f"{where}: {READ_ONLY}")
     if reading and (
-        getattr(original, "sqlstate", None) == _READ_ONLY_TRANSACTION
-        or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
+        refused or getattr(original, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY
     ):
         return StorageError(CANNOT_WRITE)
     if isinstance(original, sqlite3.Error):
@@ -153,6 +169,8 @@ def explain(error: BaseException, where: str, *, reading: bool = False) -> Stora
             return DatabaseBusy(
                 f"{where}: another process locked the database for too long; try again"
             )
+        if code == sqlite3.SQLITE_READONLY:
+            return DatabaseReadOnly(f"{where} may not be written: {original}")
         if code in _SQLITE_UNUSABLE:
             return DatabaseUnavailable(f"{where} {_SQLITE_UNUSABLE[code]}: {original}")
         return None

@@ -63,16 +63,17 @@ class Keyring:
         """Remove all other keys from the file."""
         self._write([line for line in self._lines() if line.split()[0] in ids])
 
-    def seal(self, data: bytes) -> str:
-        """``data`` encrypted, as text that names the key."""
+    def seal(self, data: bytes, purpose: str = "") -> str:
+        """``data`` encrypted, as text that names the key. Only with the same ``purpose`` it is opened again:
+        one who can have something stored cannot use it as what is sealed for something else."""
         self._refresh()
         key = self._ids[0]
         header = f"{PREFIX}{key}:"
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._ciphers[key].encrypt(nonce, data, header.encode())
+        sealed = self._ciphers[key].encrypt(nonce, data, (header + purpose).encode())
         return header + base64.b64encode(nonce + sealed).decode()
 
-    def open(self, text: str) -> bytes:
+    def open(self, text: str, purpose: str = "") -> bytes:
         """The value of a sealed text. Errors: ``KeyMissing``; ``StorageError`` if it is damaged."""
         key, _, body = text.removeprefix(PREFIX).partition(":")
         if key not in self._ciphers:
@@ -82,7 +83,7 @@ class Keyring:
         given = base64.b64decode(body)
         try:
             return self._ciphers[key].decrypt(
-                given[:_NONCE], given[_NONCE:], f"{PREFIX}{key}:".encode()
+                given[:_NONCE], given[_NONCE:], f"{PREFIX}{key}:{purpose}".encode()
             )
         except InvalidTag:
             raise StorageError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import event
+from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -61,6 +62,7 @@ def _replace_lost_connections(engine: AsyncEngine) -> None:
     under load.)
     """
     pool, dialect = engine.sync_engine, engine.dialect
+    assert isinstance(dialect, PGDialect)
 
     def note(_connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
         entry.info["used"] = time.monotonic()
@@ -74,6 +76,10 @@ def _replace_lost_connections(engine: AsyncEngine) -> None:
         try:
             if time.monotonic() - used > TRUSTED_SECONDS or _readable(entry):
                 dialect.do_ping(connection)
+            if dialect.get_readonly(connection) is not None:
+                # After a reading unit SQLAlchemy says that the next one writes, whatever the server's own
+                # setting is (`default_transaction_read_only`).
+                dialect.set_readonly(connection, None)
         except (dialect.loaded_dbapi.Error, OSError) as error:
             raise DisconnectionError(str(error)) from error
 

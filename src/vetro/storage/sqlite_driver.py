@@ -25,7 +25,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool
 from sqlalchemy.util.concurrency import await_only, greenlet_spawn, in_greenlet
 
-from vetro.storage.errors import CANNOT_WRITE, StorageError
+from vetro.storage.errors import CANNOT_WRITE, DatabaseReadOnly, StorageError
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -221,6 +221,15 @@ class SqliteConnection:
         self.driver.close()
 
 
+def _file_id(path: Path) -> tuple[int, int] | None:
+    """The file (device, inode) at a path; ``None``: there is none, or nobody can say."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class SqliteFile:
     """The connections to one file: one writes, some read, one reads whether anything was written."""
 
@@ -235,6 +244,8 @@ class SqliteFile:
         self._idle: list[SqliteConnection] = []
         self._slots = asyncio.Semaphore(READERS)
         self._watch: LoopConnection | None = None
+        self._opened: tuple[int, int] | None = None
+        """The file that was opened first."""
         self._checkpoint: asyncio.Task[None] | None = None
         #: `LoopConnection.written` when the unit that writes began.
         self._began_at = 0
@@ -242,7 +253,21 @@ class SqliteFile:
         self._is_copied = False
         self._restarted = True
 
+    def check_kept(self) -> None:
+        """Check that what is written is kept. Errors: ``DatabaseReadOnly``.
+
+        SQLite keeps writing to a file that was deleted or replaced, without an error, and opens the one that
+        has its name now.
+        """
+        if self._opened is not None and self._opened != _file_id(self.path):
+            raise DatabaseReadOnly(
+                f"the database file {self.path} was deleted or replaced while it is in use: nothing is"
+                " stored any more, since it would be lost when the service stops. Copy what is needed"
+                " through the API, stop the service and restore the file from a backup"
+            )
+
     def _open(self) -> LoopConnection:
+        self.check_kept()
         connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, factory=LoopConnection
         )
@@ -256,6 +281,7 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
+        self._opened = self._opened or _file_id(self.path)
         return connection
 
     def _open_reader(self) -> LoopConnection:
@@ -341,7 +367,8 @@ class SqliteFile:
 
     async def commit(self, connection: SqliteConnection, then: Callable[[], None]) -> None:
         """Commit and call ``then``, even when the caller is cancelled; checkpoint the journal if it is
-        long."""
+        long. Errors: ``DatabaseReadOnly`` when it would not be kept."""
+        self.check_kept()
         driver = connection.driver
         is_large = driver.written - self._began_at > LARGE_COMMIT_PAGES
         is_due = driver.written > CHECKPOINT_PAGES
@@ -370,7 +397,7 @@ class SqliteFile:
     async def _copied(self) -> None:
         try:
             await asyncio.to_thread(self._copy_journal)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, DatabaseReadOnly) as error:
             # What was committed stays in the journal; the next one tries again.
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
         else:

@@ -4,6 +4,7 @@ import { Link, useParams } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { catalogApi, data } from '~/api/client';
 import { useTexts } from '~/i18n';
+import { masked } from '~/secrecy';
 import { PageError } from '~/ui/page';
 import { Log } from './log';
 import { messages } from './messages';
@@ -93,9 +94,6 @@ function ComponentLog({ environmentId, component }: { environmentId: string; com
   return <Log followed={followed} names={names} days />;
 }
 
-/** Secrets are masked by the service already; other names that say so are not shown either. */
-const HIDDEN = /password|secret|token|private.?key/i;
-
 function Row({ name, value }: { name: string; value: unknown }) {
   return (
     <Table.Tr>
@@ -103,7 +101,7 @@ function Row({ name, value }: { name: string; value: unknown }) {
         {name}
       </Table.Th>
       <Table.Td style={{ overflowWrap: 'anywhere' }}>
-        <Value value={HIDDEN.test(name) && value ? '••••••' : value} />
+        <Value value={masked(value, name)} />
       </Table.Td>
     </Table.Tr>
   );

@@ -1,17 +1,18 @@
 import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core';
 import { IconCheck, IconCopy } from '@tabler/icons-react';
 import { useTexts } from '~/i18n';
+import { masked } from '~/secrecy';
 import { messages as common } from '~/ui/messages';
 import { messages } from './messages';
 import { useShownEnvironment } from './shown';
 
-/** The objects as the open session has them, read only. */
+/** The objects as the open session has them, read only and without secrets. */
 export function Model() {
   const t = useTexts(messages);
   const c = useTexts(common);
   const { environment } = useShownEnvironment();
   if (!environment) return null;
-  const text = JSON.stringify(environment.services, null, 2);
+  const text = JSON.stringify(masked(environment.services), null, 2);
   return (
     <Stack>
       <Group justify="space-between">

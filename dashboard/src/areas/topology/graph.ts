@@ -1,4 +1,5 @@
 // The graph of a model: its components and what they contain, and who refers to whom.
+import { isSecret } from '~/secrecy';
 import type { Component } from '../environment/queries';
 
 export interface TopologyNode {
@@ -23,7 +24,6 @@ export interface Topology {
   edges: TopologyEdge[];
 }
 
-const SECRET = /password|secret|token|private.?key/i;
 const SERVER = /Instance|Server|Machine|HostInstance/;
 const NETWORK = /Network/;
 const MAX_FACT = 120;
@@ -94,7 +94,7 @@ export function topologyOf(environment: { id: string; name: string }, components
 }
 
 function fact(node: TopologyNode, name: string, value: string) {
-  if (SECRET.test(name)) return;
+  if (isSecret(name)) return;
   node.facts.push([name, value.length > MAX_FACT ? `${value.slice(0, MAX_FACT)}…` : value]);
 }
 

@@ -13,6 +13,7 @@ from vetro.cli.client.answers import Environment, JsonObject, PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal import confirmation
 from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
+from vetro.cli.terminal.typed import note
 from vetro.digits import is_number
 
 HINT = (
@@ -89,6 +90,8 @@ class Wizard:
                 said = f"did you mean {near[0]}?" if near else f"fields: {', '.join(names)}"
                 fail(f"{self.view['package']['name']} has no field {path}; {said}", HINT)
             page, field = found[0]
+            if field["secret"]:
+                note({"password": value})
             put(placed, page, field, value)
         if name is not None:
             for path in (f"{MANAGEMENT}.application_name", "name"):

@@ -24,6 +24,7 @@ from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for, not_of_vetro
 from vetro.cli.client.trust import CACERT, trust
 from vetro.cli.terminal.output import Row, fail, meta
+from vetro.cli.terminal.typed import covered
 from vetro.http.client import RequestOptions, SyncClient, SyncResponse, TransportError
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class Connection:
         """With ``--debug``: a line for each request, without bodies and without the token."""
         if self._debug:
             milliseconds = (time.monotonic() - began) * 1000
-            click.echo(f"{method} {url}: {said} ({milliseconds:.0f} ms)", err=True)
+            click.echo(covered(f"{method} {url}: {said} ({milliseconds:.0f} ms)"), err=True)
 
     def _unanswered(self, url: str, error: TransportError) -> tuple[str, str]:
         """What refused, by its own address, and where that address is from."""

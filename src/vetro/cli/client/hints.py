@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from vetro.cli.terminal.typed import covered
 from vetro.http.client import SyncResponse
 
 TAKEN = "A thing of that name exists: choose another name, or remove it first."
@@ -78,7 +79,11 @@ def not_of_vetro(response: SyncResponse, address: str) -> tuple[str, str] | None
 
 
 def error_text(response: SyncResponse) -> str:
-    """The message of an error body in any of the faces' styles."""
+    """The message of an error body in any of the faces' styles, without what was typed and is secret."""
+    return covered(_error_text(response))
+
+
+def _error_text(response: SyncResponse) -> str:
     try:
         body: object = response.json()
     except ValueError:

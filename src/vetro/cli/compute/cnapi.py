@@ -9,6 +9,7 @@ from http import HTTPStatus
 import click
 
 from vetro.cli.client.connection import Connection
+from vetro.cli.terminal.typed import covered
 
 
 @click.command()
@@ -37,8 +38,8 @@ def cnapi(path: str, method: str | None, data: str | None) -> None:
     click.echo("")
     if response.content:
         try:
-            click.echo(json.dumps(response.json(), indent=2, ensure_ascii=False))
+            click.echo(covered(json.dumps(response.json(), indent=2, ensure_ascii=False)))
         except ValueError:
-            click.echo(response.text)
+            click.echo(covered(response.text))
     if response.status >= 400:
         sys.exit(1)

@@ -56,7 +56,8 @@ def vnc(name_or_uuid: str) -> None:
             fail(f"{name_or_uuid} has no screen", "It was made with vnc_port -1.")
         answer = connection.decoded(vm_calls.vm(vm.uuid, vm.server_uuid))
     secret = answer.row.get("vnc_password")
-    emit_object({**where.row, "display": where.known.port - 5900, "password": secret})
+    shown = {**where.row, "display": where.known.port - 5900, "password": secret}
+    emit_object(shown, secrets=True)
 
 
 @click.command()

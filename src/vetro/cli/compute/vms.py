@@ -164,7 +164,7 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
                 connection.send(PORTS.remove(port.uuid))
             say(f"VM {_called(row)} destroyed")
     if wants_json():
-        emit_json(ended[0] if len(ended) == 1 else ended)
+        emit_json(shown(ended[0] if len(ended) == 1 else ended))
 
 
 # Everything else is removed by a command 'delete': users who look for that word find this one.

@@ -12,7 +12,7 @@ from vetro.cli.client.name_completion import PACKAGE
 from vetro.cli.environments.applications import application_row, emit_applications
 from vetro.cli.environments.setting_completion import FORM_FIELD
 from vetro.cli.terminal.documents import json_in
-from vetro.cli.terminal.output import emit_json, fail, wants_json
+from vetro.cli.terminal.output import emit_json, fail, shown, wants_json
 from vetro.cli.terminal.paths import TEXT
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,6 +53,6 @@ def show_added(stored: object) -> None:
     """What was added, as JSON or as a table."""
     rows = cast("list[JsonObject]", stored if isinstance(stored, list) else [stored])
     if wants_json():
-        emit_json(cast("Any", stored))
+        emit_json(shown(cast("Any", stored)))
     else:
         emit_applications([application_row(item) for item in rows])

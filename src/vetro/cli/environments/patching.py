@@ -22,10 +22,12 @@ from vetro.cli.terminal.output import (
     emit_json,
     emit_object,
     fail,
+    shown,
     wants_json,
     word,
 )
 from vetro.cli.terminal.paths import TEXT
+from vetro.cli.terminal.typed import note
 from vetro.http.client import SyncResponse
 
 MODEL_PATCH = "application/env-model-json-patch"
@@ -55,12 +57,16 @@ def patch(environment: str, file: TextIO, model: bool, session: str | None) -> N
     if not isinstance(steps, list):
         fail(f"{file.name}: a JSON Patch is a list of operations", exit_code=2)
     steps = with_ids(cast("list[object]", steps))
+    for step in steps:
+        if isinstance(step, dict):
+            given = cast("JsonObject", step)
+            note({str(given.get("path")).rpartition("/")[2]: given.get("value")})
     with Connection() as connection:
         row = find_environment(connection, environment)
         base = f"/v1/environments/{row['id']}"
         with session_and_services(connection, row, session) as (headers, services):
             if model:
-                emit_json(patch_model(connection, base, steps, headers).json())
+                emit_json(shown(patch_model(connection, base, steps, headers).json()))
                 return
             changed = _patched(services, steps, file.name)
             stored = connection.request(

@@ -13,7 +13,7 @@ def token() -> None:
     """Print a token; give it as X-Auth-Token."""
     with Connection() as connection:
         if wants_json():
-            emit_object({"token": connection.token, "url": connection.url})
+            emit_object({"token": connection.token, "url": connection.url}, secrets=True)
         else:
             click.echo(connection.token)
 

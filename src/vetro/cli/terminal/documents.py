@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from vetro import documents
 from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.typed import note
 from vetro.documents import DocumentLimits
 
 #: Models of environments may be deeper than what packages hold.
@@ -66,9 +67,11 @@ def text_of(file: TextIO) -> str:
 def json_in(file: TextIO, hint: str) -> Any:
     """The value of a JSON file. One that is none ends the command; ``hint``: what it must be."""
     try:
-        return read_json(text_of(file))
+        found = read_json(text_of(file))
     except NotADocument as error:
         fail(f"{file.name}: {error}", hint)
+    note(found)
+    return found
 
 
 def _refuse_empty(text: str) -> None:

@@ -12,6 +12,7 @@ import click
 
 from vetro.cli.terminal.tables import print_table
 from vetro.cli.terminal.times import moment, spoken
+from vetro.cli.terminal.typed import covered, without
 
 #: An object as it is printed: JSON values by their names.
 Row = dict[str, object]
@@ -23,8 +24,8 @@ class CommandError(click.ClickException):
     """A command failed: one line that says what and where, and a hint what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(covered(message))
+        self.hint = None if hint is None else covered(hint)
 
     def show(self, file: IO[str] | None = None) -> None:
         """Print ``Error: …`` and the hint on standard error."""
@@ -116,8 +117,8 @@ def cell(value: object) -> str:
 
 
 def emit_rows(rows: Iterable[Mapping[str, object]], columns: Sequence[tuple[str, str]]) -> None:
-    """Print rows: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
-    listed = [dict(row) for row in rows]
+    """Print rows without secrets: as JSON with all their keys, or as a table of ``columns`` (title, key)."""
+    listed = [shown(dict(row)) for row in rows]
     if wants_json():
         emit_json([_part(row, columns) for row in listed])
         return
@@ -130,8 +131,14 @@ def emit_rows(rows: Iterable[Mapping[str, object]], columns: Sequence[tuple[str,
     print_table([title for title, _ in columns], cells)
 
 
-def emit_object(value: Mapping[str, object], keys: Sequence[str] | None = None) -> None:
-    """Print one object: as JSON, or its properties a line each, those of structures indented below."""
+def emit_object(
+    value: Mapping[str, object], keys: Sequence[str] | None = None, *, secrets: bool = False
+) -> None:
+    """Print one object: as JSON, or its properties a line each, those of structures indented below.
+
+    ``secrets``: with them, as they are what was asked for.
+    """
+    value = value if secrets else shown(dict(value))
     if wants_json():
         emit_json(_part(value))
         return
@@ -207,13 +214,13 @@ def emit_json_line(value: object) -> None:
 def say(message: str) -> None:
     """A line for people on the way; silent for programs, which read standard output."""
     if for_people():
-        click.echo(message)
+        click.echo(covered(message))
 
 
 def done(message: str, **facts: object) -> None:
     """What was done: a line for people, the facts for programs."""
     if for_people():
-        click.echo(message)
+        click.echo(covered(message))
     else:
         emit_object(facts)
 
@@ -267,7 +274,7 @@ def shown(value: Value) -> Value:
     """``value`` as a command shows it: without secrets, unless they were asked for."""
     from vetro.secrecy import masked
 
-    return value if meta("secrets") else masked(value)
+    return value if meta("secrets") else without(masked(value))
 
 
 json_flag = click.option(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vetro import tracing
-from vetro.engine.errors import AgentTimeout, PolicyViolation
+from vetro.engine.errors import AgentTimeout, ForeignGuest, PolicyViolation
 from vetro.engine.guest_times import trace_guest
 from vetro.engine.plans import (
     PlanBuilder,
@@ -54,6 +54,9 @@ class Agent:
         services = services_of(ctx)
         environment = host.find_owner("io.murano.Environment")
         owner = environment.id if environment is not None else services.environment_id
+        # Ids of objects are chosen by whoever writes them, that of an environment too.
+        is_own = owner == services.environment_id or not services.only_own_guests
+        self._foreign = "" if is_own else owner
         self._queue = f"e{owner}-h{host.id}".lower()
         self._enabled = not services.settings.engine.disable_murano_agent
         self._signer = services.signer
@@ -82,6 +85,8 @@ class Agent:
 
     def _reached(self, services: EngineServices) -> MessageTransport:
         """How the guest is reached: by its region's broker, else at its mailbox."""
+        if self._foreign:
+            raise ForeignGuest(self._name, self._foreign)
         if self._transport is None:
             region: MuranoObject | None = None
             if self._host.is_a("io.murano.CloudResource"):

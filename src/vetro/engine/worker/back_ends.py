@@ -288,6 +288,7 @@ async def back_ends(
             reports=reports,
             signer=signer,
             people=KnownPeople(Identity(opened)),
+            only_own_guests=True,
         )
         if regions is not None:
             services.elsewhere = regions

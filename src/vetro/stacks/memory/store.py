@@ -99,12 +99,13 @@ class MemoryStore:
         stack = self._held(hold)
         stack.resources = [one for one in stack.resources if one.id != row.id]
 
-    async def config(self, project_id: str, physical_id: str) -> dict[str, Any] | None:
-        for stack in self.stacks.values():
-            for row in stack.resources:
-                if stack.project_id == project_id and row.physical_id == physical_id:
-                    return _json(row.data) if "config" in row.data else None
-        return None
+    async def resources(self, project_id: str, physical_id: str) -> list[ResourceRow]:
+        return [
+            _copied_resource(row)
+            for stack in self.stacks.values()
+            for row in stack.resources
+            if stack.project_id == project_id and row.physical_id == physical_id
+        ]
 
     def _held(self, hold: Hold) -> StackRow:
         row = self.stacks.get(hold.stack_id)

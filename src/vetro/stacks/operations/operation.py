@@ -480,6 +480,8 @@ class Operation:
             flavors=self.flavors,
             config=self._config,
             group=lambda group: self._group(group, row),
+            own=self.stack.types_of,
+            known=self._known,
             save=save,
             leaving=lambda: [
                 one.physical_id
@@ -519,7 +521,15 @@ class Operation:
         for row in self.stack.resources:
             if row.physical_id == physical_id and "config" in row.data:
                 return row.data
-        return await self.store.config(self.stack.project_id, physical_id)
+        others = await self.store.resources(self.stack.project_id, physical_id)
+        return next((row.data for row in others if "config" in row.data), None)
+
+    async def _known(self, physical_id: str) -> frozenset[str]:
+        own = self.stack.types_of(physical_id)
+        if own or len(physical_id) > 64:
+            return own
+        others = await self.store.resources(self.stack.project_id, physical_id)
+        return frozenset(row.type for row in others)
 
     def _foreseen(self, name: str) -> Json:
         """A reference before anything is made: what is not there yet is another one."""

@@ -125,7 +125,7 @@ class Planner:
         return await kind.attribute(self._context(row), self._wanted[name], attribute)
 
     def _context(self, row: ResourceRow) -> ResourceContext:
-        return looking(
+        context = looking(
             row,
             self.compute,
             self.flavors,
@@ -134,6 +134,9 @@ class Planner:
             stack_name=self.name,
             doors=self.doors,
         )
+        if self.row is not None:
+            context.own = self.row.types_of
+        return context
 
 
 def looking(

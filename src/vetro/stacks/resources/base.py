@@ -81,6 +81,10 @@ class PlacementGroup:
     """The ids of the other servers that have their place."""
 
 
+async def _nothing_known(_physical_id: str) -> frozenset[str]:
+    return frozenset()
+
+
 async def _cannot_adopt() -> None:
     raise AssertionError("only an operation on a stack can adopt")
 
@@ -102,6 +106,10 @@ class ResourceContext:
     """A server group of the stack by its id."""
     save: Callable[[dict[str, Json]], Awaitable[None]]
     """Store `data` (before doing what it describes)."""
+    own: Callable[[str], frozenset[str]] = lambda _physical_id: frozenset()
+    """The types of the stack's resources that have this id: what a template names may be anybody's."""
+    known: Callable[[str], Awaitable[frozenset[str]]] = _nothing_known
+    """The same for all stacks of the project."""
     leaving: Callable[[], Sequence[str]] = tuple
     """Physical ids of the stack's resources of this type that this operation removes."""
     volumes: Callable[[], Sequence[str]] = tuple

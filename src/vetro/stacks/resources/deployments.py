@@ -28,6 +28,8 @@ from vetro.stacks.resources.ports import without_ipv4
 _SHOWN = ("deploy_stdout", "deploy_stderr", "deploy_status_code")
 _ACTIONS = ("CREATE", "UPDATE")
 _LAST_CHARACTERS = 1_000
+SERVER = "OS::Nova::Server"
+"""The type of what has an agent for deployments."""
 
 
 class SoftwareDeployment(ResourceType):
@@ -110,8 +112,15 @@ class SoftwareDeployment(ResourceType):
         again: bool = False,
     ) -> None:
         """Have the agent run it. ``again``: a plan of its own, as that of a change is."""
-        now = await _incarnation(context, text(properties["server"]))
-        if action in (items(properties.get("actions")) or _ACTIONS):
+        server = text(properties["server"])
+        is_asked_for = action in (items(properties.get("actions")) or _ACTIONS)
+        if is_asked_for and SERVER not in await context.known(server):
+            raise ResourceFailure(
+                f"There is no server {server[:64]!r} in the stacks of the project: name one with"
+                " get_resource"
+            )
+        now = await _incarnation(context, server)
+        if is_asked_for:
             run = int(context.data.get("run") or 0) + (again or action == "UPDATE")
             await context.save({**context.data, "run": run})
             await self._run(context, properties, action, run)
@@ -121,12 +130,12 @@ class SoftwareDeployment(ResourceType):
     async def _run(
         self, context: ResourceContext, properties: Mapping[str, Json], action: str, run: int
     ) -> None:
-        given = properties["config"]
+        server, given = text(properties["server"]), properties["config"]
         found = await context.config(given) if isinstance(given, str) else None
         config = found or {"config": given if isinstance(given, dict) else text(given)}
         values = _inputs(config, entries(properties.get("input_values")))
         values |= {
-            "deploy_server_id": text(properties["server"]),
+            "deploy_server_id": server,
             "deploy_action": action,
             "deploy_stack_id": context.stack_id,
             "deploy_resource_name": context.name,
@@ -145,7 +154,6 @@ class SoftwareDeployment(ResourceType):
         encoded = msgspec.json.encode(deployment).decode()
         other = context.doors.over_ipv6(encoded)
         if other != encoded:
-            server = text(properties["server"])
             ports = await context.compute.ports_of(context.project_id, server)
             encoded = other if await without_ipv4(context, [one.uuid for one in ports]) else encoded
         plan = plan_of(
@@ -158,7 +166,7 @@ class SoftwareDeployment(ResourceType):
         guests = cast("Guests", context.doors.guests)
         wait = text(properties.get("signal_transport")) not in ("NO_SIGNAL", "NO_TRANSPORT")
         seconds = context.doors.deployment_seconds if wait else 0
-        answer = await guests.run(text(properties["server"]), plan, seconds)
+        answer = await guests.run(server, plan, seconds)
         if wait:
             result = entries(answer)
             await context.save({**context.data, **result})

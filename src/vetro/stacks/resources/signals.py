@@ -108,13 +108,21 @@ class WaitCondition(StackOnly):
         await self._wait(context, properties)
 
     async def shown(self, context: ResourceContext, properties: Mapping[str, Json]) -> Shown:
-        received = await _signals(context).received(_handle(text(properties[self.keys[0]])))
+        handle = _handle(text(properties[self.keys[0]]))
+        if not _is_own(context, handle):
+            return None
+        received = await _signals(context).received(handle)
         data = {one.id: one.data for one in received if one.status == "SUCCESS"}
         return dict.fromkeys(self.attributes, msgspec.json.encode(data).decode())
 
     async def _wait(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         handle_key, timeout_key, count_key = self.keys
         handle = _handle(text(properties[handle_key]))
+        if not _is_own(context, handle):
+            raise ResourceFailure(
+                f"{handle[:64]!r} is not a valid wait condition handle: name one of this stack's"
+                f" resources of the type {WaitConditionHandle.name} with get_resource"
+            )
         count = int(properties.get(count_key) or 1)
         seconds = int(properties[timeout_key])
         signals = _signals(context)
@@ -160,6 +168,13 @@ def _signals(context: ResourceContext) -> Signals:
 def _handle(reference: str) -> str:
     """The handle that a reference names: its id, or its address as CFN's `Ref` gives it."""
     return reference.partition("?")[0].rpartition("/")[2]
+
+
+def _is_own(context: ResourceContext, handle: str) -> bool:
+    """Whether the handle is the stack's: whoever knows another's name may not hear what it was told."""
+    return not context.own(handle).isdisjoint(
+        {WaitConditionHandle.name, AwsWaitConditionHandle.name}
+    )
 
 
 def _of(received: Sequence[Signal], status: str) -> list[Signal]:

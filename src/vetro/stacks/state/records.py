@@ -121,6 +121,10 @@ class StackRow:
             unmade=self._unmade() if self.status.failed else [],
         )
 
+    def types_of(self, physical_id: str) -> frozenset[str]:
+        """The types of its resources that have this id."""
+        return frozenset(row.type for row in self.resources if row.physical_id == physical_id)
+
     def is_held(self, now: datetime) -> bool:
         """Whether a living process works on it, by the clock of ``owner_until``."""
         if self.owner is None or self.owner_until is None:
@@ -205,6 +209,6 @@ class StackStore(Protocol):
 
     async def remove_resource(self, hold: Hold, row: ResourceRow) -> None: ...
 
-    async def config(self, project_id: str, physical_id: str) -> dict[str, Json] | None:
-        """What is kept of a software configuration in any stack of the project."""
+    async def resources(self, project_id: str, physical_id: str) -> list[ResourceRow]:
+        """The resources with this id in all stacks of the project."""
         ...

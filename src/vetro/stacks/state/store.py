@@ -198,20 +198,18 @@ class DatabaseStore:
             await tx.execute(delete(tables.resources).where(tables.resources.c.id == row.id))
 
     @_uncut
-    async def config(self, project_id: str, physical_id: str) -> dict[str, Any] | None:
-        """What is kept of a software configuration of the project."""
+    async def resources(self, project_id: str, physical_id: str) -> list[ResourceRow]:
+        """The resources with this id in all stacks of the project."""
         async with self._db.read() as tx:
             found = await tx.execute(
-                select(tables.resources.c.data)
+                select(tables.resources)
                 .join(tables.stacks, tables.stacks.c.id == tables.resources.c.stack_id)
                 .where(
                     tables.resources.c.physical_id == physical_id,
-                    tables.resources.c.type.like("OS::Heat::%"),
                     tables.stacks.c.project_id == project_id,
                 )
             )
-            data: Any = found.scalars().first()
-        return data if data is not None and "config" in data else None
+            return [_resource(row) for row in found]
 
     # --- inside ------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ async def show_image(call: Call) -> Json:
 
 async def list_copies(call: Call) -> Json:
     """Which nodes have an image; with ``version``, as soon as that has changed, or after ``timeout``."""
-    row = await call.service.images.get(str(call.get("uuid")))
+    row = await call.service.images.get(str(call.get("uuid")), call.project)
     seconds = as_number(call.get("timeout"))
     seconds = 0.0 if seconds is None or seconds < 0 else min(seconds, LONGEST_POLL_SECONDS)
     known = str(call.get("version") or "")
