@@ -105,13 +105,14 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     project.run("package", "import", str(ROOT / "library/HelloScript"))
     project.run("env", "create", "slow")
     assert "No deployment of slow" in project.run("deployment", "cancel", "slow", code=1)
-    mark = tmp_path / "began"
-    command = f"sleep 7654.{secrets.randbelow(10**9)}"  # which no other run has
-    script = f"touch {mark}; exec {command}"
+    number = secrets.randbelow(10**9)
+    command = f"sleep 7654.{number}"  # which no other run has
+    script = f"touch $VETRO_GUEST_ROOT/began-{number}; exec {command}"
     arguments = ("--set", "image=empty", "--set", f"script={script}")
     project.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
     project.run("env", "deploy", "slow", "--no-wait")
-    until(mark.exists, "the script runs")
+    marks = f"node/vms/*/root/began-{number}"
+    until(lambda: list(project.directory.glob(marks)), "the script runs")
     newest = project.json("deployment", "list", "slow")[0]["id"]
     until(
         lambda: "It waits on the agent of" in project.run("deployment", "show", "slow", newest),
