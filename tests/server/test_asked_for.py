@@ -200,9 +200,10 @@ def test_a_policy_that_is_cut_off_later_stays_in_force(tmp_path: Path) -> None:
         assert [log["event"] for log in logs] == ["policy_file_not_used"]
 
 
+@pytest.mark.root
 def test_directories_that_others_may_write_are_closed_or_refused(tmp_path: Path) -> None:
     """Ours lose the permission; one that many use, as /tmp, is refused, and left as it was."""
-    for mode in (0o775, 0o777, 0o773):
+    for mode in (0o775, 0o777, 0o773, 0o1777):
         place = tmp_path / f"{mode:o}"
         place.mkdir()
         place.chmod(mode)
@@ -212,6 +213,8 @@ def test_directories_that_others_may_write_are_closed_or_refused(tmp_path: Path)
         many = tmp_path / name
         many.mkdir()
         many.chmod(0o1777)
+        (many / "of another").touch()
+        os.chown(many / "of another", 1234567, 1234567)
         places = (many, None) if name == "data" else (tmp_path / "own", many)
         with pytest.raises(StartError, match="may write into"):
             data_directory.prepare(*places)

@@ -50,6 +50,8 @@ log = structlog.get_logger(__name__)
 
 #: Of the shared directory: the directories whose files rows of the database refer to.
 FILE_DIRECTORIES = ("packages", "images", "volume-backups")
+OF_THE_MACHINE = {Path(name) for name in ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")}  # noqa: S108
+"""Directories that everybody must be able to write."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 SHORTEST_SECRET = 8
 """Bytes of the shortest secret that is believed; those that are made here have 43."""
@@ -67,6 +69,7 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
     shared = shared or directory
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        _close_to_writers(directory)
         for name in ("node", "notify"):
             # Containers of unprivileged users are mounted from below node/: it must be traversable.
             (directory / name).mkdir(mode=0o711 if name == "node" else 0o700, exist_ok=True)
@@ -79,10 +82,10 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
         ) from error
     try:
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_writers(shared)
         for name in FILE_DIRECTORIES:
             (shared / name).mkdir(mode=0o700, exist_ok=True)
         for place in {directory: None, shared: None}:
-            _close_to_writers(place)
             _say(place, mend(place))
     except OSError as error:
         if error.errno in OF_THE_DISK:
@@ -98,7 +101,10 @@ def _close_to_writers(directory: Path) -> None:
     found = directory.stat()
     if not found.st_mode & OTHERS_WRITE:
         return
-    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
+    own = found.st_uid == os.geteuid() and directory.resolve() not in OF_THE_MACHINE
+    if own and found.st_mode & stat.S_ISVTX:
+        own = all(one.lstat().st_uid == os.geteuid() for one in directory.iterdir())
+    if not own:
         raise StartError(
             f"Other users of this machine may write into {directory}",
             f"Choose a directory of its own with --data-dir, or let its owner say: chmod go-w {directory}",

@@ -346,9 +346,10 @@ def _check_variables(environ: Mapping[str, str], values: Mapping[str, Mapping[st
     known = [f"VETRO_{section}_{key}".upper() for section in values for key in values[section]]
     sections = tuple(f"VETRO_{section}_".upper() for section in values)
     for name in environ:
-        if name.startswith(sections) and name not in known and name not in SHORT_FORMS:
-            if near := difflib.get_close_matches(name, known, 1, 0.85):
-                raise SettingsError(f"{name}: there is no such setting; did you mean {near[0]}?")
+        if not name.startswith(sections) or name in known or name in SHORT_FORMS:
+            continue
+        if near := difflib.get_close_matches(name, known, 1, 0.85):
+            raise SettingsError(f"{name}: there is no such setting; did you mean {near[0]}?")
 
 
 def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
