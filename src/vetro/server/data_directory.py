@@ -107,7 +107,8 @@ def _close_to_writers(directory: Path) -> None:
     if not own:
         raise StartError(
             f"Other users of this machine may write into {directory}",
-            f"Choose a directory of its own with --data-dir, or let its owner say: chmod go-w {directory}",
+            "Choose a directory of its own with --data-dir or server.shared_dir"
+            + ("." if found.st_mode & stat.S_ISVTX else f", or close it: chmod go-w {directory}"),
         )
     directory.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS_WRITE)
     log.warning(

@@ -192,12 +192,12 @@ class _Up:
         raise_descriptor_limit()
         # One for all ports: they share the descriptors of this process.
         entrance = admission(self.limits, each_address=not self.settings.server.trust_proxy)
+        key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database, removal = rooms
             self._database = database
             origins = self.settings.server.allowed_origins
-            key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
             shown = [*faces]
             if known := self.settings.identity.url:
                 seconds = self.settings.identity.answer_seconds
