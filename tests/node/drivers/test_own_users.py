@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import stat
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -42,6 +43,7 @@ print(json.dumps({
     "its view": tried(lambda: os.listdir(f"/proc/{init}/root/root")),
     "killed": tried(lambda: os.kill(int(init), 9)),
     "shadow": tried(lambda: open("/etc/shadow").read()),
+    "a disk": tried(lambda: open("disk", "rb").read(1)),
     "own": tried(lambda: open("own", "w").write("x")),
     "root again": tried(lambda: os.setuid(0)),
 }))
@@ -82,6 +84,9 @@ async def test_a_plan_is_nobody_on_the_machine(driver: Driver, tmp_path: Path) -
     secret.write_text("password")
     secret.chmod(0o600)
     one, two = [await machine(driver, str(uuid.uuid4())) for _ in range(2)]
+    disk = tmp_path / "vms" / one["uuid"] / "root/disk"
+    os.mknod(disk, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # as if a copy had brought it
+    disk.chmod(0o666)
     theirs = tmp_path / "vms" / two["uuid"] / "root/etc/hostname"
     assert theirs.read_text()
     command = ["/usr/bin/python3", "-c", LOOK, str(secret), str(theirs), str(two["pid"])]

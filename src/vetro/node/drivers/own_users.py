@@ -32,6 +32,7 @@ exec 9< "$root"
 mount -t tmpfs -o mode=0711,size=1m,nosuid,nodev none "$covered"
 mkdir -p "$root"
 mount --no-canonicalize --bind /proc/self/fd/9 "$root"
+mount -o remount,bind,nosuid,nodev "$root"
 exec 9<&-
 cd "$where"
 exec setpriv --reuid "$id" --regid "$id" --clear-groups --inh-caps=-all --bounding-set=-all \\

@@ -139,6 +139,7 @@ class ProcessHypervisor(Hypervisor):
     async def make(self, vm: Vm) -> None:
         """Create the directory with the instance's files."""
         root_path = self._root(vm["uuid"])
+        root_path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in ("etc", "tmp", "var/log", "var/lib/vetro"):
             (root_path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         root = self._guest_root(root_path, vm)
