@@ -312,7 +312,7 @@ def project(plain: Installation) -> Iterator[Installation]:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A directory where plans of the driver `process`, which are users of their own, come and write."""
-    with TemporaryDirectory(prefix="vetro-place-", dir="/tmp") as name:  # noqa: S108
+    with TemporaryDirectory(prefix="vetro-place-", dir="/tmp") as name:
         Path(name).chmod(0o777)
         yield Path(name)
 
