@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from vetro.node.drivers.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.drivers.lxc.config import SECCOMP_PROFILE, ContainerHost, limit_settings, render
 from vetro.node.drivers.lxc.host import apparmor_profile, cgroup_limits
-from vetro.node.drivers.lxc.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.errors import DriverError
 from vetro.node.guest.instance_files import Init
 

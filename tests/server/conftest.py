@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -306,6 +307,14 @@ def project(plain: Installation) -> Iterator[Installation]:
     """A new project in that installation."""
     with plain.project() as made:
         yield made
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory where plans of the driver `process`, which are users of their own, come and write."""
+    with TemporaryDirectory(prefix="vetro-place-", dir="/tmp") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from vetro.messaging import Mailboxes
 from vetro.node.work.api import TaskApi
 from vetro.node.work.endpoints import ENDPOINTS
 from vetro.server import up as up_module
+from vetro.server.isolation import choose_instances
 from vetro.server.settings import load_settings
 from vetro.storage import Database, ManualClock
 
@@ -77,7 +78,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     for name in ("packages", "images", "notify", "logs"):
         (tmp_path / name).mkdir(exist_ok=True)
     engine = SimpleNamespace(service_key="service-key", mailbox_url="")
-    parts: Any = (settings, engine, None, "process", "", ConnectionLimits(), ())
+    parts: Any = (settings, engine, None, choose_instances(settings, ""), ConnectionLimits(), ())
     whole: Any = up_module._Up(*parts)
     async with whole._rooms(8082) as (faces, agents, database, _):
         assembly = assemble([*faces, agents])

@@ -62,7 +62,7 @@ async def test_a_script_runs_in_a_guest_behind_a_broker(
 
 @pytest.mark.thorough
 def test_a_broker_that_is_killed_costs_no_deployment(
-    install: Callable[..., Installation], tmp_path: Path
+    install: Callable[..., Installation], tmp_path: Path, place: Path
 ) -> None:
     """A script that ends, and a deployment that begins, while the broker is away are finished when it is
     back; each script runs once. So is a deployment whose broker lost all that it knew.
@@ -83,10 +83,10 @@ def test_a_broker_that_is_killed_costs_no_deployment(
             pass
         vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
         vetro.run("package", "import", str(ROOT / "library/HelloScript"))
-        trace = tmp_path / "trace"
+        trace = place / "trace"
 
         def begin(name: str) -> None:
-            wait = f"until [ -e {tmp_path}/open-{name} ]; do sleep 0.1; done"
+            wait = f"until [ -e {place}/open-{name} ]; do sleep 0.1; done"
             script = f"echo {name} >> {trace}; {wait}; echo all of {name}"
             arguments = ("--name", name, "--set", "image=empty", "--set", f"script={script}")
             vetro.run("env", "create", name)
@@ -106,7 +106,7 @@ def test_a_broker_that_is_killed_costs_no_deployment(
         begin("before")
         runs("before")
         broker.kill()
-        (tmp_path / "open-before").touch()
+        (place / "open-before").touch()
         begin("during")
         until(lambda: "Creating the machine" in vetro.reports("during"), "it has begun")
         assert vetro.status("before") == vetro.status("during") == "deploying"
@@ -116,7 +116,7 @@ def test_a_broker_that_is_killed_costs_no_deployment(
         broker.kill()
         broker.forget()
         broker.start()
-        (tmp_path / "open-during").touch()
+        (place / "open-during").touch()
         finished("during")
         assert trace.read_text().split() == ["before", "during"]
         for name in ("before", "during"):

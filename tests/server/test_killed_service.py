@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.thorough, pytest.mark.e2e]
 class Killed:
     """An installation whose service is killed, and its environments."""
 
-    def __init__(self, vetro: Installation, directory: Path) -> None:
+    def __init__(self, vetro: Installation, directory: Path, place: Path) -> None:
         self.vetro = vetro
         self.reached = directory / "reached"
-        self.lines = directory / "lines"
+        self.lines = place / "lines"
         self.token = vetro.run("token").strip()
         self.environments: dict[str, str] = {}
 
@@ -51,7 +51,7 @@ class Killed:
                 "classVersion": "1.0.0",
             },
             "name": name,
-            "script": f"#!/bin/sh\necho '{name}' >>{self.lines}\n",
+            "script": f"#!/bin/sh\numask 0; echo '{name}' >>{self.lines}\n",
             "instance": {
                 "?": {
                     "id": os.urandom(16).hex(),
@@ -105,7 +105,10 @@ class Killed:
 
 @pytest.fixture
 def killed(
-    install: Callable[..., Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    install: Callable[..., Installation],
+    tmp_path: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Killed:
     """A service on the process driver whose creations of machines wait at their moments."""
     real = subprocess.Popen
@@ -127,7 +130,7 @@ def killed(
         pass
     vetro.run("image", "import", "empty", str(tmp_path / "empty.tar"))
     vetro.run("package", "import", str(ROOT / "library/HelloScript"))
-    return Killed(vetro, tmp_path)
+    return Killed(vetro, tmp_path, place)
 
 
 def test_a_service_killed_while_it_creates_machines_leaves_no_orphan(killed: Killed) -> None:

@@ -154,7 +154,7 @@ class Machine:
         self._log.close()
 
 
-def test_the_walk_to_three_machines(postgres_database: str, tmp_path: Path) -> None:
+def test_the_walk_to_three_machines(postgres_database: str, tmp_path: Path, place: Path) -> None:
     """Every command of the page works; the environment of one process is there on three machines, and a
     deployment whose engine was killed is finished by another machine.
     """
@@ -186,6 +186,7 @@ def test_the_walk_to_three_machines(postgres_database: str, tmp_path: Path) -> N
             ),
             "LIBRARY": str(ROOT / "library"),
             "FILES_OF_A": str(tmp_path / "a"),
+            "PLACE": str(place),
             "VETRO_NODE_PREFIX": f"v{token[:4]}",
         }
         machines: dict[str, Machine] = {}

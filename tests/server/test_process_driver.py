@@ -14,6 +14,8 @@ from tests.ports import free_port
 from tests.server.conftest import Installation
 from tests.waiting import until
 
+from vetro.cli.client.connection import read_openrc
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.e2e]
 
@@ -105,13 +107,14 @@ def test_a_deployment_is_cancelled_in_the_middle_of_its_plan(
     project.run("package", "import", str(ROOT / "library/HelloScript"))
     project.run("env", "create", "slow")
     assert "No deployment of slow" in project.run("deployment", "cancel", "slow", code=1)
-    mark = tmp_path / "began"
-    command = f"sleep 7654.{secrets.randbelow(10**9)}"  # which no other run has
-    script = f"touch {mark}; exec {command}"
+    number = secrets.randbelow(10**9)
+    command = f"sleep 7654.{number}"  # which no other run has
+    script = f"touch $VETRO_GUEST_ROOT/began-{number}; exec {command}"
     arguments = ("--set", "image=empty", "--set", f"script={script}")
     project.run("env", "add", "slow", "HelloScript", "--name", "hello", *arguments)
     project.run("env", "deploy", "slow", "--no-wait")
-    until(mark.exists, "the script runs")
+    marks = f"node/vms/*/root/began-{number}"
+    until(lambda: list(project.directory.glob(marks)), "the script runs")
     newest = project.json("deployment", "list", "slow")[0]["id"]
     until(
         lambda: "It waits on the agent of" in project.run("deployment", "show", "slow", newest),
@@ -151,3 +154,32 @@ def test_a_package_that_needs_isolation_changes_nothing_here(
     assert "this instance has no isolation" in text
     assert "Isolation: optional" in text
     project.run("env", "destroy", "--yes", "web")
+
+
+@pytest.mark.root
+@pytest.mark.thorough
+def test_a_script_reads_nothing_of_a_service_of_root(project: Installation, tmp_path: Path) -> None:
+    """It is not root, and neither the administrator's password nor any key or record is there."""
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    project.run("image", "import", "empty", str(tmp_path / "empty.tar"))
+    project.run("package", "import", str(ROOT / "library/HelloScript"))
+    project.run("env", "create", "thief")
+    data = project.directory
+    password = read_openrc(data / "admin-openrc")["OS_PASSWORD"]
+    script = f"id -u; cat {data}/* {data}/node/* /etc/shadow; ls -R {data}; echo looked"
+    arguments = ("--set", "image=empty", "--set", f"script={script}")
+    project.run("env", "add", "thief", "HelloScript", "--name", "hello", *arguments)
+    project.run("env", "deploy", "thief")
+    [hello] = project.json("env", "model", "thief", "--path", "/services")
+    user, *seen = hello["output"].splitlines()
+    assert int(user) >= 1_000_000
+    assert seen[-1] == "looked"
+    assert password not in hello["output"]
+    for name in ("vetro.db", "keys", "node-key", "id-ranges.json", "vm.json"):
+        assert list(data.rglob(name))
+        assert name not in hello["output"]
+    answer = project.http("GET", "/readyz")[1]
+    assert "plans run as a user of their project" in answer["isolation"]
+    assert "a user of their project" in project.log()
+    project.run("env", "destroy", "--yes", "thief")

@@ -54,9 +54,11 @@ class Assembly:
         cors: Cors | None = None,
         trust_proxy: bool = False,
         readings: Readings | None = None,
+        isolation: str = "",
     ) -> None:
         self.faces = sorted(faces, key=lambda face: len(face.prefix), reverse=True)
         self.readiness = readiness
+        self.isolation = isolation
         self.cors = cors
         self.trust_proxy = trust_proxy
         self.readings = readings
@@ -204,9 +206,13 @@ class Assembly:
         problems = dict(await self.readiness()) if self.readiness else {}
         if self.stopping:
             problems["service"] = "it stops: send requests to another"
-        body = msgspec.json.encode(
-            {"status": "not ready" if problems else "ready", "waiting_on": problems}
-        )
+        answer: dict[str, object] = {
+            "status": "not ready" if problems else "ready",
+            "waiting_on": problems,
+        }
+        if self.isolation:
+            answer["isolation"] = self.isolation
+        body = msgspec.json.encode(answer)
         return (503 if problems else 200), body, "application/json"
 
     async def _metrics(self) -> tuple[int, bytes, str]:
@@ -223,14 +229,23 @@ def assemble(
     cors: Cors | None = None,
     trust_proxy: bool = False,
     readings: Readings | None = None,
+    isolation: str = "",
 ) -> Assembly:
     """Put faces behind one port.
 
-    ``readiness`` returns the missing dependencies, by name. ``readings``: read before ``/metrics``
+    ``readiness`` returns the missing dependencies, by name. ``isolation``: what keeps plans of users
+    away from the service, which ``/readyz`` says. ``readings``: read before ``/metrics``
     is served. ``cors``: the web origins that may use it. ``trust_proxy``: believe ``Forwarded``
     and ``X-Forwarded-*`` (catalog-api.md §1).
     """
-    return Assembly(faces, readiness, cors=cors, trust_proxy=trust_proxy, readings=readings)
+    return Assembly(
+        faces,
+        readiness,
+        cors=cors,
+        trust_proxy=trust_proxy,
+        readings=readings,
+        isolation=isolation,
+    )
 
 
 async def refuse(send: Send, fault: Fault) -> None:

@@ -192,9 +192,13 @@ class Policy:
     def _read(self, file: Path) -> dict[str, Check]:
         """The rules of a file. Errors: ``PolicyError``."""
         try:
-            value = read_yaml(file.read_bytes())
+            content = file.read_bytes()
+            value = read_yaml(content)
         except (OSError, DocumentError) as error:
             raise PolicyError(f"{file}: {error}") from error
+        if value is None and not content.strip():
+            # As a file is that was cut off: the built-in rules may allow what it forbids.
+            raise PolicyError(f"{file}: it is empty: write {{}} for the built-in rules")
         if value is None:
             return {}
         if not isinstance(value, dict):

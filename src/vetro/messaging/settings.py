@@ -64,8 +64,9 @@ class RabbitmqSection:
         """How the broker is reached; ``said``: what a region has of its own."""
         own: dict[str, Any] = asdict(self)
         given = {key: one for key, one in (said or {}).items() if one is not None}
-        # Configurations of regions have numbers and switches as texts, too.
-        return BrokerSettings(**{**own, **{key: type(own[key])(given[key]) for key in given}})
+        return BrokerSettings(
+            **{**own, **{key: _like(own[key], one, key) for key, one in given.items()}}
+        )
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,20 @@ class NotificationsSection:
     """Their topic; `.info` is appended."""
 
 
+def _like(own: Any, given: object, key: str) -> Any:
+    """A region's value in the type of the service's: regions have numbers and switches as texts, too."""
+    if not isinstance(own, bool) or isinstance(given, bool):
+        return type(own)(given)
+    read = _SWITCHES.get(str(given).strip().lower())
+    if read is None:
+        raise ValueError(f"{key} of the region's broker is {given!r}; write true or false")
+    return read
+
+
+_SWITCHES = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 BROKER_DOOR = "amqp:"
 """How the doors of brokers begin, among those of guests."""
 _TLS_VERSIONS = {"1_2": ssl.TLSVersion.TLSv1_2, "1_3": ssl.TLSVersion.TLSv1_3}

@@ -22,7 +22,10 @@ class NodeSection:
     """
 
     driver: str = ""
-    """`lxc`, `qemu`, `process` or `simulated`; empty: the best that this machine can run."""
+    """`lxc`, `qemu`, `lxc+qemu`, `process` or `simulated`; empty: `lxc` for root, and without root
+    `process` where only this machine can come in. Otherwise `process` must be written
+    ([guest.md](guest.md#without-isolation)).
+    """
     prefix: str = "vt"
     """Begins the name of every interface, table and group that the agent makes; sets it apart from
     another agent on the machine.

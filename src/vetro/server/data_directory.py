@@ -37,6 +37,7 @@ import fcntl
 import os
 import secrets
 import shlex
+import stat
 from pathlib import Path
 from typing import IO
 
@@ -49,6 +50,11 @@ log = structlog.get_logger(__name__)
 
 #: Of the shared directory: the directories whose files rows of the database refer to.
 FILE_DIRECTORIES = ("packages", "images", "volume-backups")
+OF_THE_MACHINE = {Path(name) for name in ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")}  # noqa: S108
+"""Directories that everybody must be able to write."""
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+SHORTEST_SECRET = 8
+"""Bytes of the shortest secret that is believed; those that are made here have 43."""
 _NAMED = 5
 OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of the file system, not of the directory (``vetro.server.starting`` explains them)."""
@@ -63,6 +69,7 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
     shared = shared or directory
     try:
         directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        _close_to_writers(directory)
         for name in ("node", "notify"):
             # Containers of unprivileged users are mounted from below node/: it must be traversable.
             (directory / name).mkdir(mode=0o711 if name == "node" else 0o700, exist_ok=True)
@@ -75,6 +82,7 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
         ) from error
     try:
         shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_writers(shared)
         for name in FILE_DIRECTORIES:
             (shared / name).mkdir(mode=0o700, exist_ok=True)
         for place in {directory: None, shared: None}:
@@ -86,6 +94,28 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
             f"{error.filename or shared} cannot be used: {error.strerror}",
             "See server.data_dir and server.shared_dir: this user must own them.",
         ) from error
+
+
+def _close_to_writers(directory: Path) -> None:
+    """Let nobody else put files in place of ours. Errors: ``StartError``: it is not ours to close."""
+    found = directory.stat()
+    if not found.st_mode & OTHERS_WRITE:
+        return
+    own = found.st_uid == os.geteuid() and directory.resolve() not in OF_THE_MACHINE
+    if own and found.st_mode & stat.S_ISVTX:
+        own = all(one.lstat().st_uid == os.geteuid() for one in directory.iterdir())
+    if not own:
+        raise StartError(
+            f"Other users of this machine may write into {directory}",
+            "Choose a directory of its own with --data-dir or server.shared_dir"
+            + ("." if found.st_mode & stat.S_ISVTX else f", or close it: chmod go-w {directory}"),
+        )
+    directory.chmod(stat.S_IMODE(found.st_mode) & ~OTHERS_WRITE)
+    log.warning(
+        "directory_closed",
+        effect="other users of this machine could replace its files; now only this user can",
+        directory=str(directory),
+    )
 
 
 def _say(directory: Path, mended: list[Path]) -> None:
@@ -133,24 +163,44 @@ def write_private(path: Path, text: str) -> None:
 
 
 def kept_secret(path: Path) -> str:
-    """The secret stored in ``path``; '' when there is none."""
+    """The secret stored in ``path``; '' when there is none. Errors: ``StartError``: it is damaged."""
     try:
-        return path.read_text(encoding="utf-8").strip()
+        return _read_secret(path)
     except FileNotFoundError:
         return ""
 
 
+def _read_secret(path: Path) -> str:
+    found = path.read_bytes().strip()
+    # A key that everybody can guess is worse than none: whatever it seals is open.
+    if len(found) < SHORTEST_SECRET or not found.isascii():
+        raise StartError(
+            f"{path} has no usable secret: it was cut off or overwritten",
+            f"Restore it from a backup, or remove it: a new one is made. It has at least"
+            f" {SHORTEST_SECRET} letters; nodes and services with a copy need the new one.",
+        )
+    return found.decode()
+
+
 def secret(path: Path) -> str:
-    """The secret stored in ``path``; created once, also when several processes start at once."""
+    """The secret stored in ``path``; created once, also when several processes start at once.
+
+    Errors: ``StartError``: the file is damaged.
+    """
     while True:
         try:
-            return path.read_text(encoding="utf-8").strip()
+            return _read_secret(path)
         except FileNotFoundError:
             temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
             write_private(temporary, secrets.token_urlsafe(32) + "\n")
             try:
                 os.link(temporary, path)
             except FileExistsError:
+                if path.is_symlink() and not path.exists():
+                    raise StartError(
+                        f"{path} is a link to {path.readlink()}, which is gone",
+                        "Restore that file, or remove the link: a new one is made.",
+                    ) from None
                 continue  # another process was first
             finally:
                 temporary.unlink()

@@ -21,7 +21,7 @@ from vetro.server.installation import KEYS, open_database
 from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
 from vetro.server.notifying import Notifying
-from vetro.server.policies import check_model_rules
+from vetro.server.policies import check_broker, check_model_rules
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
@@ -33,6 +33,7 @@ OF_A_DEPLOYMENT = 4
 def engine_settings(settings: Settings, compute_url: str, mailbox_url: str) -> EngineSettings:
     """The settings of the engines of this process. Errors: ``StartError``."""
     check_model_rules(settings)
+    check_broker(settings)
     shared = settings.shared_dir
     return EngineSettings(
         database_url=settings.database_url,

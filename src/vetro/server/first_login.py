@@ -6,13 +6,16 @@ import sys
 
 from vetro.identity import Identity
 from vetro.server import data_directory
+from vetro.server.isolation import Instances
 from vetro.server.settings import Settings
 
 
-async def say_first_login(settings: Settings, known: Identity, url: str, instances: str) -> None:
+async def say_first_login(
+    settings: Settings, known: Identity, url: str, instances: Instances
+) -> None:
     """Make the first administrator of the built-in identity service, and print how to log in.
 
-    ``instances``: what the local node makes them with.
+    ``instances``: how the local node makes them.
     """
     print(f"Vetro listens on {url}", flush=True)
     print(f"  dashboard {url}/dashboard/", flush=True)
@@ -22,7 +25,7 @@ async def say_first_login(settings: Settings, known: Identity, url: str, instanc
     else:
         await _first_account(settings, known, url)
     if settings.node.enabled:
-        print(f"  instances {instances}", flush=True)
+        print(f"  instances {instances.driver}: {instances.why}; {instances.holds}", flush=True)
     else:
         print("  instances on other machines (vetro node)", flush=True)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -17,21 +15,11 @@ from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
 from vetro.server import data_directory
 from vetro.server.errors import StartError
+from vetro.server.isolation import choose_instances, others_at_node
 from vetro.server.run_log import RunLog
 from vetro.server.settings import Settings, TlsSection
 
 log = structlog.get_logger(__name__)
-
-
-def choose_driver(wanted: str) -> tuple[str, str]:
-    """The driver to use, and why (for the user)."""
-    if wanted:
-        return wanted, "as asked for"
-    if os.geteuid() != 0:
-        return "process", "not root: instances are plain processes, without isolation"
-    if shutil.which("lxc-start") is None:
-        return "process", "LXC is not installed: instances are plain processes, without isolation"
-    return "lxc", "unprivileged LXC containers"
 
 
 def guest_archive(directory: Path) -> Path:
@@ -106,16 +94,16 @@ def run_node(settings: Settings) -> int:
             " from 'vetro cnapi /servers/UUID/key'.",
         )
     limits = connection_limits(settings.connections)
+    instances = choose_instances(settings, others_at_node(settings))
     data_directory.prepare(directory, settings.shared_dir)
     with data_directory.lock(directory / "node"):
-        driver, reason = choose_driver(settings.node.driver)
         print(f"Vetro node for {settings.node.compute_url}", flush=True)
-        print(f"  instances {driver}: {reason}", flush=True)
+        print(f"  instances {instances.driver}: {instances.why}; {instances.holds}", flush=True)
         try:
             agent = NodeAgent(
                 NodeSettings(
                     directory / "node",
-                    replace(settings.node, key=key, driver=driver),
+                    replace(settings.node, key=key, driver=instances.driver),
                     guest_archive=guest_archive(directory / "node"),
                     relay_guests=True,
                     limits=limits,
@@ -126,7 +114,7 @@ def run_node(settings: Settings) -> int:
             run.started(
                 service=settings.node.compute_url,
                 listens=f"{settings.node.listen_host}:{settings.node.port or 'a free port'}",
-                driver=driver,
+                driver=instances.driver,
                 data_dir=str(directory),
             )
             asyncio.run(_until_signalled(agent, run))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vetro.http import ServicePart
+from vetro.server.isolation import Instances
 from vetro.server.settings import Settings
 
 
 def parts_of(
-    settings: Settings, missing: Mapping[str, str], *, workers: int | None, driver: str
+    settings: Settings, missing: Mapping[str, str], *, workers: int | None, instances: Instances
 ) -> list[ServicePart]:
     """Every part with what it is made of; ``missing``: what ``/readyz`` says is wrong, by part.
 
@@ -23,7 +24,9 @@ def parts_of(
         "stacks": {"heat": "Heat", "native": "Vetro's own"}[settings.openstack.stacks],
         "identity": "Keystone" if settings.identity.url else "built in",
         "messages": "RabbitMQ and HTTP" if settings.rabbitmq.host else "HTTP",
-        "node": driver if settings.node.enabled else "other machines",
+        "node": f"{instances.driver}; {instances.holds}"
+        if settings.node.enabled
+        else "other machines",
     }
     made |= {name: "" for name in missing if name not in made}
     return [ServicePart(name, text, missing.get(name, "")) for name, text in made.items()]

@@ -1,4 +1,4 @@
-"""Files that the settings name: who may make which call, rules about models, networks of environments."""
+"""Files that the settings name: rules about calls and models, networks, authorities of the broker."""
 
 from __future__ import annotations
 
@@ -53,4 +53,18 @@ def check_model_rules(settings: Settings) -> None:
         raise StartError(
             f"The rules about models cannot be read: {error}",
             "Correct engine.model_policy_file, or that file.",
+        ) from error
+
+
+def check_broker(settings: Settings) -> None:
+    """Errors: ``StartError`` when the broker's certificate cannot be checked as ``[rabbitmq]`` says."""
+    if not settings.rabbitmq.host:
+        return
+    try:
+        settings.rabbitmq.reached().tls()
+    except (ValueError, OSError) as error:
+        raise StartError(
+            "The broker's certificate could not be checked as"
+            f" {settings.rabbitmq.ca_certs or '[rabbitmq]'} says: {error}",
+            "Correct [rabbitmq] ca_certs and ssl_version: PEM of those that sign its certificate.",
         ) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -196,6 +197,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "blobs.store": ("directory", "database", "s3"),
     "compute.prefetch_images": ("all", "public", "none"),
     "compute.profile": ("seed", "upstream"),
+    "node.driver": ("", "lxc", "qemu", "lxc+qemu", "process", "simulated"),
     "api.v03_put_status": (200, 201),
     "network.topology": ("routed", "flat", "nova"),
     "network.driver": ("", "neutron", "nova"),
@@ -206,6 +208,15 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "server.log_level": ("debug", "info", "warning", "error", "DEBUG", "INFO", "WARNING", "ERROR"),
     "identity.interface": ("public", "internal", "admin"),
 }
+
+#: Addresses to listen on.
+_HOSTS = (
+    ("server", "host"),
+    ("compute", "host"),
+    ("repository", "host"),
+    ("cfapi", "host"),
+    ("node", "listen_host"),
+)
 
 #: Settings with a smallest and a largest value.
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -234,6 +245,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "api.limit_param_default": (1, 10_000),
     "api.api_limit_max": (1, 10_000),
     "stats.period": (0.01, 1440),
+    "identity.token_hours": (0.001, 87_600),
     "identity.cache_seconds": (0, 300),
     "identity.answer_seconds": (0.1, 300),
     "openstack.delegation_hours": (0.1, 8760),
@@ -263,7 +275,7 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
         lowered = value.lower()
         if lowered in ("1", "true", "yes", "on"):
             return True
-        if lowered in ("0", "false", "no", "off", ""):
+        if lowered in ("0", "false", "no", "off"):
             return False
     elif isinstance(value, str) and (expected is dict or value.strip().startswith("[")):
         # From the environment what has a structure is JSON.
@@ -279,7 +291,7 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
         if not isinstance(value, bool):
             try:
                 return expected(value)
-            except ValueError:
+            except (ValueError, OverflowError):
                 pass
     elif isinstance(value, expected):
         return cast("object", value)
@@ -302,6 +314,11 @@ def _unknown(name: str, known: list[str], where: str) -> SettingsError:
 def _from_file(values: dict[str, dict[str, object]], path: Path) -> None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(
+            f"{path}: the settings cannot be read: {error.strerror}: run it as a user who may, or name"
+            " another file with --config or VETRO_CONFIG"
+        ) from error
     except UnicodeDecodeError as error:
         raise SettingsError(
             f"{path}: not a settings file: {error.reason} at byte {error.start}"
@@ -319,6 +336,20 @@ def _from_file(values: dict[str, dict[str, object]], path: Path) -> None:
             values[section][key] = _convert(
                 f"{section}.{key}", value, values[section][key], str(path)
             )
+
+
+def _check_variables(environ: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse variables that are nearly a setting's: whoever set one believes it. ``SettingsError``.
+
+    Others that begin with ``VETRO_`` belong to tools beside the service.
+    """
+    known = [f"VETRO_{section}_{key}".upper() for section in values for key in values[section]]
+    sections = tuple(f"VETRO_{section}_".upper() for section in values)
+    for name in environ:
+        if not name.startswith(sections) or name in known or name in SHORT_FORMS:
+            continue
+        if near := difflib.get_close_matches(name, known, 1, 0.85):
+            raise SettingsError(f"{name}: there is no such setting; did you mean {near[0]}?")
 
 
 def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -348,6 +379,39 @@ def _check_blobs(given: Mapping[str, object]) -> None:
         raise SettingsError(
             "blobs: give both blobs.access_key and blobs.secret_key, or neither (then AWS_ACCESS_KEY_ID"
             " and AWS_SECRET_ACCESS_KEY count, or the machine's role)"
+        )
+
+
+def _check_what_is_asked(values: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse settings that would silently be less safe than what they ask for. ``SettingsError``."""
+    for section, table in values.items():
+        for key, value in table.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SettingsError(
+                    f"{section}.{key} must be a finite number, not {value!r}: nothing is above it"
+                )
+    for section, key in _HOSTS:
+        if not values[section][key].strip():
+            raise SettingsError(
+                f"{section}.{key} is empty, which would mean every address: write 127.0.0.1 for this"
+                " machine only, or 0.0.0.0 for all"
+            )
+    identity, broker = values["identity"], values["rabbitmq"]
+    given = [
+        name
+        for name in ("service_password", "service_credential", "service_secret")
+        if identity[name]
+    ]
+    if given and not identity["url"].strip():
+        raise SettingsError(
+            f"identity.{given[0]} is given without identity.url, the Keystone that it is for: the"
+            " built-in identity service would decide who comes in"
+        )
+    asked = [name for name in ("ca_certs", "ssl_version") if broker[name]]
+    if broker["host"] and asked and not broker["ssl"]:
+        raise SettingsError(
+            f"rabbitmq.{asked[0]} asks for TLS, and rabbitmq.ssl is false: set it to true, or remove"
+            f" rabbitmq.{asked[0]}"
         )
 
 
@@ -382,10 +446,12 @@ def load_settings(
             Path("/etc/vetro"),
         ]
         for directory in candidates:
-            if (directory / "vetro.toml").is_file():
+            # A link that leads nowhere, or a directory, is a mistake: to go on without would undo settings.
+            if os.path.lexists(directory / "vetro.toml"):
                 _from_file(values, directory / "vetro.toml")
                 break
 
+    _check_variables(environ, values)
     for section, table in values.items():
         for key in table:
             text = environ.get(f"VETRO_{section}_{key}".upper())
@@ -416,6 +482,7 @@ def load_settings(
             )
     _check_regions(values)
     _check_blobs(values["blobs"])
+    _check_what_is_asked(values)
     endpoint = values["tracing"]["endpoint"]
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise SettingsError(

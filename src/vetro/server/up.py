@@ -29,10 +29,10 @@ from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.former_doors import open_former
 from vetro.server.installation import open_database, refuse_missing, stored_readings
+from vetro.server.isolation import PLAIN, Instances, choose_instances, others_at_service
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.memory import freeze_collector, keep_on_huge_pages
 from vetro.server.node import (
-    choose_driver,
     connection_limits,
     guest_archive,
     mutual_tls,
@@ -93,6 +93,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
     tracing.configure(settings.tracing, "up" if engines else "api")
     check_network(settings)
     limits = connection_limits(settings.connections)
+    instances = choose_instances(settings, others_at_service(settings))
     directory, shared = settings.data_dir, settings.shared_dir
     data_directory.prepare(directory, shared)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
@@ -102,11 +103,10 @@ def _run(settings: Settings, *, engines: bool) -> int:
         if settings.server.metrics_port:
             host = settings.server.metrics_host or settings.server.host
             metrics = sockets.enter_context(listen(host, settings.server.metrics_port))
-        driver, reason = choose_driver(settings.node.driver)
         guests: list[socket.socket] = []
         appearing: list[str] = []
         mailbox_url = f"http://127.0.0.1:{port}"
-        if driver not in ("process", "simulated"):
+        if instances.driver not in PLAIN:
             # Guests reach the node at the external network's first address, and only /agents there.
             gateway = str(ipaddress.IPv4Network(settings.network.external_cidr)[1])
             # Other nodes relay there themselves; a main socket for all addresses has that one already.
@@ -127,7 +127,7 @@ def _run(settings: Settings, *, engines: bool) -> int:
             # Fork now: later this process has threads, and a fork would copy their locks.
             pool.prepare()
         try:
-            up = _Up(settings, engine, pool, driver, reason, limits, appearing)
+            up = _Up(settings, engine, pool, instances, limits, appearing)
             # uvloop takes less processor time for a request, but a command whose child keeps its
             # pipes never ends there: a process with a node has asyncio's loop (decision 0222).
             loop = None if settings.node.enabled else uvloop.new_event_loop
@@ -147,8 +147,7 @@ class _Up:
     settings: Settings
     engine: EngineSettings
     pool: EnginePool | None
-    driver: str
-    reason: str
+    instances: Instances
     limits: ConnectionLimits
     appearing: Sequence[str]
     """Addresses of this machine that its node makes, for guests to come to."""
@@ -193,12 +192,12 @@ class _Up:
         raise_descriptor_limit()
         # One for all ports: they share the descriptors of this process.
         entrance = admission(self.limits, each_address=not self.settings.server.trust_proxy)
+        key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database, removal = rooms
             self._database = database
             origins = self.settings.server.allowed_origins
-            key = data_directory.secret(self.settings.shared_dir / "dashboard-key")
             shown = [*faces]
             if known := self.settings.identity.url:
                 seconds = self.settings.identity.answer_seconds
@@ -211,6 +210,7 @@ class _Up:
                     assemble(
                         [*faces, agents, dashboard],
                         readiness=self._readiness,
+                        isolation=self.instances.holds,
                         cors=Cors(origins) if origins else None,
                         trust_proxy=self.settings.server.trust_proxy,
                         readings=self._readings,
@@ -247,7 +247,12 @@ class _Up:
                 others.append(self._task(door.serve(guests, stop), "guests", stop))
             if metrics is not None:
                 # No faces: only /metrics, /healthz and /readyz.
-                operations = assemble([], readiness=self._readiness, readings=self._readings)
+                operations = assemble(
+                    [],
+                    readiness=self._readiness,
+                    isolation=self.instances.holds,
+                    readings=self._readings,
+                )
                 page = _Door(operations, self.limits, entrance)
                 others.append(self._task(page.serve([metrics], stop), "metrics", stop))
             if self.settings.node.enabled:
@@ -300,7 +305,7 @@ class _Up:
             metrics=shown(metrics),
             database=database_of(self.settings),
             data_dir=str(self.settings.data_dir),
-            driver=self.driver if self.settings.node.enabled else "none",
+            driver=self.instances.driver if self.settings.node.enabled else "none",
             workers=None if self.pool is None else self.engine.engine.workers,
             broker=self.settings.rabbitmq.host,
         )
@@ -429,7 +434,7 @@ class _Up:
                 ],
             )
             # Last of all: the line that says that Vetro listens implies valid settings.
-            await say_first_login(settings, known, url, f"{self.driver}: {self.reason}")
+            await say_first_login(settings, known, url, self.instances)
             freeze_collector()
             yield faces, agents, database, known.removal
 
@@ -444,7 +449,7 @@ class _Up:
                     self.settings.node,
                     compute_url=f"{url_at(reachable(self.settings.server.host), port)}/compute",
                     key=data_directory.secret(self.settings.shared_dir / "node-key"),
-                    driver=self.driver,
+                    driver=self.instances.driver,
                 ),
                 nearby_images=self.settings.blob_directory("images"),
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
@@ -470,7 +475,7 @@ class _Up:
 
         workers = None if self.pool is None else self.engine.engine.workers
         missing = await self._readiness()
-        return parts_of(self.settings, missing, workers=workers, driver=self.driver)
+        return parts_of(self.settings, missing, workers=workers, instances=self.instances)
 
     async def _readiness(self) -> Mapping[str, str]:
         missing = dict(self.missing) if self.settings.node.enabled else {}

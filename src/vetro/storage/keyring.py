@@ -119,6 +119,8 @@ class Keyring:
             text = self.file.read_text(encoding="utf-8")
         except FileNotFoundError:
             raise KeyMissing("", self.file) from None
+        except UnicodeDecodeError as error:
+            raise StorageError(f"{self.file}: it has no keys: {error}") from error
         lines = (line.strip() for line in text.splitlines())
         return [line for line in lines if line and not line.startswith("#")]
 

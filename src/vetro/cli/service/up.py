@@ -27,7 +27,11 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 @click.command("up")
 @listening(8082)
-@click.option("--driver", type=_DRIVERS, help="How instances are run [what this machine can].")
+@click.option(
+    "--driver",
+    type=_DRIVERS,
+    help="How instances are run [lxc for root; else process, if only this machine can come in].",
+)
 @installation_options
 def up(host: str | None, port: int | None, driver: str | None) -> None:
     """Start everything in one process: all HTTP faces, an engine pool, a local node agent."""

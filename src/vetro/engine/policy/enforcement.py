@@ -28,6 +28,9 @@ def read_rules(file: Path) -> Rules:
             content = opened.read(LARGEST_FILE + 1)
         if len(content) > LARGEST_FILE:
             raise RulesError(f"larger than {LARGEST_FILE} bytes")
+        if not content.strip():
+            # As a file is that was cut off; one that asks for nothing has a comment.
+            raise RulesError("it is empty")
         return read_rules_text(content.decode())
     except OSError as error:
         raise RulesError(f"{file}: {error.strerror}") from error

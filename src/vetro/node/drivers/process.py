@@ -1,9 +1,10 @@
-"""Instances without isolation: the guest agent as a child process with a directory of its own.
+"""Instances without containers: the guest agent as a child process with a directory of its own.
 
 For machines without root or LXC. An instance is a directory that stands for its root file system
 and a process that runs the guest agent with that directory before its paths. It shares the
 machine's network, so its address is the loopback address, and every file that its user may read.
-For development only.
+That user is one of its project where the agent runs as root (``own_users``); else the agent's own,
+which separates nothing. For development only.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from vetro.node.drivers.hypervisor import (
     Hypervisor,
     RunState,
 )
+from vetro.node.drivers.own_users import OwnUsers, own_tree, user_of_process
 from vetro.node.drivers.stats import process_stats
 from vetro.node.errors import ConfigurationError, DriverError, no_process
 from vetro.node.files import copy_tree, remove_tree, tree_bytes, write_bytes
@@ -53,7 +55,7 @@ _START_SECONDS = 10.0
 
 
 class ProcessHypervisor(Hypervisor):
-    """Guest agents as processes of this user."""
+    """Guest agents as processes of their project's user, or of this one."""
 
     name = "process"
     brands: Sequence[str] = CONTAINER_BRANDS
@@ -64,21 +66,38 @@ class ProcessHypervisor(Hypervisor):
     ) -> None:
         self._store = store
         self._guest_archive = guest_archive
-        self._python = python
+        # The machine's own: a virtual environment may be where the instances' users cannot come.
+        self._python = os.path.realpath(python)
+        self._users = OwnUsers(store) if os.geteuid() == 0 else None
         self._agents = FollowedVms(self._pid_file, self._is_agent)
         self._ended: Changed = lambda _uuid: None
 
     async def open(self, vms: Sequence[Vm], ended: Changed, changed: Changed) -> None:
-        """Warn that nothing is isolated, and follow the running instances."""
-        log.warning("no_isolation", effect="instances run as this user on this host")
+        """Warn of what is not isolated, and follow the running instances.
+
+        Those that an earlier version started as root are ended: they start again as their own user.
+        """
+        user = "a user of their project" if self._users is not None else "this user"
+        log.warning("no_isolation", effect=f"instances run as {user} on this host")
         if self._guest_archive is not None and not self._guest_archive.is_file():
             raise ConfigurationError(
                 f"The guest agent {self._guest_archive} is missing: make guest builds it"
             )
         self._ended = ended
         self._agents.ended = self._on_end
+        if self._users is not None:
+            await self._users.open(self._python)
         for vm in vms:
-            self._agents.follow(vm["uuid"])
+            process = self._agents.follow(vm["uuid"])
+            if process is None or self._users is None:
+                continue
+            if user_of_process(process.pid) != self._users.of(vm):
+                log.warning("instance_ended", uuid=vm["uuid"], reason="it did not run as its user")
+                await self.stop(vm["uuid"], force=True, timeout=0)
+
+    def about(self) -> dict[str, object]:
+        """What keeps its instances apart."""
+        return {"isolation": "user" if self._users is not None else "none"}
 
     async def close(self) -> None:
         """Stop following; processes keep running."""
@@ -96,6 +115,15 @@ class ProcessHypervisor(Hypervisor):
     def _root(self, uuid: str) -> Path:
         return self._store.path(uuid) / "root"
 
+    def _guest_root(self, path: Path, vm: Vm) -> GuestRoot:
+        return GuestRoot(path, self._users.of(vm) if self._users is not None else 0)
+
+    def _inside(self, uuid: str, argv: Sequence[str], directory: Path | None = None) -> list[str]:
+        """The command that runs ``argv`` with the rights of an instance."""
+        if self._users is None:
+            return list(argv)
+        return self._users.command(self._store.get(uuid), self._root(uuid), argv, directory)
+
     def _pid_file(self, uuid: str) -> Path:
         return self._store.path(uuid) / "agent.pid"
 
@@ -111,11 +139,14 @@ class ProcessHypervisor(Hypervisor):
     async def make(self, vm: Vm) -> None:
         """Create the directory with the instance's files."""
         root_path = self._root(vm["uuid"])
+        root_path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in ("etc", "tmp", "var/log", "var/lib/vetro"):
             (root_path / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        root = GuestRoot(root_path)
+        root = self._guest_root(root_path, vm)
         instance_files.write_identity(root, vm)
         instance_files.write_guest_agent(root, vm, self._guest_archive)
+        if root.shift:
+            await asyncio.to_thread(own_tree, root_path, root.shift)
 
     async def remake_root(self, vm: Vm) -> None:
         """Empty the directory."""
@@ -124,12 +155,12 @@ class ProcessHypervisor(Hypervisor):
 
     async def configure(self, vm: Vm) -> bool:
         """No limits are enforced; names are files."""
-        instance_files.write_identity(GuestRoot(self._root(vm["uuid"])), vm)
+        instance_files.write_identity(self._guest_root(self._root(vm["uuid"]), vm), vm)
         return False
 
     async def files(self, vm: Vm) -> GuestRoot:
         """The directory."""
-        return GuestRoot(self._root(vm["uuid"]))
+        return self._guest_root(self._root(vm["uuid"]), vm)
 
     def _kept(self, uuid: str, name: str) -> Path:
         return snapshot_path(self._store.path(uuid), name)
@@ -151,13 +182,14 @@ class ProcessHypervisor(Hypervisor):
     @contextlib.asynccontextmanager
     async def snapshot_files(self, vm: Vm, name: str) -> AsyncGenerator[GuestRoot, None]:
         """The copy."""
-        yield GuestRoot(self._kept(vm["uuid"], name))
+        yield self._guest_root(self._kept(vm["uuid"], name), vm)
 
     async def exec_command(self, uuid: str, request: ExecRequest) -> HostCommand:
         """The command itself, in the instance's directory."""
         root = self._root(uuid)
         directory = root / request.directory.lstrip("/") if request.directory else root
-        return HostCommand(list(request.command), dict(request.environment), directory)
+        argv = self._inside(uuid, request.command, directory)
+        return HostCommand(argv, dict(request.environment), directory)
 
     async def stats(self, uuid: str) -> dict[str, object]:
         """Processor time and memory of the instance's processes."""
@@ -172,6 +204,9 @@ class ProcessHypervisor(Hypervisor):
         """
         uuid = vm["uuid"]
         root = self._root(uuid)
+        if self._users is not None:
+            # Of an earlier version, or of another machine, whose ids were others.
+            await asyncio.to_thread(own_tree, root, self._users.of(vm))
         archive = root / instance_files.ARCHIVE.lstrip("/")
         command = ["sleep", "86400"]
         if archive.exists():
@@ -188,11 +223,7 @@ class ProcessHypervisor(Hypervisor):
             'log=$1; shift; (umask 077; : >>"$log"); setsid "$@" </dev/null >>"$log" 2>&1 & echo $!',
             "start",
             str(console),
-            "/bin/sh",
-            "-c",
-            _KEEPER,
-            str(root),
-            *command,
+            *self._inside(uuid, ["/bin/sh", "-c", _KEEPER, str(root), *command]),
             cwd=root,
             environment={
                 "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
@@ -275,7 +306,11 @@ class ProcessHypervisor(Hypervisor):
     ) -> ExecResult:
         """Run a command in the instance's directory."""
         finished = await run(
-            *command, check=False, timeout=timeout, cwd=self._root(uuid), environment=environment
+            *self._inside(uuid, command),
+            check=False,
+            timeout=timeout,
+            cwd=self._root(uuid),
+            environment=environment,
         )
         return ExecResult(finished.status, finished.output, finished.errors)
 

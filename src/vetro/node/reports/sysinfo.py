@@ -125,7 +125,7 @@ def gather(
         "SDC Agents": [{"name": "cn-agent", "version": PROTOCOL_VERSION}],
         "Vetro Node": {
             "driver": facts.driver,
-            "isolation": "none" if facts.driver == "process" else facts.driver,
+            "isolation": facts.driver,
             "prefix": facts.prefix,
             "features": list(facts.features),
             "version": facts.package_version,

@@ -77,6 +77,12 @@ def _directories(settings: Settings) -> Iterator[Finding]:
                 f"{place} belongs to user {owner}, and you are {os.geteuid()}",
                 "Run it as the user of the service.",
             )
+        if place.stat().st_mode & data_directory.OTHERS_WRITE:
+            yield error(
+                name,
+                f"other users of this machine may write into {place}",
+                f"chmod go-w {place}, or choose a directory of its own.",
+            )
         loose = [str(path.relative_to(place)) for path in file_modes.open_to_others(place)]
         if loose:
             yield warning(

@@ -16,6 +16,8 @@ from typing import cast
 import msgspec
 
 from vetro.server.doctor.findings import Finding, error, ok, warning
+from vetro.server.errors import StartError
+from vetro.server.isolation import PLAIN, Instances, Started, choose_instances, others_at_service
 from vetro.server.settings import Settings
 
 #: Program -> the Debian package that has it.
@@ -63,21 +65,27 @@ def examine_machine(machine: Machine, settings: Settings) -> Iterator[Finding]:
     if not settings.node.enabled:
         yield ok("node", "switched off (node.enabled): instances run on other machines")
         return
-    driver = settings.node.driver
-    if driver in ("process", "simulated"):
+    started = Started(machine.user, machine.which)
+    try:
+        instances = choose_instances(settings, others_at_service(settings), started)
+    except StartError as refused:
+        yield error("isolation", str(refused), refused.hint or "")
+        if machine.user != 0:
+            return
+        instances = Instances("lxc", "", "")
+    driver = instances.driver
+    if driver in PLAIN:
         yield warning(
-            "node",
-            f"node.driver is {driver}: instances are not isolated from this machine",
-            "Leave the setting empty for containers.",
+            "isolation",
+            f"driver {driver} ({instances.why}): {instances.holds}",
+            "Leave node.driver empty and run the node agent as root, with LXC, for containers.",
         )
         return
     if machine.user != 0:
-        yield warning(
-            "user",
-            f"user {machine.user} is not root: instances are plain processes, without isolation",
-            "Run the node agent as root for containers and virtual machines.",
-        )
+        yield error("user", f"driver {driver} needs root", "Run the node agent as root.")
         return
+    if instances.holds:
+        yield ok("isolation", f"driver {driver}: {instances.holds}")
     yield from _programs(machine, "containers", CONTAINERS, required=driver != "qemu")
     yield from _programs(machine, "networks", NETWORK, required=True)
     yield from _programs(machine, "virtual machines", MACHINES, required="qemu" in driver)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vetro.node.drivers.control_groups import cpu_settings
-from vetro.node.drivers.lxc.id_ranges import IdRanges
+from vetro.node.drivers.id_ranges import IdRanges
 from vetro.node.errors import DriverError
 from vetro.node.guest.instance_files import Init, address_of, init_command
 from vetro.node.guest.root import ID_COUNT

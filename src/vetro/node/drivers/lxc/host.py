@@ -9,8 +9,8 @@ from pathlib import Path
 import structlog
 
 from vetro.node.drivers.control_groups import UNIFIED, hierarchies
+from vetro.node.drivers.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.drivers.lxc.config import SECCOMP_PROFILE, ContainerHost
-from vetro.node.drivers.lxc.id_ranges import IdRanges, images_range, project_ranges
 from vetro.node.errors import ConfigurationError
 from vetro.node.files import write_bytes
 from vetro.node.storage.idmapped import works_on

@@ -1,7 +1,7 @@
-"""The id ranges of containers: one for the images, one for each project.
+"""The id ranges of instances: one for the images of containers, one for each project.
 
-Containers of different projects share no id, so a process that escapes from one still has no right
-to the files and processes of the others.
+Instances of different projects share no id: a process that escapes from a container, or was never
+in one (driver ``process``), has no right to the files and processes of the others.
 """
 
 from __future__ import annotations
