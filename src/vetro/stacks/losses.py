@@ -1,4 +1,4 @@
-"""What an operation on a stack would take from its user: machines, volumes and addresses.
+"""What an operation on a stack would take from its user: machines, load balancers, volumes and addresses.
 
 A caller that guards its data gives `may_lose` to `Stacks.create` and `Stacks.update`. What the operation
 would replace or remove and the caller did not name there is refused before it begins (core-library.md §4.4).
@@ -18,8 +18,13 @@ class LossKind(StrEnum):
     """What is lost."""
 
     MACHINE = "machine"
+    BALANCER = "load balancer"
     VOLUME = "volume"
     ADDRESS = "address"
+
+
+WITH_DATA = (LossKind.MACHINE, LossKind.VOLUME)
+"""What is lost with its data. The other kinds have none, and others know where they are."""
 
 
 class LossHow(StrEnum):
@@ -60,7 +65,7 @@ class Loss:
     def text(self) -> str:
         """``replaces machine web-1, its data is lost: host name a → b``."""
         verb = "replaces" if self.how is LossHow.REPLACED else "removes"
-        lost = "" if self.kind is LossKind.ADDRESS else ", its data is lost"
+        lost = ", its data is lost" if self.kind in WITH_DATA else ""
         why = ", ".join(f"{one.name} {one.old} → {one.new}" for one in self.changes)
         return f"{verb} {self.key}{lost}" + (f": {why}" if why else "")
 
@@ -87,7 +92,7 @@ class LossRefused(StackError):
         super().__init__(
             f"{kept}, because this "
             + "; ".join(one.text for one in losses)
-            + ". Deploy again and say that this may be lost"
+            + ". Deploy again and say that this may be lost, or drop the changes"
         )
         self.stack = stack
         self.losses = list(losses)
