@@ -13,10 +13,11 @@ from vetro.environments.machine_names import machines
 from vetro.environments.model import Json, list_index, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
+from vetro.environments.wizard_hosts import Hosts, hosts_of
 from vetro.environments.wizard_offers import services_of_template
 from vetro.http import BadRequest, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import Form, FormError, Offers, State, changed
+from vetro.packages.forms import Form, FormError, Offers, State, changed, host_fields
 from vetro.storage import StoredRow
 
 
@@ -100,6 +101,19 @@ class Builder:
             environment = await self.store.environment(tx, principal, environment_id)
             model = await self.store.model_to_read(tx, environment, session_id)
         return host_names(services_of(model)) | host_names(services_of(environment.model))
+
+    async def hosts(
+        self, principal: Principal, row: StoredRow, form: Form, session_id: str | None
+    ) -> Hosts | None:
+        """What a wizard says about host names; ``None``: nothing. Errors: 403, 404."""
+        fields = host_fields(form.definition)
+        if not fields or row.environment_id is None:
+            return None
+        async with self.database.read() as tx:
+            environment = await self.store.environment(tx, principal, row.environment_id)
+            model = await self.store.model_to_read(tx, environment, session_id)
+        objects = cast("JsonObject", model.get("Objects") or {})
+        return hosts_of(fields, objects, environment.model.get("Objects"), row.component_id)
 
     async def component(
         self, principal: Principal, row: StoredRow, environment_id: str, session_id: str | None
