@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vetro.json_values import Json
 from vetro.stacks.errors import StackError
-from vetro.stacks.model import Json
 
 
 class LossKind(StrEnum):
@@ -89,10 +89,11 @@ class LossRefused(StackError):
 
     def __init__(self, stack: str, losses: Sequence[Loss], *, begun: bool = False) -> None:
         kept = "It was stopped before the loss" if begun else "Nothing was changed"
+        back = "restore an earlier deployment" if begun else "drop the changes"
         super().__init__(
             f"{kept}, because this "
             + "; ".join(one.text for one in losses)
-            + ". Deploy again and say that this may be lost, or drop the changes"
+            + f". Deploy again and say that this may be lost, or {back}"
         )
         self.stack = stack
         self.losses = list(losses)

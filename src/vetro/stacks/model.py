@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 from vetro.json_values import Json
-
-if TYPE_CHECKING:
-    from vetro.stacks.losses import Loss
+from vetro.stacks.losses import Loss
 
 ProgressCallback = Callable[[str], None]
 """Called with a one-line text saying what the operation waits for now. Must not block."""
