@@ -246,6 +246,9 @@ async def test_the_names_of_further_machines_are_free(room: Room) -> None:
     assert gone.status == 200
     third = await room.add(host="Web-#")
     assert third["machine"]["name"] == "Web-3"
+    # As guests have it.
+    fourth = await room.add(host="web_#.")
+    assert fourth["machine"]["name"] == "web_4."
 
 
 async def test_the_secrets_of_a_change_are_stored_once(room: Room) -> None:

@@ -5,7 +5,7 @@ The change of the model refuses it as well (`machine_names`), when the form is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -13,6 +13,22 @@ from vetro.environments.machine_names import PLACE, Machine, host_name, machines
 from vetro.environments.model import Json, object_id
 from vetro.json_values import JsonObject
 from vetro.packages.forms import Form, Offers, State
+
+
+class HostNames(Set[str]):
+    """Names as guests have them: ``web_1`` is in it when ``Web-1`` is."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = frozenset(map(host_name, names))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and host_name(name) in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True)
