@@ -467,7 +467,11 @@ async def test_a_stack_of_another_environment_is_neither_taken_over_nor_removed(
     (made,) = lab.cloud.compute.group_list
     lab.calls()
     services = lab.cloud.services
-    lab.cloud.services = lambda _: services("copy")
+
+    def copied(_environment: str) -> Any:
+        return services("copy")
+
+    lab.cloud.services = copied
     text = await lab.probe(mine % "second", fails=True)
     assert "The stack data is of the environment env" in text
     await lab.probe("- new('io.murano.system.HeatStack', name => data).delete()")
