@@ -42,7 +42,7 @@ Methods:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with a simulated node, an image and the package."""
+    """A service that guards every request, with a simulated node, an image and the package."""
     directory = tmp_path_factory.mktemp("losses")
     package = directory / "blog"
     (package / "Classes").mkdir(parents=True)
@@ -50,7 +50,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     (package / "Classes" / "blog.yaml").write_text(BLOG)
     with tarfile.open(directory / "debian.tar", "w") as tar:
         tar.add(package / "manifest.yaml", "etc/hostname")
-    with serving(directory, "server_registered") as made:
+    with serving(directory, "server_registered", VETRO_API_GUARD_DEPLOYMENTS="true") as made:
         with pytest.MonkeyPatch.context() as patch:
             made.reach(patch)
             made.ok("image", "import", "debian", directory / "debian.tar")
@@ -147,6 +147,12 @@ def test_who_does_not_wait_is_not_asked(service: Service) -> None:
     service.ok("env", "deploy", "main", "--no-wait", "--yes")
     service.ok("env", "follow", "main")
     assert [*machines(service)] == ["web-2"]
+    called = service.json("action", "call", "--no-wait", "main", "close")["task_id"]
+    assert service.run("action", "result", "--wait", "main", called)[0] == 1
+    assert [*machines(service)] == ["web-2"]
+    called = service.json("action", "call", "--no-wait", "--yes", "main", "close")["task_id"]
+    service.ok("action", "result", "--wait", "main", called)
+    assert machines(service) == {}
 
 
 def test_a_refused_deployment_is_not_the_one_before_the_last(service: Service) -> None:
@@ -168,10 +174,10 @@ def test_a_refused_deployment_is_not_the_one_before_the_last(service: Service) -
     ]
 
 
-def test_what_was_agreed_to_before_is_not_called_kept(
+def test_two_machines_that_change_names_are_asked_for_at_once(
     service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Two machines that change names: the second is asked for when the first is gone already."""
+    """Both are named by the first refusal, and one answer lets both go."""
     (model,) = service.json("env", "model", "main", "--path", "services")
     other = json.loads((tmp_path / "blog.json").read_text().replace("web-1", "web-2"))
     other["?"]["id"], other["name"], other["instance"]["?"]["id"] = "other", "other", "second"
@@ -184,6 +190,14 @@ def test_what_was_agreed_to_before_is_not_called_kept(
     (tmp_path / "swap.json").write_text(json.dumps(names))
     service.ok("env", "patch", "main", tmp_path / "swap.json")
     monkeypatch.setattr("vetro.cli.environments.losing.is_watched", lambda: True)
-    code, text = service.run("env", "deploy", "main", input="y\nn\n")
-    assert code == 1
-    assert "Nothing more was lost" in text
+    code, text = service.run("env", "deploy", "main", input="n\n")
+    assert (code, "Nothing was lost" in text) == (1, True)
+    assert LOSS in text
+    assert (
+        LOSS.replace("web-1", "web-3").replace("web-2", "web-1").replace("web-3", "web-2") in text
+    )
+    before = machines(service)
+    assert service.run("env", "deploy", "main", input="y\n")[0] == 0
+    after = machines(service)
+    assert after.keys() == before.keys()
+    assert not {*after.values()} & {*before.values()}

@@ -1,6 +1,7 @@
 """A machine that a change would replace: named, asked for, and kept until somebody says that it may go."""
 
 import json
+import uuid
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,60 @@ def test_a_machine_is_lost_only_when_somebody_says_so(
     service.wait_for(kept)
     assert set(machines(service, names)) == {"other"}
     expect(told).not_to_be_visible()
+
+
+@pytest.mark.parametrize("visit", [True], indirect=True)
+def test_environments_that_are_deployed_together_are_asked_one_by_one(
+    visit: Visit, service: Service, kept: str
+) -> None:
+    """From the list and from the menu of a tile, as on its own page: one is left, the others go on."""
+    mark = uuid.uuid4().hex[:8]
+    made = [kept]
+    for number in range(2):
+        body = {"name": f"{mark}-{number}"}
+        made.append(str(service.api("POST", "/v1/environments", body)["id"]))
+        service.run("env", "add", made[-1], "test.dashboard.Keeps", "--name", "blog",
+                    "--set", f"host={mark}-{number}-#")  # fmt: skip
+        service.run("env", "deploy", made[-1])
+    service.api("PUT", f"/v1/environments/{kept}", {"name": f"{mark}-kept"})
+    names = {"keep-1", f"{mark}-0-1", f"{mark}-1-1", *(f"{mark}-new-{n}" for n in range(3))}
+    before = machines(service, names)
+    assert len(before) == 3
+    for number, one in enumerate(made):
+        service.run("env", "edit", one, "blog", "--set", f"instance.name={mark}-new-{number}")
+    person = visit()
+    page = person.sign_in()
+    for name in ("kept", "0", "1"):
+        page.get_by_label(f"Choose {mark}-{name}").check()
+    chosen = page.get_by_role("region", name="What to do with those that are chosen")
+    chosen.get_by_role("button", name="Deploy").click()
+    dialog = page.get_by_role("dialog")
+    asked: dict[str, str] = {}
+    for _ in made:
+        expect(dialog).to_contain_text("is replaced by a new one. Its data is lost.")
+        title = dialog.get_by_role("heading").inner_text()
+        name = title.removeprefix(f"Lose this of {mark}-").removesuffix("?")
+        assert name not in asked
+        asked[name] = dialog.inner_text()
+        leave = name == "0"
+        dialog.get_by_role(
+            "button", name="Leave it as it is" if leave else "Go on and lose it"
+        ).click()
+        expect(dialog.get_by_text(title)).not_to_be_visible()
+    assert sorted(asked) == ["0", "1", "kept"]
+    assert f"{mark}-0-1 → {mark}-new-1" in asked["0"]
+    service.wait_for(kept)
+    service.wait_for(made[2])
+    after = machines(service, names)
+    assert set(after) == {f"{mark}-0-1", f"{mark}-new-0", f"{mark}-new-2"}
+    assert after[f"{mark}-0-1"] == before[f"{mark}-0-1"]
+    page.get_by_role("button", name=f"Actions of {mark}-0").click()
+    page.get_by_role("menuitem", name="Deploy").click()
+    expect(dialog).to_contain_text(f"{mark}-0-1 → {mark}-new-1")
+    dialog.get_by_role("button", name="Go on and lose it").click()
+    expect(dialog).not_to_be_visible()
+    service.wait_for(made[1])
+    assert f"{mark}-new-1" in machines(service, names)
 
 
 def test_an_action_loses_a_machine_only_when_somebody_says_so(

@@ -222,6 +222,12 @@ def blog(name: str, kind: str = "Blog", id_: str = "blog", **instance: Any) -> d
     }
 
 
+def disk(of: str) -> dict[str, Any]:
+    """A volume for an application's machine."""
+    header = {"id": f"{of}-disk", "type": "io.murano.resources.CinderVolume"}
+    return {"?": header, "name": f"disk of {of}", "size": 1}
+
+
 def own(kind: str = "Own", **properties: Any) -> dict[str, Any]:
     """An application with a stack of its own, which has the machine `shop`."""
     header = {"id": "own", "type": f"test.{kind}"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.engine.guarded import ANN, CLASSES, MANIFEST, Guarded, blog, own
+from tests.engine.guarded import ANN, CLASSES, MANIFEST, Guarded, blog, disk, own
 
 from vetro import catalog, engine, environments, identity, messaging, repository, stacks
 from vetro.engine import EngineSection, EngineSettings
@@ -122,6 +122,85 @@ async def test_what_an_edit_would_lose_is_refused_named_and_changes_nothing(
     if case != "no floating address":
         assert guarded.servers.get("a") != servers["a"]
     assert guarded.servers["other"] == servers["other"]
+
+
+def swap(objects: Any) -> None:
+    """Two machines change their host names."""
+    first, second, *_ = (one["instance"] for one in objects["services"])
+    first["name"], second["name"] = second["name"], first["name"]
+
+
+def other_images(objects: Any) -> None:
+    """Every machine is made of another image."""
+    for one in objects["services"]:
+        one["instance"]["image"] = "vetro-balancer"
+
+
+def some_of_each(objects: Any) -> None:
+    """One leaves, one has another name, one another image."""
+    del objects["services"][0]
+    objects["services"][0]["instance"]["name"] = "d"
+    objects["services"][1]["instance"]["image"] = "vetro-balancer"
+
+
+SEVERAL: dict[str, tuple[Callable[[Any], None], list[str]]] = {
+    "a swap": (
+        swap,
+        ["a, its data is lost: host name a → b", "b, its data is lost: host name b → a"],
+    ),
+    "images": (
+        other_images,
+        [f"{one}, its data is lost: image debian → vetro-balancer" for one in "abc"],
+    ),
+    "some of each": (
+        some_of_each,
+        [
+            "a, its data",
+            "b, its data is lost: host name b → d",
+            "c, its data is lost: image debian →",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+async def test_everything_is_asked_at_once(guarded: Guarded, case: str) -> None:
+    """What the models tell of machines whose turn has not come is named as well, and one answer will do."""
+    change, said = SEVERAL[case]
+    await guarded.create(
+        blog("a"),
+        blog("b", id_="second", volumes={"/data": disk("second")}),
+        blog("c", id_="third", assignFloatingIp=False),
+    )
+    before, servers = await guarded.whole(), guarded.servers
+    session = await guarded.edit(change)
+    result = await guarded.deploy(session, may_lose=[])
+    assert (await guarded.whole(), guarded.servers) == (before, servers)
+    losses = result["result"]["losses"]
+    keys = [one["key"] for one in losses]
+    assert len({*keys}) == len(keys)
+    for text in said:
+        (_,) = [one for one in losses if f"s machine {text}" in one["text"]]
+    assert result["result"]["message"].endswith("or drop the changes")
+    result = await guarded.deploy(session, may_lose=keys)
+    assert not result["isException"], result
+    assert not {*guarded.servers.values()} & {servers[key[-1]] for key in keys if key[0] == "m"}
+    assert await guarded.status() == "ready"
+
+
+async def test_machines_of_the_region_are_asked_for_beside_a_stack_of_an_applications_own(
+    guarded: Guarded,
+) -> None:
+    """Whichever of both is refused first."""
+    await guarded.create(own(), blog("a"))
+
+    def change(objects: Any) -> None:
+        objects["services"][0]["image"] = "vetro-balancer"
+        objects["services"][1]["instance"]["name"] = "b"
+
+    result = await guarded.deploy(await guarded.edit(change), may_lose=[])
+    (loss,) = [one for one in result["result"]["losses"] if one["key"] == "machine a"]
+    assert loss["changes"] == [{"name": "host name", "old": "a", "new": "b"}]
 
 
 async def test_a_request_without_the_field_does_as_the_original_api(guarded: Guarded) -> None:

@@ -246,6 +246,9 @@ async def test_the_names_of_further_machines_are_free(room: Room) -> None:
     assert gone.status == 200
     third = await room.add(host="Web-#")
     assert third["machine"]["name"] == "Web-3"
+    # As guests have it.
+    fourth = await room.add(host="web_#.")
+    assert fourth["machine"]["name"] == "web_4."
 
 
 async def test_the_secrets_of_a_change_are_stored_once(room: Room) -> None:
@@ -297,3 +300,57 @@ async def test_a_form_that_an_earlier_release_opened_is_opened_again(room: Room)
     path = f"/wizards/{wizard['id']}/finish"
     answer = await room.api.call("POST", path, {}, session=room.session)
     assert (answer.status, answer.json()["error"]["type"]) == (404, "WizardNotFound")
+
+
+HOSTS = """
+Version: 2.1
+Application:
+  ?: {type: org.acme.App}
+  title: $.p.title
+  machine:
+    ?: {type: io.murano.resources.LinuxMuranoInstance}
+    name: %s
+    flavor: m1.small
+Forms:
+  - p:
+      fields:
+        - {name: title, type: string, initial: shop}
+        - {name: host, type: string, initial: %s}
+"""
+
+
+@pytest.mark.parametrize("name", ["$.p.host", "generateHostname($.p.host, 1)"])
+async def test_a_form_does_not_offer_the_name_of_another_machine(room: Room, name: str) -> None:
+    """A fixed name counts on, and a number that it ends with; what is entered is refused beside its field."""
+    await room.upload(HOSTS % (name, "shop"), "2.0.0")
+    made = [
+        (await room.save(await room.start(package=room.package)))["component"] for _ in range(3)
+    ]
+    assert [one["machine"]["name"] for one in made] == ["shop", "shop-2", "shop-3"]
+    assert {one["title"] for one in made} == {"shop"}
+    wizard = await room.start(package=room.package)
+    path = f"/wizards/{wizard['id']}/pages/p"
+    for host in ("shop-2", "SHOP_2"):
+        values = {"values": {"title": "x", "host": host}}
+        answer = (await room.api.call("POST", path, values, session=room.session)).json()
+        assert not answer["valid"]
+        assert answer["errors"].keys() == {"host"}
+        assert "(machine.name) has the machine shop-2. Choose" in answer["errors"]["host"][0]
+    await room.save(wizard, host="other")
+    changing = await room.start(component_id=made[-1]["?"]["id"])
+    path = f"/wizards/{changing['id']}/pages/p"
+    values = {"values": {"title": "x", "host": "other"}}
+    answer = (await room.api.call("POST", path, values, session=room.session)).json()
+    assert answer["errors"].keys() == {"host"}
+    await room.save(changing, title="y", host="shop-3")
+    await room.save(await room.start(component_id=made[-1]["?"]["id"]), host="shop-4")
+
+
+async def test_a_form_that_chooses_regions_says_nothing_of_names(room: Room) -> None:
+    """One name is two machines in two regions: only the whole model knows."""
+    form = HOSTS % ("$.p.host", "shop")
+    await room.upload(
+        form.replace("    flavor:", "    regionName: $.p.title\n    flavor:"), "2.0.0"
+    )
+    await room.save(await room.start(package=room.package))
+    await room.save(await room.start(package=room.package), title="south")

@@ -23,6 +23,9 @@ REQUESTS: list[tuple[str, bool, list[str] | None]] = [
     ("?maylose=", False, None),
     ("", True, []),
     ("?mayLose=machine%20a", True, ["machine a"]),
+    ("?mayLose=*", False, None),
+    ("?mayLose=machine%20a&mayLose=*", True, None),
+    ("?mayLose=machine%20*", True, ["machine *"]),
 ]
 LOSS = {"key": "machine a", "text": "replaces machine a, its data is lost"}
 

@@ -182,3 +182,23 @@ async def test_changes_that_are_carried_over_take_nobodys_name(api: Api) -> None
     await api.finish()
     rebase = f"/environments/{environment}/sessions/{session}/rebase"
     assert "site b" in refused(await api.call("POST", rebase))
+
+
+async def test_changes_that_were_offered_one_number_at_a_time_are_carried_over(api: Api) -> None:
+    """Two sessions of one moment: the second machine counts on; a name without a number stays."""
+    environment, first = await api.opened()
+    second = await api.session(environment)
+    path = f"/environments/{environment}/services"
+    await api.call("POST", path, site("a", "web-#"), session=first)
+    for id_, name in (("b", "web-#"), ("c", "web-#"), ("d", "db-7-x"), ("e", "own")):
+        await api.call("POST", path, site(id_, name), session=second)
+    assert await hosts(api, environment, second) == ["web-1", "web-2", "db-7-x", "own"]
+    await api.call("POST", path, site("f", "DB-7_x"), session=first)
+    await api.deploy(environment, first)
+    await api.finish()
+    answer = await api.call("POST", f"/environments/{environment}/sessions/{second}/rebase")
+    assert answer.status == 200, answer.text
+    assert await hosts(api, environment, answer.json()["id"]) == [
+        *("web-1", "DB-7_x"),
+        *("web-3", "web-2", "db-8-x", "own"),
+    ]

@@ -278,14 +278,14 @@ class Seen:
 
 
 def losses(lab: Any, before: Seen) -> list[str]:
-    """What was there and is not any more: machines, volumes, and addresses of machines that stay."""
+    """What was there and is not any more: machines, volumes, addresses of machines that stay, or of none."""
     now = Seen(lab)
     gone = [before.machines[key] for key in before.machines.keys() - now.machines.keys()]
     volumes = [before.volumes[key] for key in before.volumes.keys() - now.volumes.keys()]
     addresses = {before.floating[key] for key in before.floating.keys() - now.floating.keys()}
     for address in before.fixed.keys() - now.fixed.keys():
         device = before.fixed[address]
-        if device in now.machines:
+        if device is None or device in now.machines:
             addresses.add(address)
     return [
         f"{kind} {name}"

@@ -156,6 +156,12 @@ def app_of(model: Model) -> Model:
     return found
 
 
+def volume_names(model: Model) -> list[str]:
+    """The resources of the volumes that servers have."""
+    servers = app_of(model)["servers"]["items"]
+    return [f"vol-{one['?']['id']}" for server in servers for one in server["volumes"].values()]
+
+
 def kill(framework: Framework, name: str) -> None:
     """Somebody removes a server behind our back."""
     servers = framework.cloud.compute.server_list
@@ -332,6 +338,33 @@ async def test_servers_that_a_request_does_not_let_go_do_not_drain(framework: Fr
     assert "removes machine web-3, its data is lost" in str(reply.message)
     assert (framework.names(), framework.counted()) == (["web-1", "web-2", "web-3"], {})
     framework.cloud.may_lose = ["machine web-3"]
+    await framework.call(model, "app", "scaleIn")
+    assert (framework.names(), framework.counted()) == (["web-1", "web-2"], {"drain": 1})
+
+
+async def test_servers_with_addresses_and_volumes_do_not_drain_for_half_an_answer(
+    framework: Framework,
+) -> None:
+    """All that goes with them is asked before: floating addresses, and volumes that are their own."""
+    servers = framework.group(3)
+    volume = {"?": {"type": "io.murano.resources.CinderVolume"}, "name": "posts", "size": 1}
+    servers["provider"]["template"] |= {"assignFloatingIp": True, "volumes": {"/data": volume}}
+    model = await framework.deploy(framework.web(3, "Draining", servers=servers))
+    framework.counted()
+    cloud = framework.cloud
+    action: Model = {"object_id": "app", "method": "scaleIn", "args": {}}
+    cloud.may_lose = ["machine web-3"]
+    reply = await framework.run(model, action)
+    assert reply.is_exception
+    assert "removes volume" in str(reply.message)
+    assert "removes address" in str(reply.message)
+    assert framework.counted() == {}
+    addresses = {one.address for one in cloud.compute.floating_list.values()}
+    cloud.may_lose += ["volume posts", *(f"volume posts ({one})" for one in volume_names(model))]
+    reply = await framework.run(model, action)
+    assert framework.counted() == {}
+    (said,) = [one for one in addresses if f"removes address {one}" in str(reply.message)]
+    cloud.may_lose += [f"address {said}"]
     await framework.call(model, "app", "scaleIn")
     assert (framework.names(), framework.counted()) == (["web-1", "web-2"], {"drain": 1})
 

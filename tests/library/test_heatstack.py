@@ -467,7 +467,11 @@ async def test_a_stack_of_another_environment_is_neither_taken_over_nor_removed(
     (made,) = lab.cloud.compute.group_list
     lab.calls()
     services = lab.cloud.services
-    lab.cloud.services = lambda _: services("copy")
+
+    def copied(_environment: str) -> Any:
+        return services("copy")
+
+    lab.cloud.services = copied
     text = await lab.probe(mine % "second", fails=True)
     assert "The stack data is of the environment env" in text
     await lab.probe("- new('io.murano.system.HeatStack', name => data).delete()")
@@ -481,3 +485,92 @@ async def test_a_stack_of_another_environment_is_neither_taken_over_nor_removed(
     assert (still, group.name) == (made, "third")
     await lab.probe("- new('io.murano.system.HeatStack', name => data).delete()")
     assert is_empty(lab.cloud.compute)
+
+
+STACKS = """
+Name: Keeps
+Extends: std:Application
+Properties:
+  given: {Contract: $.class(Keeps)}
+  word: {Contract: $.string().notNull(), Default: first}
+  region: {Contract: $.string()}
+  stack: {Contract: $.class(sys:HeatStack), Usage: Runtime}
+Methods:
+  .init:
+    Body:
+      - $.stack: new(sys:HeatStack, $this, name => data, regionName => $.region)
+  own:
+    Body:
+      - If: $.given != null
+        Then:
+          - Return: $.given.own()
+      - Return: $.stack
+  deploy:
+    Body:
+      - $stack: $.own()
+      - $stack.updateTemplate({resources => {$.word => {type => 'OS::Neutron::SecurityGroup',
+          properties => {name => $.word}}}})
+      - $stack.push()
+  .destroy:
+    Body:
+      - If: $.given = null
+        Then:
+          - $.stack.delete()
+---
+# Without an owner, and two of them.
+Name: Loose
+Extends: Keeps
+Methods:
+  deploy:
+    Body:
+      - For: word
+        In: [one, two]
+        Do:
+          - $stack: new(sys:HeatStack, name => data)
+          - $name: $.word + $word
+          - $stack.updateTemplate({resources => {$name => {type => 'OS::Neutron::SecurityGroup',
+              properties => {name => $name}}}})
+          - $stack.push()
+"""
+
+
+async def test_a_stack_is_of_one_component(lab: Any) -> None:
+    """Each would remove what the other has there: the second is refused with both names, whichever comes
+    first in the model, and takes nothing with it. Two objects of one component, and a stack that one gives
+    the other, are their author's decision."""
+    lab.add_class(STACKS)
+
+    def groups() -> list[str]:
+        return sorted(one.name for one in lab.cloud.compute.group_list.values())
+
+    for kind in ("Keeps", "Loose"):
+        words = ["first"] if kind == "Keeps" else ["firstone", "firsttwo"]
+        first = lab.application("a", f"test.{kind}")
+        model = await lab.deploy(lab.environment(first, networks={}))
+        assert groups() == words
+        second = lab.application("b", f"test.{kind}", word="second", region="")
+        for place in (0, 1):
+            both = json.loads(json.dumps(model))
+            both["Objects"]["applications"].insert(place, second)
+            said = await lab.failure(both)
+            assert f"The stack data is of ({kind} a); ({kind} b) names it as well" in said
+            assert groups() == words
+            refused = lab.reply.model
+            refused["Objects"]["applications"] = [
+                one for one in refused["Objects"]["applications"] if one["?"]["id"] != "b"
+            ]
+            model = await lab.deploy(refused)
+            assert groups() == words
+        # The name is free when the first one has gone.
+        model["Objects"]["applications"] = [second]
+        model = await lab.deploy(model)
+        assert groups() == (["second"] if kind == "Keeps" else ["secondone", "secondtwo"])
+        await lab.destroy(model)
+        assert groups() == []
+    given = lab.application("c", "test.Keeps", given="a", word="third")
+    model = await lab.deploy(
+        lab.environment(lab.application("a", "test.Keeps"), given, networks={})
+    )
+    model["Objects"]["applications"].reverse()
+    model = await lab.deploy(model)
+    assert groups() == ["first", "third"]

@@ -230,6 +230,21 @@ async def test_an_edit_loses_what_the_table_says_and_nothing_that_was_not_named(
     assert edit.does == ("replace" if named else "update" if changed else "keep")
 
 
+async def test_an_address_that_machines_share_is_named_before_it_goes(lab: Any) -> None:
+    """Its own and the floating one, when it is taken out and the machines stay."""
+    model = await built(lab, "site")
+    (site,) = model["Objects"]["applications"]
+    (shared,) = [one for one in site["others"] if one["?"]["id"] == "shared"]
+    site["others"].remove(shared)
+    site["machines"][0]["sharedIps"] = ["range"]
+    lab.may_lose = []
+    await lab.run(model, {"object_id": "env", "method": "deploy", "args": {}})
+    keys = {one.key for one in lab.services.refused.losses}
+    assert keys == {f"address {shared[one]}" for one in ("virtualIp", "floatingIpAddress")}
+    lab.may_lose = [*keys]
+    await lab.deploy(model)
+
+
 def changes(lab: Any) -> list[str]:
     """What was changed in the cloud since this was asked before."""
     return [one for one in lab.calls() if one not in ("place", "release", "wait_turn")]

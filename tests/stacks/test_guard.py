@@ -486,6 +486,181 @@ async def test_the_address_of_a_port_without_a_machine_is_named(
     assert await stacks.delete(PROJECT, "env", may_lose=["address 10.0.9.50"]) is None
 
 
+def shared(**second: Any) -> dict[str, Any]:
+    """A machine that answers on an address of its own and on one that has a port of its own."""
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+        **{
+            name: {
+                "type": "OS::Neutron::Port",
+                "depends_on": "subnet",
+                "properties": {"network": {"get_resource": "net"}},
+            }
+            for name in ("shared", "port")
+        },
+        "web": {
+            "type": "OS::Nova::Server",
+            "properties": {
+                "name": "web",
+                "image": "debian",
+                "flavor": "m1.tiny",
+                "networks": [{"port": {"get_resource": "port"}}],
+            },
+        },
+    }
+    resources["port"]["properties"]["allowed_address_pairs"] = [
+        {"ip_address": {"get_attr": ["shared", "fixed_ips", 0, "ip_address"]}}
+    ]
+    resources["shared"]["properties"] |= second
+    return {"heat_template_version": "2015-04-30", "resources": resources}
+
+
+async def test_the_address_of_a_port_that_no_machine_was_made_for_is_named(
+    stacks: StackEngine, compute: MemoryCompute
+) -> None:
+    """Nobody has chosen it, and others know it: removed alone, with its users, or made anew. That of a port
+    for a machine is nobody's when the machine has gone by hand, or was never made."""
+    await stacks.create(PROJECT, "env", shared())
+    stack = await stacks.get(PROJECT, "env")
+    assert stack is not None
+    ids = {name: one.physical_id or "" for name, one in stack.resources.items()}
+    port = await compute.find(PORTS, ids["shared"])
+    assert port is not None
+    ((_, address),) = port.fixed_ips
+    without = shared()
+    del without["resources"]["shared"]
+    del without["resources"]["port"]["properties"]["allowed_address_pairs"]
+    assert [one.text for one in (await refusal(stacks, without)).losses] == [
+        f"removes address {address}"
+    ]
+    anew = shared(replacement_policy="REPLACE_ALWAYS", fixed_ips=[{"ip_address": "10.0.9.99"}])
+    assert [one.key for one in (await refusal(stacks, anew)).losses] == [f"address {address}"]
+    with pytest.raises(LossRefused, match=f"this removes address {address}"):
+        await stacks.delete(PROJECT, "env", may_lose=["machine web"])
+    await compute.delete_server(ids["web"])
+    assert await stacks.delete(PROJECT, "env", may_lose=[f"address {address}"]) is None
+    compute.fail["create_server"] = ResourceFailure("no")
+    template = shared()
+    template["resources"]["web"]["depends_on"] = "shared"
+    await stacks.create(PROJECT, "env", template)
+    assert [
+        one.text.partition(" 10.")[0]
+        for one in await stacks.would_lose(PROJECT, "env", template["resources"])
+    ] == ["removes address"]
+
+
+def balanced() -> dict[str, Any]:
+    """A machine behind a load balancer."""
+    resources: dict[str, Any] = {
+        "net": {"type": "OS::Neutron::Net"},
+        "subnet": {
+            "type": "OS::Neutron::Subnet",
+            "properties": {"network": {"get_resource": "net"}, "cidr": "10.0.9.0/24"},
+        },
+        "web": {
+            "type": "OS::Nova::Server",
+            "depends_on": "subnet",
+            "properties": {
+                "name": "web",
+                "image": "debian",
+                "flavor": "m1.tiny",
+                "networks": [{"network": {"get_resource": "net"}}],
+            },
+        },
+        "pool": {
+            "type": "OS::Neutron::Pool",
+            "properties": {
+                "name": "shop",
+                "protocol": "HTTP",
+                "lb_method": "ROUND_ROBIN",
+                "subnet_id": {"get_resource": "subnet"},
+                "vip": {"protocol_port": 80, "address": "10.0.9.200"},
+            },
+        },
+        "lb": {
+            "type": "OS::Neutron::LoadBalancer",
+            "properties": {
+                "pool_id": {"get_resource": "pool"},
+                "protocol_port": 80,
+                "members": [{"get_resource": "web"}],
+            },
+        },
+    }
+    return {"heat_template_version": "2015-04-30", "resources": resources}
+
+
+async def test_a_load_balancer_is_called_one() -> None:
+    """It has no data, and its virtual address is named: removed, moved, or left by a failed operation."""
+    stacks = MemoryStacks()
+    compute = stacks.compute
+    made = await stacks.create(PROJECT, "env", balanced())
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+    moved = balanced()
+    moved["resources"]["pool"]["properties"]["vip"]["address"] = "10.0.9.201"
+    said = [one.text for one in (await refusal(stacks, moved)).losses]
+    assert said[0].startswith("replaces load balancer shop: network ")
+    assert said[1:] == ["replaces address 10.0.9.200: address 10.0.9.200 → 10.0.9.201"]
+    without = balanced()
+    del without["resources"]["pool"], without["resources"]["lb"]
+    keys = ["load balancer shop", "address 10.0.9.200"]
+    losses = (await refusal(stacks, without)).losses
+    assert [one.key for one in losses] == keys
+    assert losses[0].text == "removes load balancer shop"
+    compute.fail["delete_server"] = ResourceFailure("no")
+    failed = await stacks.update(PROJECT, "env", without, may_lose=keys)
+    assert failed.status is StackStatus.UPDATE_FAILED
+    assert [one.kind for one in (await refusal(stacks, without)).losses] == [
+        LossKind.BALANCER,
+        LossKind.ADDRESS,
+    ]
+
+
+async def test_what_a_removal_would_lose_is_what_the_update_is_refused_for() -> None:
+    """Asked before, for each part of a template: machines, balancers, volumes, addresses, groups."""
+    stacks = MemoryStacks()
+    compute = stacks.compute
+    template = balanced()
+    resources = template["resources"]
+    server = copy.deepcopy(resources["web"])
+    server["properties"]["name"] = "many-%index%"
+    resources["many"] = {
+        "type": "OS::Heat::ResourceGroup",
+        "properties": {"count": 2, "resource_def": server},
+    }
+    resources["many.disk"] = {"type": "OS::Cinder::Volume", "properties": {"size": 1}}
+    resources["vip"] = {
+        "type": "OS::Neutron::Port",
+        "depends_on": "subnet",
+        "properties": {"network": {"get_resource": "net"}},
+    }
+    resources["lost"] = {
+        "type": "OS::Cinder::Volume",
+        "properties": {"size": 1},
+        "deletion_policy": "Retain",
+    }
+    made = await stacks.create(PROJECT, "env", template)
+    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
+    compute.calls.clear()
+    removed = [["many"], ["many.disk"], ["vip"], ["pool", "lb"], ["lost"], ["no such"],
+               ["web", "lb", "vip", "many"], [*resources]]  # fmt: skip
+    for names in removed:
+        less = copy.deepcopy(template)
+        for name in names:
+            less["resources"].pop(name, None)
+        asked = [one.text for one in await stacks.would_lose(PROJECT, "env", names)]
+        if names in (["lost"], ["no such"]):
+            assert asked == []
+            continue
+        assert asked == [one.text for one in (await refusal(stacks, less)).losses]
+        assert asked
+    assert compute.calls == []
+    assert await stacks.would_lose(PROJECT, "absent", ["web"]) == []
+
+
 async def test_a_stack_that_was_changed_since_it_was_judged_is_busy(
     make_stacks: Callable[[], StackEngine], compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
 ) -> None:

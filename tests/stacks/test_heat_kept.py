@@ -323,6 +323,82 @@ async def test_what_leaves_the_template_is_named(bench: Bench) -> None:
     assert await bench.refused(hot(small), files=FILES) == ["removes machine m-1, its data is lost"]
 
 
+async def test_what_a_removal_would_lose_is_what_the_update_is_refused_for(bench: Bench) -> None:
+    """Asked before, for each part of a template: also members of groups and of nested templates."""
+    whole = {**WHOLE, **MORE, "alone": of("OS::Neutron::Port", network={"get_resource": "net"})}
+    await bench.stacks.create(P, "s", hot(whole), files=FILES)
+    made = bench.heat.stacks["s"].made
+    made["port"].attributes["device_id"] = made["web"].id
+    for names in (
+        ["many"],
+        ["db"],
+        ["outside", "alone"],
+        ["web", "attached", "port", "outside"],
+        [*whole],
+    ):
+        left = {one: body for one, body in whole.items() if one not in names}
+        asked = [one.text for one in await bench.stacks.would_lose(P, "s", names)]
+        assert asked
+        assert asked == await bench.refused(hot(left or MORE), files=FILES)
+    assert await bench.stacks.would_lose(P, "s", ["net", "absent"]) == []
+    assert await bench.stacks.would_lose(P, "absent", ["web"]) == []
+
+
+async def test_the_address_of_a_port_that_no_machine_was_made_for_is_named(bench: Bench) -> None:
+    """Others answer on it. That of a port for a machine is nobody's without the machine."""
+    port = of("OS::Neutron::Port", network={"get_resource": "net"})
+    other = of(
+        "OS::Neutron::Port",
+        network={"get_resource": "net"},
+        allowed_address_pairs=[
+            {"ip_address": {"get_attr": ["shared", "fixed_ips", 0, "ip_address"]}}
+        ],
+    )
+    whole = {
+        "net": of("OS::Neutron::Net"),
+        "shared": port,
+        "other": other,
+        "web": server(name="w", networks=[{"port": {"get_resource": "other"}}]),
+    }
+    await bench.stacks.create(P, "s", hot(whole))
+    made = bench.heat.stacks["s"].made
+    (address,) = made["shared"].attributes["fixed_ips"]
+    lost = f"removes address {address['ip_address']}"
+    assert await bench.refused(hot({"net": whole["net"]})) == [
+        "removes machine w, its data is lost",
+        lost,
+    ]
+    made["web"].state = ""
+    assert await bench.refused(hot({"net": whole["net"]})) == [lost]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("OS::Neutron::Pool", {"vip": {"address": "10.0.0.9"}}),
+        ("OS::Neutron::LBaaS::LoadBalancer", {"vip_address": "10.0.0.9"}),
+        ("OS::Octavia::LoadBalancer", {"vip_address": "10.0.0.9", "name": "lb"}),
+        ("AWS::ElasticLoadBalancing::LoadBalancer", {}),
+    ],
+)
+async def test_a_load_balancer_is_called_one(
+    bench: Bench, kind: str, attributes: dict[str, Any]
+) -> None:
+    """Its virtual address is named beside it; what it consists of is not."""
+    await bench.stacks.create(P, "s", hot({"lb": of(kind, name="lb"), **MORE}))
+    made = bench.heat.stacks["s"].made
+    made["lb"].attributes = attributes
+    if kind.startswith("AWS"):
+        made["lb"].nested = "s-lb/id"
+        made["lb.LB_instance"] = Made("AWS::EC2::Instance", "id", "s-lb/id")
+    removed = ["removes load balancer lb", "removes address 10.0.0.9"][: 1 + bool(attributes)]
+    assert await bench.refused(hot(MORE)) == removed
+    said = await bench.refused(hot({"lb": of(kind, name="lb", subnet_id="other"), **MORE}))
+    assert [one.partition(":")[0] for one in said] == [
+        one.replace("removes", "replaces") for one in removed
+    ]
+
+
 async def test_what_is_retained_is_not_lost(bench: Bench) -> None:
     """A volume that outlives its stack may leave the template, and the stack may be removed."""
     disk = {**of("OS::Cinder::Volume", size=1, name="data"), "deletion_policy": "Retain"}

@@ -36,7 +36,7 @@ def digest(value: Json) -> str:
 
 _HARMLESS = frozenset(
     {
-        *("stack.get", "stack.output", "stack.lost", "stack.incarnations"),
+        *("stack.get", "stack.output", "stack.lost", "stack.losses", "stack.incarnations"),
         *("agent.credential", "agent.result"),
         *("workflow.result", "report", "track", "untrack"),
     }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         names_of_project,
     )
     from vetro.environments.lifecycle import Ending, listening_for_endings
+    from vetro.environments.machine_names import Machine, machines
     from vetro.environments.preparing import (
         EnvironmentSettings,
         NetworkDriver,

@@ -32,8 +32,8 @@ class ApiSection:
     api_limit_max: int = 100
     """Packages on a page at most, whatever `limit` says."""
     guard_deployments: bool = False
-    """Whether deployments and actions may lose only the machines, volumes and addresses that their requests
-    name in `mayLose` ([api-guide.md](api-guide.md)), also requests without that parameter."""
+    """Whether deployments and actions may lose only the machines, load balancers, volumes and addresses that
+    their requests name in `mayLose` ([api-guide.md](api-guide.md)), also requests without that parameter."""
     network_config_file: str = ""
     """YAML or JSON file with the `defaultNetworks` of environments that name none; `%ENV%` in its texts is
     the environment's name ([api-guide.md](api-guide.md)); empty: a network of the environment's own."""

@@ -27,6 +27,8 @@ from vetro.storage import Database
 
 MODEL_LIMIT = 8 * 2**20
 E = "/v1/environments/{environment_id}"
+ANYTHING = "*"
+"""As a key of ``mayLose``: whatever there is may be lost."""
 
 
 async def no_types(_project_id: str) -> frozenset[str]:
@@ -138,9 +140,11 @@ class Call(http.Call[Services]):
         """What the request lets go, by ``mayLose``; ``None``: anything.
 
         Given once, even empty, nothing else may be lost. So it is without it, too, where
-        ``api.guard_deployments`` is set.
+        ``api.guard_deployments`` is set; ``*`` says everywhere that anything may be.
         """
         given = self.request.query_params.getall("mayLose", [])
+        if ANYTHING in given:
+            return None
         if not given and not self.service.api.guard_deployments:
             return None
         return [text for one in given if (text := str(one))]

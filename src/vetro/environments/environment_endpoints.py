@@ -133,7 +133,7 @@ async def deploy(call: Call) -> Json:
     """Deploy a session's changes; ``pending=refuse``: 409 when others hold changes.
 
     With ``mayLose`` the deployment fails before it loses a machine, a volume or an address that is not
-    named there. 409 as well when components refer to others that were taken out.
+    named there; ``*`` names everything. 409 as well when components refer to others that were taken out.
     """
     await submit(call, overtake=call.may_overtake())
     return EMPTY

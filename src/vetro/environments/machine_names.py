@@ -8,7 +8,7 @@ second would take over the first one's, with its data. So a change that gives a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import cast
 
@@ -115,11 +115,21 @@ class TakenNames:
                 # It was numbered already: its machine has that name.
                 one.node["name"] = had
                 continue
-            number = 1
-            while (one.region, host_name(f"{before}{number}{after}")) in taken:
-                number += 1
-            one.node["name"] = f"{before}{number}{after}"
+            one.node["name"] = counted(before, 1, after, _taken_beside(one, taken))
             taken.add(one.key)
+
+    def count_on(self, objects: Json) -> None:
+        """Give new machines whose numbered names others have by now the next free numbers.
+
+        For changes that were made before those of the others, and were offered the same number.
+        """
+        found = list(machines(objects))
+        had = {key for key, _ in self._of.values()}
+        taken = {one.key for one in found} | self._leaving
+        for one in found:
+            if one.id not in self._of and one.key in had and re.search(r"\d", one.name):
+                one.node["name"] = next_name(one.name, _taken_beside(one, taken))
+                taken.add(one.key)
 
     def refuse(self, objects: Json) -> None:
         """Refuse a new name that another machine has. Errors: 409."""
@@ -136,6 +146,26 @@ class TakenNames:
 
     def _had(self, machine: Machine) -> str:
         return self._of[machine.id][1] if machine.id in self._of else ""
+
+
+def counted(before: str, number: int, after: str, is_taken: Callable[[str], bool]) -> str:
+    """The first name of a pattern that is free, from a number on."""
+    while is_taken(name := f"{before}{number}{after}"):
+        number += 1
+    return name
+
+
+def next_name(name: str, is_taken: Callable[[str], bool]) -> str:
+    """What comes after a name that is taken: its last number counts on, or it gets one."""
+    number = re.search(r"\d+(?=\D*$)", name)
+    if number is None:
+        return counted(f"{name}-", 2, "", is_taken)
+    return counted(name[: number.start()], int(number[0]) + 1, name[number.end() :], is_taken)
+
+
+def _taken_beside(one: Machine, taken: Set[_Key]) -> Callable[[str], bool]:
+    """Whether a machine's region has a machine of a name."""
+    return lambda name: (one.region, host_name(name)) in taken
 
 
 def settle_new(objects: Json) -> None:

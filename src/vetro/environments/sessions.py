@@ -499,7 +499,11 @@ class SessionStore:
                     type_="ChangesLost",
                 )
             check_model(objects)
-            TakenNames(environment.model.get("Objects")).refuse(objects)
+            names = TakenNames(
+                environment.model.get("Objects"), environment.model.get("ObjectsCopy")
+            )
+            names.count_on(objects)
+            names.refuse(objects)
             await tx.execute(
                 update(sessions)
                 .where(sessions.c.id == view["id"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,10 +13,11 @@ from vetro.environments.machine_names import machines
 from vetro.environments.model import Json, list_index, object_id
 from vetro.environments.sessions import SessionStore
 from vetro.environments.wizard_forms import refused
+from vetro.environments.wizard_hosts import HostNames, Hosts, hosts_of
 from vetro.environments.wizard_offers import services_of_template
 from vetro.http import BadRequest, Principal
 from vetro.json_values import JsonObject
-from vetro.packages.forms import Form, FormError, Offers, State, changed
+from vetro.packages.forms import Form, FormError, Offers, State, changed, host_fields
 from vetro.storage import StoredRow
 
 
@@ -40,7 +41,7 @@ class There:
     """A component as it is, and the host names of its environment."""
 
     component: JsonObject
-    taken: set[str]
+    taken: Set[str]
 
 
 class Builder:
@@ -89,7 +90,7 @@ class Builder:
         row: StoredRow,
         environment_id: str | None,
         session_id: str | None,
-    ) -> set[str] | None:
+    ) -> Set[str] | None:
         """The host names that the place of a new component has already. Errors: 403, 404."""
         async with self.database.read() as tx:
             if environment_id is None:
@@ -100,6 +101,19 @@ class Builder:
             environment = await self.store.environment(tx, principal, environment_id)
             model = await self.store.model_to_read(tx, environment, session_id)
         return host_names(services_of(model)) | host_names(services_of(environment.model))
+
+    async def hosts(
+        self, principal: Principal, row: StoredRow, form: Form, session_id: str | None
+    ) -> Hosts | None:
+        """What a wizard says about host names; ``None``: nothing. Errors: 403, 404."""
+        fields = host_fields(form.definition)
+        if not fields or row.environment_id is None:
+            return None
+        async with self.database.read() as tx:
+            environment = await self.store.environment(tx, principal, row.environment_id)
+            model = await self.store.model_to_read(tx, environment, session_id)
+        objects = cast("JsonObject", model.get("Objects") or {})
+        return hosts_of(fields, objects, environment.model.get("Objects"), row.component_id)
 
     async def component(
         self, principal: Principal, row: StoredRow, environment_id: str, session_id: str | None
@@ -189,6 +203,6 @@ def services_of(model: Mapping[str, Any]) -> list[Json]:
     return cast("list[Json]", (model.get("Objects") or {}).get("services") or [])
 
 
-def host_names(services: Iterable[Json]) -> set[str]:
-    """The names, in lower case, of the machines that components have."""
-    return {one.name.lower() for one in machines({"services": list(services)})}
+def host_names(services: Iterable[Json]) -> Set[str]:
+    """The names of the machines that components have."""
+    return HostNames(one.name for one in machines({"services": list(services)}))

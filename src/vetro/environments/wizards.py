@@ -297,7 +297,11 @@ class Wizards:
             row = await self._row(tx, principal, id_)
             offers = await self.offers.of_wizard(tx, principal, row, session_id)
         form = await asyncio.to_thread(form_of, row)
-        return row, form, State.of_json(row.state), offers
+        state = State.of_json(row.state)
+        hosts = await self.builder.hosts(principal, row, form, session_id)
+        if hosts is not None and row.component_id is None:
+            offers = await asyncio.to_thread(hosts.offered, form, state, offers)
+        return row, form, state, offers
 
     async def listing(self, principal: Principal) -> list[JsonObject]:
         """The wizards of the caller that have made nothing yet, newest first, without their forms."""
@@ -352,15 +356,19 @@ class Wizards:
         language: str,
     ) -> JsonObject:
         """Store the values of a page; the errors by field, or the next page."""
+        row, form, _, offers = await self._opened(principal, id_, session_id)
+        hosts = await self.builder.hosts(principal, row, form, session_id)
         async with self.database.transaction() as tx:
             row = await self._row(tx, principal, id_, lock=True)
-            offers = await self.offers.of_wizard(tx, principal, row, session_id)
-            form, state = form_of(row), State.of_json(row.state)
+            state = State.of_json(row.state)
 
             def work() -> JsonObject:
                 errors: dict[str, list[str]] = {}
                 try:
-                    form.submit(page, values, state, offers)
+                    given = form.submit(page, values, state, offers)
+                    errors = {} if hosts is None else hosts.refused(page, given, state)
+                    if errors:
+                        state.pages.pop(page, None)
                 except PageInvalid as error:
                     errors = all_in_language(error.errors, language)
                 following = page if errors else form.next_page(page)

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
         UnsupportedResource,
     )
     from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-    from vetro.stacks.losses import Loss, LossHow, LossKind, LossRefused, unnamed
+    from vetro.stacks.losses import (
+        ChangedProperty,
+        Loss,
+        LossHow,
+        LossKind,
+        LossRefused,
+        unnamed,
+    )
     from vetro.stacks.memory import MemoryCompute, MemoryStacks
     from vetro.stacks.metrics import read_stored
     from vetro.stacks.model import (

@@ -1,4 +1,4 @@
-"""What an operation on a stack would take from its user: machines, volumes and addresses.
+"""What an operation on a stack would take from its user: machines, load balancers, volumes and addresses.
 
 A caller that guards its data gives `may_lose` to `Stacks.create` and `Stacks.update`. What the operation
 would replace or remove and the caller did not name there is refused before it begins (core-library.md §4.4).
@@ -10,16 +10,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vetro.json_values import Json
 from vetro.stacks.errors import StackError
-from vetro.stacks.model import Json
 
 
 class LossKind(StrEnum):
     """What is lost."""
 
     MACHINE = "machine"
+    BALANCER = "load balancer"
     VOLUME = "volume"
     ADDRESS = "address"
+
+
+WITH_DATA = (LossKind.MACHINE, LossKind.VOLUME)
+"""What is lost with its data. The other kinds have none, and others know where they are."""
 
 
 class LossHow(StrEnum):
@@ -60,7 +65,7 @@ class Loss:
     def text(self) -> str:
         """``replaces machine web-1, its data is lost: host name a → b``."""
         verb = "replaces" if self.how is LossHow.REPLACED else "removes"
-        lost = "" if self.kind is LossKind.ADDRESS else ", its data is lost"
+        lost = ", its data is lost" if self.kind in WITH_DATA else ""
         why = ", ".join(f"{one.name} {one.old} → {one.new}" for one in self.changes)
         return f"{verb} {self.key}{lost}" + (f": {why}" if why else "")
 
@@ -84,10 +89,11 @@ class LossRefused(StackError):
 
     def __init__(self, stack: str, losses: Sequence[Loss], *, begun: bool = False) -> None:
         kept = "It was stopped before the loss" if begun else "Nothing was changed"
+        back = "restore an earlier deployment" if begun else "drop the changes"
         super().__init__(
             f"{kept}, because this "
             + "; ".join(one.text for one in losses)
-            + ". Deploy again and say that this may be lost"
+            + f". Deploy again and say that this may be lost, or {back}"
         )
         self.stack = stack
         self.losses = list(losses)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Protocol, TypedDict, Unpack, runtime_checkable
 
 from vetro.json_values import Json
+from vetro.stacks.losses import Loss
 
 ProgressCallback = Callable[[str], None]
 """Called with a one-line text saying what the operation waits for now. Must not block."""
@@ -235,6 +236,14 @@ class Stacks(Protocol):
         was there); a stack in `DELETE_FAILED` when something could not be removed.
 
         `may_lose`: see `WorkOptions`."""
+        ...
+
+    async def would_lose(
+        self, project_id: str, name: str, resources: Collection[str]
+    ) -> list[Loss]:
+        """What an update would lose whose template lacks these resources. Touches nothing.
+
+        Raises `StackBusy` while an operation goes on."""
         ...
 
     async def plan(

@@ -21,7 +21,7 @@ from vetro.stacks.errors import (
     UnsupportedResource,
 )
 from vetro.stacks.flavors import DEFAULT_FLAVORS, Flavor
-from vetro.stacks.losses import LossRefused, unnamed
+from vetro.stacks.losses import Loss, LossRefused, unnamed
 from vetro.stacks.model import (
     Json,
     ProgressCallback,
@@ -237,6 +237,13 @@ class StackEngine:
             await work.settle(StackStatus.DELETE_FAILED, _failed(failure), None)
         return await self._snapshot(work.stack, failure)
 
+    async def would_lose(
+        self, project_id: str, name: str, resources: Collection[str]
+    ) -> list[Loss]:
+        """See `Stacks.would_lose`."""
+        found = await self._store.find(project_id, name)
+        return [] if found is None else await self._losses(found).of_removal(resources)
+
     async def plan(
         self,
         project_id: str,
@@ -266,9 +273,7 @@ class StackEngine:
         """
         if may_lose is None:
             return
-        if found.status.in_progress:
-            raise StackBusy(found.name, found.status.value)
-        losses = Losses(self._compute, found)
+        losses = self._losses(found)
         if wanted is None:
             lost = await losses.of_all()
         else:
@@ -286,6 +291,11 @@ class StackEngine:
         refused = unnamed(lost, may_lose)
         if refused:
             raise LossRefused(found.name, refused)
+
+    def _losses(self, found: StackRow) -> Losses:
+        if found.status.in_progress:
+            raise StackBusy(found.name, found.status.value)
+        return Losses(self._compute, found)
 
     async def _check(
         self, template: Mapping[str, Json], **options: Unpack[TemplateOptions]

@@ -18,7 +18,7 @@ const ACTS: { act: Act; icon: typeof IconTrash; color?: string }[] = [
 ];
 
 /** What can be done with the environments that are ticked. Those that do not allow it are skipped. */
-export function ChosenEnvironments({ chosen, all, choose }: { chosen: ListedEnvironment[]; all: ListedEnvironment[]; choose: (ids: string[]) => void }) {
+export function ChosenEnvironments({ chosen, all, choose, began }: { chosen: ListedEnvironment[]; all: ListedEnvironment[]; choose: (ids: string[]) => void; began: (environment: ListedEnvironment) => Promise<void> }) {
   const t = useTexts(messages);
   const { may } = useSession();
   const queries = useQueryClient();
@@ -29,7 +29,11 @@ export function ChosenEnvironments({ chosen, all, choose }: { chosen: ListedEnvi
     setBusy(act);
     try {
       const outcome = await withEach(chosen, act, async (one) => {
-        if (act === 'deploy') return deploy(queries, one);
+        if (act === 'deploy') {
+          const begun = await deploy(queries, one);
+          if (begun) await began(one);
+          return begun;
+        }
         await remove(one.id, act === 'abandon');
         return true;
       });

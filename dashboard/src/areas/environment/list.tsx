@@ -12,6 +12,7 @@ import { FormDialog } from '~/ui/leaving';
 import { messages as common } from '~/ui/messages';
 import { Empty, Page } from '~/ui/page';
 import { When } from '~/ui/when';
+import { AskForLosses, begunNow, type Begun } from './begun';
 import { ChosenEnvironments } from './chosen';
 import { EnvironmentDialogs, EnvironmentMenu, type Asked } from './menu';
 import { messages } from './messages';
@@ -34,6 +35,19 @@ export function EnvironmentList() {
   // Of the list, not of a tile: another environment may push a tile to the next row, where it is made anew.
   const [asked, setAsked] = useState<{ environment: ListedEnvironment; what: Asked }>();
   const ask = useCallback((environment: ListedEnvironment, what: Asked) => setAsked({ environment, what }), []);
+  // Whoever deploys from here is asked here.
+  const queries = useQueryClient();
+  const [begun, setBegun] = useState<Begun[]>([]);
+  const sees = may('list_deployments');
+  const began = useCallback(
+    async (environment: ListedEnvironment) => {
+      if (!sees) return;
+      const one = await begunNow(queries, environment);
+      setBegun((was) => [...was.filter((each) => each.environment.id !== environment.id), one]);
+    },
+    [queries, sees],
+  );
+  const become = useCallback((before: Begun, after?: Begun) => setBegun((was) => was.flatMap((one) => (one !== before ? [one] : after ? [after] : []))), []);
   const chosen = found.filter((one) => ticked.has(one.id));
   const open = (shown: boolean) => void navigate({ search: shown ? { create: true } : {} });
   const button = may('create_environment') && (
@@ -72,11 +86,12 @@ export function EnvironmentList() {
             />
           )}
           {found.length === 0 && <Text c="dimmed">{t('nothing', { search })}</Text>}
-          <ChosenEnvironments chosen={chosen} all={found} choose={(ids) => setTicked(new Set(ids))} />
-          <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} ask={ask} />
+          <ChosenEnvironments chosen={chosen} all={found} choose={(ids) => setTicked(new Set(ids))} began={began} />
+          <Tiles environments={found} label={t('title')} ticked={ticked} tick={tick} ask={ask} began={began} />
         </Stack>
       )}
       {asked && <EnvironmentDialogs environment={all.find((one) => one.id === asked.environment.id) ?? asked.environment} asked={asked.what} onClose={() => setAsked(undefined)} />}
+      <AskForLosses begun={begun} become={become} />
       <CreateDialog opened={(create ?? false) && may('create_environment')} onClose={() => open(false)} />
     </Page>
   );
@@ -89,9 +104,10 @@ interface TilesProps {
   ticked: ReadonlySet<string>;
   tick: (id: string, on: boolean) => void;
   ask: (environment: ListedEnvironment, what: Asked) => void;
+  began: (environment: ListedEnvironment) => Promise<void>;
 }
 
-function Tiles({ environments, label, ticked, tick, ask }: TilesProps) {
+function Tiles({ environments, label, ticked, tick, ask, began }: TilesProps) {
   const columns = useMatches({ base: 1, sm: 2, lg: 3 });
   const ground = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -102,7 +118,7 @@ function Tiles({ environments, label, ticked, tick, ask }: TilesProps) {
       {rows.getVirtualItems().map((row) => (
         <div key={row.key} ref={rows.measureElement} data-index={row.index} role="presentation" className={classes.row} style={{ gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, transform: `translateY(${row.start - top}px)` }}>
           {environments.slice(row.index * columns, (row.index + 1) * columns).map((one, index) => (
-            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} ticked={ticked.has(one.id)} tick={tick} ask={ask} />
+            <Tile key={one.id} environment={one} place={row.index * columns + index + 1} count={environments.length} ticked={ticked.has(one.id)} tick={tick} ask={ask} began={began} />
           ))}
         </div>
       ))}
@@ -111,7 +127,7 @@ function Tiles({ environments, label, ticked, tick, ask }: TilesProps) {
 }
 
 /** Scrolling draws the new ones only. */
-const Tile = memo(function Tile({ environment, place, count, ticked, tick, ask }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean; tick: TilesProps['tick']; ask: TilesProps['ask'] }) {
+const Tile = memo(function Tile({ environment, place, count, ticked, tick, ask, began }: { environment: ListedEnvironment; place: number; count: number; ticked: boolean } & Pick<TilesProps, 'tick' | 'ask' | 'began'>) {
   const t = useTexts(messages);
   const c = useTexts(common);
   const { user } = useSession();
@@ -122,7 +138,7 @@ const Tile = memo(function Tile({ environment, place, count, ticked, tick, ask }
         <Link to={opensAt(user.id, environment)} params={{ environmentId: environment.id }} className={classes.name}>
           {environment.name}
         </Link>
-        <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys ask={(what) => ask(environment, what)} />
+        <EnvironmentMenu environment={environment} label={t('moreOf', { name: environment.name })} deploys began={() => began(environment)} ask={(what) => ask(environment, what)} />
       </Group>
       {environment.description_text && (
         <Text size="sm" lineClamp={2} mb="xs">

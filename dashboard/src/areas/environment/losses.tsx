@@ -11,7 +11,7 @@ import { deploy, letGo } from './many';
 import { messages } from './messages';
 import { refreshEnvironment, type Deployment, type Environment } from './queries';
 
-/** A machine, a volume or an address that a request would have lost, and did not name. */
+/** A machine, a load balancer, a volume or an address that a request would have lost, and did not name. */
 export interface Loss {
   key: string;
   kind: string;
@@ -38,7 +38,7 @@ function Said({ loss }: { loss: Loss }) {
       <Text size="sm" fw={600} span>
         {t(loss.how === 'removed' ? 'lossRemoved' : 'lossReplaced', { kind, name: loss.name })}
       </Text>
-      {loss.kind !== 'address' && (
+      {(loss.kind === 'machine' || loss.kind === 'volume') && (
         <Text size="sm" span>
           {' '}
           {t('lossData')}
@@ -53,7 +53,7 @@ function Said({ loss }: { loss: Loss }) {
   );
 }
 
-const KINDS = { machine: 'loss_machine', volume: 'loss_volume', address: 'loss_address' } as const;
+const KINDS = { machine: 'loss_machine', 'load balancer': 'loss_balancer', volume: 'loss_volume', address: 'loss_address' } as const;
 
 const Losses = ({ losses }: { losses: Loss[] }) => (
   <List spacing="xs">
@@ -64,7 +64,7 @@ const Losses = ({ losses }: { losses: Loss[] }) => (
 );
 
 /** Names what would be lost, and goes on only when it is told to. */
-export function LossDialog({ losses, onClose, run }: { losses: Loss[]; onClose: () => void; run: (mayLose: string[]) => Promise<unknown> }) {
+export function LossDialog({ losses, of, onClose, run }: { losses: Loss[]; /** The environment, where the page does not say it. */ of?: string; onClose: () => void; run: (mayLose: string[]) => Promise<unknown> }) {
   const t = useTexts(messages);
   const failed = useFailure();
   const [busy, setBusy] = useState(false);
@@ -79,7 +79,7 @@ export function LossDialog({ losses, onClose, run }: { losses: Loss[]; onClose: 
     }
   };
   return (
-    <Dialog opened onClose={onClose} title={t('lossTitle')} beside={false}>
+    <Dialog opened onClose={onClose} title={of === undefined ? t('lossTitle') : t('lossTitleOf', { name: of })} beside={false}>
       <Stack>
         <Text size="sm">{t('lossLead')}</Text>
         <Losses losses={losses} />

@@ -24,6 +24,8 @@ interface MenuProps {
   label: string;
   /** With "Deploy", where no button beside it says so. */
   deploys?: boolean;
+  /** A deployment has begun. */
+  began?: () => Promise<void>;
   /** What was chosen that a dialog asks more about. */
   ask: (what: Asked) => void;
 }
@@ -31,7 +33,7 @@ interface MenuProps {
 export type Asked = 'destroy' | 'abandon' | 'rename' | 'metadata';
 
 /** What can be done with an environment. Its dialogs are `EnvironmentDialogs`, of whoever stays when this menu does not. */
-export function EnvironmentMenu({ environment, label, deploys = false, ask }: MenuProps) {
+export function EnvironmentMenu({ environment, label, deploys = false, began, ask }: MenuProps) {
   const t = useTexts(messages);
   const { may } = useSession();
   const queries = useQueryClient();
@@ -41,6 +43,7 @@ export function EnvironmentMenu({ environment, label, deploys = false, ask }: Me
     try {
       const begun = await deploy(queries, environment);
       notifications.show({ message: t(begun ? 'deployStarted' : 'deployNothing') });
+      if (begun) await began?.();
       await refreshEnvironment(queries, id);
     } catch (error) {
       failed(error);

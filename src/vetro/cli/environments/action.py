@@ -22,7 +22,7 @@ from vetro.cli.client.deployment_progress import (
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.applications import application_row
 from vetro.cli.environments.editing import parse_settings
-from vetro.cli.environments.losing import unless_lost
+from vetro.cli.environments.losing import unless_lost, without_asking
 from vetro.cli.environments.sessions import post_unless_pending, take_over
 from vetro.cli.terminal.confirmation import yes_option
 from vetro.cli.terminal.output import (
@@ -31,7 +31,6 @@ from vetro.cli.terminal.output import (
     emit_json,
     emit_rows,
     fail,
-    meta,
     wants_json,
 )
 
@@ -121,12 +120,12 @@ def call(
             fail(f"{word} '{name_or_id}'", f"Action ids: {choice}.")
         overtaken: list[OvertakenSession] = []
 
-        def send(may_lose: list[str] | None) -> str:
+        def send(may_lose: list[str], *, again: bool = False) -> str:
             answer, others = post_unless_pending(
                 connection,
                 f"{base}/actions/{segment(matching[0]['id'])}",
                 json=values,
-                agreed=keep_pending or bool(may_lose),
+                agreed=keep_pending or again,
                 question="Call it now? Your changes are kept for the next deploy",
                 option="--keep-pending",
                 may_lose=may_lose,
@@ -135,12 +134,16 @@ def call(
             return answer.json()["task_id"]
 
         if not wait:
-            task = send(None if meta("yes") else [])
+            task = send(without_asking())
             result_is = f"vetro action result {row['name']} {task}"
             done(f"Called; '{result_is}' prints its result", task_id=task)
             return
         see = quiet_end_of if wants_json() else end_of
-        task, ended = unless_lost(row, send, lambda task: see(connection, row, task, seconds))
+        task, ended = unless_lost(
+            row,
+            lambda may_lose: send(may_lose, again=bool(may_lose)),
+            lambda task: see(connection, row, task, seconds),
+        )
         result = connection.get(f"{base}/actions/{task}")
         for one in overtaken:
             if one["own"]:

@@ -37,7 +37,7 @@ from vetro.cli.environments.component_users import described, letting_go, uses_i
 from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
-from vetro.cli.environments.losing import unless_lost
+from vetro.cli.environments.losing import unless_lost, without_asking
 from vetro.cli.environments.objects import (
     Checker,
     objects_of,
@@ -65,7 +65,6 @@ from vetro.cli.terminal.output import (
     emit_rows,
     fail,
     for_people,
-    meta,
     secrets_option,
     shown,
     wants_json,
@@ -373,15 +372,15 @@ def deploy(
     with Connection() as connection:
         row = find_environment(connection, environment)
 
-        def send(may_lose: list[str] | None) -> Deployment:
+        def send(may_lose: list[str], *, again: bool = False) -> Deployment:
             used = session
-            if may_lose and not any(one["id"] == used for one in opened_sessions(connection, row)):
+            if again and not any(one["id"] == used for one in opened_sessions(connection, row)):
                 used = None  # a part of it was deployed, and it has ended
             used = segment(used or open_session_of(connection, row) or "")
             post_unless_pending(
                 connection,
                 f"/v1/environments/{row['id']}/sessions/{used}/deploy",
-                agreed=leave_pending or bool(may_lose),
+                agreed=leave_pending or again,
                 question="Deploy without them? They stay, and can be taken over afterwards",
                 option="--leave-pending",
                 may_lose=may_lose,
@@ -389,12 +388,12 @@ def deploy(
             return latest_deployment(connection, row["id"])
 
         if not wait:
-            deployment = send(None if meta("yes") else [])
+            deployment = send(without_asking())
             emit_object(deployment, None if wants_json() else ["id", "state", "started"])
             return
         _, ended = unless_lost(
             row,
-            lambda may_lose: send(may_lose)["id"],
+            lambda may_lose: send(may_lose, again=bool(may_lose))["id"],
             lambda task: end_of(connection, row, task, seconds),
         )
         sys.exit(ended.code)

@@ -15,6 +15,11 @@ from vetro.cli.terminal.confirmation import is_watched
 from vetro.cli.terminal.output import fail, meta, wants_json, word
 
 
+def without_asking() -> list[str]:
+    """What may be lost where nobody waits for an answer: nothing, or with ``--yes`` anything."""
+    return ["*"] if meta("yes") else []
+
+
 def unless_lost(
     environment: Environment, send: Callable[[list[str]], str], see: Callable[[str], Ended]
 ) -> tuple[str, Ended]:

@@ -86,14 +86,14 @@ def post_unless_pending(
     agreed: bool,
     question: str,
     option: str,
-    may_lose: Sequence[str] | None = None,
+    may_lose: Sequence[str],
 ) -> tuple[SyncResponse, list[OvertakenSession]]:
     """POST what would overtake sessions; the answer, and the sessions with changes that it overtook.
 
     When there are any the user is asked, or the command ends with what they hold; ``agreed``: the
-    user has agreed already, with ``option``. ``may_lose``: the keys of what it may lose; None: anything.
+    user has agreed already, with ``option``. ``may_lose``: the keys of what it may lose.
     """
-    lets_go = {} if may_lose is None else {"mayLose": may_lose or [""]}
+    lets_go = {"mayLose": may_lose or [""]}
     answer = connection.answer("POST", path, json=json, params={"pending": "refuse", **lets_go})
     overtaken: list[OvertakenSession] = []
     if answer.status == 409 and '"PendingChanges"' in answer.text:

@@ -11,7 +11,7 @@ from vetro.engine.errors import HeatStackError, StackFailed
 from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
 from vetro.engine.system.leaving import Leaving
-from vetro.engine.system.owners import Owners, refusal
+from vetro.engine.system.owners import Holder, Owners, refusal
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
@@ -20,9 +20,6 @@ from vetro.muranopl import CallContext, MuranoObject, freeze, native
 from vetro.stacks import (
     KnowsAlterations,
     KnowsIncarnations,
-    Loss,
-    LossHow,
-    LossKind,
     LossRefused,
     PlacementFailure,
     Stack,
@@ -65,7 +62,11 @@ class HeatStack:
     """
 
     def __init__(
-        self, name: str, description: str | None = None, region_name: str | None = None
+        self,
+        ctx: CallContext,
+        name: str,
+        description: str | None = None,
+        region_name: str | None = None,
     ) -> None:
         self._name = name
         self._description = description
@@ -85,6 +86,7 @@ class HeatStack:
         self._leaving = Leaving(name)
         self._asked = AskedRules(name)
         self._owners = Owners(name, region_name)
+        self._holder = Holder(ctx, name, region_name)
         self._finishes = self._explained = self._is_altered = False
         self._outputs: Json = None
         """The outputs as a program's value; ``None`` when they have to be asked for."""
@@ -325,27 +327,26 @@ class HeatStack:
         template = respell(self._current(ctx), {"heat_template_version": VERSION})
         return copy.deepcopy({one: section(template, one) for one in ("resources", "outputs")})
 
+    @native(lock=False)
     def check_removal(self, ctx: CallContext, resources: list[str]) -> None:
         """Refuse now what a later push would refuse: for programs that tell guests to end before.
 
-        Raises: LossRefused for servers among ``resources`` that the task's request does not let go.
+        ``resources``: all that is about to leave. Raises: LossRefused when something of value would be lost
+        with them that the task's request does not let go, such as a floating address.
         """
         services = services_of(ctx)
-        if services.may_lose is None:
+        may_lose = services.may_lose
+        if may_lose is None:
             return
-        bodies = section(self._current(ctx), "resources")
-        lost: list[Loss] = []
-        for resource in resources:
-            body: Json = bodies.get(resource)
-            if body and body.get("type") == "OS::Nova::Server":
-                properties: Json = body.get("properties") or {}
-                name: Json = properties.get("name")
-                known = name if isinstance(name, str) else f"{self._name}-{resource}"
-                lost.append(Loss(LossKind.MACHINE, known, LossHow.REMOVED, resource))
-        refused = unnamed(lost, services.may_lose)
-        if refused:
-            services.refused = services.refused or LossRefused(self._name, refused)
-            raise services.refused
+
+        async def judge() -> None:
+            stacks = self._stacks(services)
+            lost = await stacks.would_lose(services.project_id, self._name, resources)
+            if refused := unnamed(lost, may_lose):
+                raise LossRefused(self._name, refused)
+
+        request: Json = {"stack": self._name, "resources": resources}
+        self._change_stack(ctx, "stack.losses", request, judge)
 
     def has_resource(self, ctx: CallContext, name: str) -> bool:
         """Whether the template has a resource of this name."""
@@ -402,6 +403,7 @@ class HeatStack:
                 return
         if self._template is None or self._pushed == self._revision:
             return
+        self._holder.take(ctx)
         content = self._wanted()
         if content == self._content:
             # What was changed was changed back: an unchanged redeployment asks for no update.
@@ -565,9 +567,11 @@ class HeatStack:
 
     @native(lock=False)
     def delete(self, ctx: CallContext) -> None:
-        """Remove the stack and everything in it; nothing to do when there is none."""
+        """Remove the stack and everything in it; nothing to do when there is none, or it is another's."""
         self._outputs = self._incarnations = None
         self._deferred = False
+        if self._holder.is_another(ctx):
+            return
         services = services_of(ctx)
         try:
             self._change_stack(
@@ -578,6 +582,7 @@ class HeatStack:
             services.left[self._name] = str(error)
             raise
         services.left.pop(self._name, None)
+        self._holder.give_up(ctx)
         self._template = {}
         self._parameters = {}
         self._leaving.forget(ctx)

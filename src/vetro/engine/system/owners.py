@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import cast
 
 from vetro.engine.errors import HeatStackError
+from vetro.engine.services import services_of
 from vetro.engine.system.leaving import application_of, region_of
 from vetro.engine.system.template_spelling import section
 from vetro.json_values import Json
@@ -26,6 +27,8 @@ KEPT = frozenset(
 """The types whose resources keep data. What others of them share on purpose, such as a security group,
 joins when it is merged."""
 INSTANCE = "io.murano.resources.Instance"
+ENVIRONMENT = "io.murano.Environment"
+REGION = "io.murano.CloudRegion"
 
 
 class Owners:
@@ -98,6 +101,71 @@ class Owners:
             self._known = ctx.get_attribute(self._attribute, {}, of=region)
         assert self._known is not None
         return self._known
+
+
+class Holder:
+    """The component that a stack is of which a program names itself.
+
+    Two objects for one stack each push what they know, so each removes what the other has put there.
+    Inside a component that is its author's decision. Of two the first one keeps the stack while it lives.
+    """
+
+    def __init__(self, ctx: CallContext, stack: str, region: str | None) -> None:
+        self._stack = stack
+        self._region = region
+        self._maker = next((one.this for one in calling_places() if one.this is not None), None)
+
+    def take(self, ctx: CallContext) -> None:
+        """Note that the stack is the component's, unless it is another one's.
+
+        Errors: ``HeatStackError`` that names both.
+        """
+        mine = self._component(ctx)
+        if mine is None:
+            return
+        if other := self._other(ctx, mine):
+            raise HeatStackError(
+                f"The stack {self._stack} is of {described(other)}; {described(mine)} names it as well, and"
+                " each would remove what the other has in it. Give one of them another name for its stack"
+            )
+        self._note(ctx, mine, mine.id)
+
+    def is_another(self, ctx: CallContext) -> bool:
+        """Whether another component has the stack, and keeps it."""
+        mine = self._component(ctx)
+        return mine is not None and self._other(ctx, mine) is not None
+
+    def give_up(self, ctx: CallContext) -> None:
+        """The stack is gone."""
+        mine = self._component(ctx)
+        if mine is not None:
+            self._note(ctx, mine, None)
+
+    def _other(self, ctx: CallContext, mine: MuranoObject) -> MuranoObject | None:
+        holder: Json = ctx.get_attribute(self._attribute(ctx), of=mine.owner)
+        other = ctx.session.find(holder) if isinstance(holder, str) else None
+        is_there = other is not None and not ctx.session.collector.is_doomed(other)
+        return other if is_there and other is not mine else None
+
+    def _note(self, ctx: CallContext, mine: MuranoObject, holder: str | None) -> None:
+        attribute = self._attribute(ctx)
+        if ctx.get_attribute(attribute, of=mine.owner) != holder:
+            ctx.set_attribute(attribute, holder, of=mine.owner)
+
+    def _attribute(self, ctx: CallContext) -> str:
+        home = services_of(ctx).settings.engine.home_region
+        return f"holder {self._region or home} {self._stack}"
+
+    def _component(self, ctx: CallContext) -> MuranoObject | None:
+        """The one that has made the object; a region's stack is of none."""
+        this = ctx.this
+        one = self._maker if this is None or this.owner is None else this.owner
+        found: MuranoObject | None = None
+        while one is not None and one.owner is not None:
+            if one.owner.is_a(ENVIRONMENT):
+                found = one
+            one = one.owner
+        return None if found is None or found.is_a(REGION) else found
 
 
 def _type(body: Json) -> Json:

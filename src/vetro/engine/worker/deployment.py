@@ -18,6 +18,7 @@ from vetro.engine.journal import JournalEffects
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
+from vetro.engine.worker.foreseen import with_foreseen
 from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.result_size import exceeds
@@ -297,7 +298,7 @@ async def run_task(
                     if services.refused is not None:
                         # Whatever the program made of it: a refusal in `.destroy` is muted, too.
                         result = result_of_refusal(
-                            services.refused,
+                            await with_foreseen(services.refused, services, task),
                             effects.changed,
                             model=stored_model(reply, task.model),
                             cover=reports.cover,

@@ -19,6 +19,7 @@ from vetro.packages.forms.cases import run_case
 from vetro.packages.forms.class_inputs import owned_classes
 from vetro.packages.forms.errors import FormError, NoSuchPage, PageInvalid
 from vetro.packages.forms.generated import generated_form
+from vetro.packages.forms.hosts import host_fields
 from vetro.packages.forms.model import STORAGE_KEY, State
 from vetro.packages.forms.offers import KINDS, Component, Offers, PackageOffer
 from vetro.packages.forms.phrases import all_in_language

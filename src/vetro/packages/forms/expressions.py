@@ -113,10 +113,11 @@ class Ingredients:
         if self.taken is None or "#" not in pattern or not isinstance(number, int):
             return pattern.replace("#", str(number))
         if (pattern, number) not in self.hosts:
-            used = {*self.taken, *(name.lower() for name in self.hosts.values())}
+            used = {name.lower() for name in self.hosts.values()}
             count = number
-            while (name := pattern.replace("#", str(count))).lower() in used:
+            while (name := pattern.replace("#", str(count)).lower()) in used or name in self.taken:
                 count += 1
+            name = pattern.replace("#", str(count))
             self.hosts[pattern, number] = name
         return self.hosts[pattern, number]
 

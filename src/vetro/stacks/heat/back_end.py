@@ -26,7 +26,7 @@ from vetro.stacks.heat.losing import Losing
 from vetro.stacks.heat.ownership import MARK, StackOfSomebodyElse, is_ours
 from vetro.stacks.heat.patience import Patience
 from vetro.stacks.heat.written_out import Wanted, written_out
-from vetro.stacks.losses import LossRefused, unnamed
+from vetro.stacks.losses import Loss, LossRefused, unnamed
 from vetro.stacks.model import (
     Change,
     ChangeKind,
@@ -224,6 +224,24 @@ class HeatStacks:
             raise refusal(error, name) from error
         return StackPlan(shown is not None, changes)
 
+    async def would_lose(
+        self, project_id: str, name: str, resources: Collection[str]
+    ) -> list[Loss]:
+        """See `Stacks.would_lose`."""
+        found = await self._kept(project_id, name)
+        if found is None:
+            return []
+        known: Json = found.template.get("resources") or found.template.get("Resources") or {}
+        return await self._losing(found).of_removal(resources, known)
+
+    def _losing(self, found: Stack) -> Losing:
+        """Judges a stack. Errors: `StackBusy`: what an operation that goes on leaves is not known yet."""
+        if found.status.in_progress:
+            raise StackBusy(found.name, found.status.value)
+        place = place_of({"stack_name": found.name, "id": found.id})
+        old = Wanted(found.template, found.parameters, found.files, found.environment)
+        return Losing(self._client, place, found.id, written_out(old))
+
     async def _guard(
         self,
         found: Stack | None,
@@ -234,15 +252,11 @@ class HeatStacks:
         another one goes on. ``body``: that of an update; None: the stack is removed."""
         if may_lose is None or found is None:
             return
-        if found.status.in_progress:
-            raise StackBusy(found.name, found.status.value)
-        place = place_of({"stack_name": found.name, "id": found.id})
-        old = Wanted(found.template, found.parameters, found.files, found.environment)
-        losing = Losing(self._client, place, found.id, written_out(old))
+        losing = self._losing(found)
         if body is None:
             lost = await losing.of_all()
         else:
-            preview = await self._preview(found.name, place, body)
+            preview = await self._preview(found.name, losing.place, body)
             parts = (body["template"], body["parameters"], body["files"], body.get("environment"))
             lost = await losing.of_update(written_out(Wanted(*parts)), preview)
         refused = unnamed(lost, may_lose)

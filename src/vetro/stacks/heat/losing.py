@@ -19,14 +19,16 @@ from typing import cast
 
 from vetro.stacks.heat.client import HeatClient, StackItem
 from vetro.stacks.heat.first_start import POLICY, SERVER
-from vetro.stacks.heat.written_out import Definition, WrittenOut, used_by
+from vetro.stacks.heat.written_out import Definition, WrittenOut
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
 from vetro.stacks.model import Json
-from vetro.stacks.operations.losing import WORDS, shown
-from vetro.stacks.template.functions import Unknown
+from vetro.stacks.operations.losing import WORDS, joined, shown, within
+from vetro.stacks.template.functions import Unknown, used_by
 
 PORT = "OS::Neutron::Port"
 REMOTE = "OS::Heat::Stack"
+ELASTIC = "AWS::ElasticLoadBalancing::LoadBalancer"
+"""A balancer that Heat makes of a machine in a stack of its own."""
 _KINDS = {
     SERVER: LossKind.MACHINE,
     "AWS::EC2::Instance": LossKind.MACHINE,
@@ -34,6 +36,10 @@ _KINDS = {
     "OS::Trove::Cluster": LossKind.MACHINE,
     "OS::Sahara::Cluster": LossKind.MACHINE,
     "OS::Magnum::Cluster": LossKind.MACHINE,
+    "OS::Neutron::Pool": LossKind.BALANCER,
+    "OS::Neutron::LBaaS::LoadBalancer": LossKind.BALANCER,
+    "OS::Octavia::LoadBalancer": LossKind.BALANCER,
+    ELASTIC: LossKind.BALANCER,
     "OS::Cinder::Volume": LossKind.VOLUME,
     "AWS::EC2::Volume": LossKind.VOLUME,
     "OS::Manila::Share": LossKind.VOLUME,
@@ -90,6 +96,15 @@ class Losing:
     async def of_all(self) -> list[Loss]:
         """What removing the stack would lose."""
         return await self._named(WrittenOut({}, None), {})
+
+    async def of_removal(self, resources: Collection[str], known: Collection[str]) -> list[Loss]:
+        """What removing these of the template's resources would lose. ``known``: the names of all."""
+        kept = {
+            path: one
+            for path, one in self.old.resources.items()
+            if not within(path, resources, known)
+        }
+        return await self._named(replace(self.old, resources=kept), {})
 
     async def of_update(
         self, new: WrittenOut, preview: Mapping[str, list[dict[str, Json]]]
@@ -190,7 +205,12 @@ class Losing:
             replace(one, type=known[one.path].type) if one.path in known else one for one in items
         ]
         there = [*items, *self._in_remote_stacks(items)]
-        there = [one for one in there if one.type in _KINDS and one.physical_id]
+        elastic = tuple(f"{one.path}." for one in items if one.type == ELASTIC)
+        there = [
+            one
+            for one in there
+            if one.type in _KINDS and one.physical_id and not one.path.startswith(elastic)
+        ]
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def fate(item: StackItem) -> tuple[StackItem, LossHow, Changes] | None:
@@ -221,7 +241,11 @@ class Losing:
                          (ChangedProperty(WORDS["name"], one, other),) if other != one else ())
                     for one in names
                 ]  # fmt: skip
-            return [Loss(kind, one, how, item.path, changes) for one in names]
+            told = [Loss(kind, one, how, item.path, changes) for one in names]
+            if kind is LossKind.BALANCER and names:
+                lost = await self._virtual_address(item, new.resources.get(item.path))
+                told += [Loss(LossKind.ADDRESS, one, how, item.path, changes) for one in lost]
+            return told
 
         found = [
             loss for one in await asyncio.gather(*(named(*one) for one in lost)) for loss in one
@@ -379,12 +403,34 @@ class Losing:
         if item.type != PORT:
             return [str(said.get("floating_ip_address") or said.get("ip") or item.path)]
         device = said.get("device_id")
-        if device in machines or (not device and not (before and _addresses(before))):
-            return []  # it goes with its machine; or nobody has used it, and nobody has chosen it
+        if device in machines or (not device and self._is_of_a_machine(item.path)):
+            return []  # it goes with its machine; or the machine was never made, or is gone
         rows = cast("list[dict[str, Json]]", said.get("fixed_ips") or [])
         has = [str(one["ip_address"]) for one in rows if one.get("ip_address")]
         again = {*wished, *(_addresses(after) if after is not None else ())}
         return [one for one in has if one not in again]
+
+    def _is_of_a_machine(self, port: str) -> bool:
+        """Whether a port was made for a machine: without one an address that was not chosen is nobody's."""
+        before = self.old.resources.get(port)
+        return before is None or (
+            not _addresses(before)
+            and any(
+                port in joined({"type": one.type, "properties": one.properties})
+                for one in self.old.resources.values()
+            )
+        )
+
+    async def _virtual_address(self, item: StackItem, after: Definition | None) -> list[str]:
+        """The address that a balancer is reached at, unless the one that comes has it again."""
+        said = await self.client.attributes(item)
+        vip = cast("dict[str, Json]", said["vip"]) if isinstance(said.get("vip"), dict) else said
+        has = vip.get("vip_address") or vip.get("address")
+        wanted: Json = after.properties if after is not None else {}
+        if isinstance(wanted.get("vip"), dict):
+            wanted = wanted["vip"]
+        again = wanted.get("vip_address") or wanted.get("address")
+        return [str(has)] if has and has != again else []
 
 
 def _uses(value: Json) -> bool:

@@ -7,20 +7,17 @@ nothing here knows values of resources.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
 from vetro.stacks.errors import TemplateError
 from vetro.stacks.model import Json
 from vetro.stacks.template.dependencies import order
-from vetro.stacks.template.functions import find_unknown, function_of, resolve
+from vetro.stacks.template.functions import find_unknown, function_of, resolve, used_by
 from vetro.stacks.template.known_values import KnownValues
 from vetro.stacks.template.spelling import normalise, without_nulls
 from vetro.stacks.template.templates import parse
-
-_RESOURCE = ("get_resource", "Ref")
-_ATTRIBUTE = ("get_attr", "Fn::GetAtt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +68,7 @@ def written_out(wanted: Wanted) -> WrittenOut:
             parameters=wanted.parameters,
             files=wanted.files,
             environment=wanted.environment,
+            balancer=None,
         )
         values = _Values(parsed)
         return WrittenOut(
@@ -128,26 +126,6 @@ class _Values(KnownValues):
         if isinstance(value, list):
             return [self.settled(one) for one in cast("list[Json]", value)]
         return value
-
-
-def used_by(value: Json, attributes: bool) -> Iterator[str]:
-    """The resources that a value uses: their attributes, or else themselves."""
-    call = function_of(value)
-    if call is not None and call[0] in (_ATTRIBUTE if attributes else _RESOURCE):
-        argument: Json = call[1]
-        steps: list[Json] = (
-            cast("list[Json]", argument)
-            if isinstance(argument, list)
-            else [str(argument).partition(".")[0]]
-        )
-        yield from (str(one) for one in steps[:1])
-    inner: list[Json] = []
-    if isinstance(value, dict):
-        inner = list(cast("dict[str, Json]", value).values())
-    elif isinstance(value, list):
-        inner = cast("list[Json]", value)
-    for one in inner:
-        yield from used_by(one, attributes)
 
 
 def has_call(value: Json) -> bool:

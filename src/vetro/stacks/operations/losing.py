@@ -21,10 +21,11 @@ from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.addresses import FloatingIP, NovaFloatingIP
 from vetro.stacks.resources.base import entries, items, text
 from vetro.stacks.resources.ports import Port
+from vetro.stacks.resources.security_groups import SecurityGroup
 from vetro.stacks.resources.servers import AwsInstance, Server
 from vetro.stacks.resources.volumes import Volume
 from vetro.stacks.state.records import ResourceRow, StackRow
-from vetro.stacks.template.functions import Unknown
+from vetro.stacks.template.functions import Unknown, used_by
 
 _MACHINES = (Server.name, AwsInstance.name)
 _FLOATING = (FloatingIP.name, NovaFloatingIP.name)
@@ -35,6 +36,7 @@ _UNMADE = ("allocated", "creating", "failed", "incomplete")
 _BEING_MADE = (StackStatus.CREATE_IN_PROGRESS, StackStatus.CREATE_FAILED)
 _ALIKE = ("image", "flavor", "block_device_mapping_v2", "ImageId", "InstanceType")
 """Properties that a machine under another name has in common with the one it takes the place of."""
+_JOINED = ("networks", "NetworkInterfaces")
 WORDS = {
     "name": "host name",
     "ImageId": "image",
@@ -69,8 +71,9 @@ class Losses:
 
     def __post_init__(self) -> None:
         self.rows = self.stack.resources
+        self._types = {row.name: row.type for row in self.rows}
         # A machine that has another in its place already is still called as it was.
-        known = [(_kind(row), self._called(row)) for row in self.rows if row.current]
+        known = [(self._kind(row), self._called(row)) for row in self.rows if row.current]
         self._twice = {one for one, count in Counter(known).items() if one[0] and count > 1}
 
     async def of_plan(self, planned: Iterable[Planned]) -> list[Loss]:
@@ -88,11 +91,17 @@ class Losses:
         """What removing the stack would lose."""
         return await self._named([(row, _gone(row)) for row in self.rows], {}, frozenset())
 
+    async def of_removal(self, resources: Collection[str]) -> list[Loss]:
+        """What an operation would lose that takes these resources out of the template."""
+        known = _bodies(self.stack)
+        gone = [row for row in self.rows if not row.current or within(row.name, resources, known)]
+        return await self._named([(row, _gone(row)) for row in gone], {}, frozenset())
+
     async def of_replaced(
         self, row: ResourceRow, properties: Mapping[str, Json], decision: Decision
     ) -> list[Loss]:
         """What replacing one machine, volume or floating address would lose."""
-        if _kind(row) in (None, LossKind.ADDRESS) and row.type not in _FLOATING:
+        if self._kind(row) in (None, LossKind.ADDRESS) and row.type not in _FLOATING:
             return []
         planned = Planned(row.name, row.type, row, decision, properties)
         return await self._named([(row, planned)], {}, frozenset())
@@ -103,8 +112,8 @@ class Losses:
         renamed: Mapping[str, Planned],
         wished: Collection[str],
     ) -> list[Loss]:
-        lost = [(row, one) for row, one in lost if _kind(row) is not None and not row.retain]
-        machines = {row.physical_id for row, _ in lost if _kind(row) is LossKind.MACHINE}
+        lost = [(row, one) for row, one in lost if self._kind(row) is not None and not row.retain]
+        machines = {row.physical_id for row, _ in lost if self._kind(row) is LossKind.MACHINE}
 
         async def names_of(row: ResourceRow) -> list[str]:
             async with self._slots:
@@ -113,7 +122,7 @@ class Losses:
         found = await asyncio.gather(*(names_of(row) for row, _ in lost))
         result: list[Loss] = []
         for (row, one), names in zip(lost, found, strict=True):
-            kind = _kind(row)
+            kind = self._kind(row)
             assert kind is not None
             how, changes = LossHow.REMOVED, tuple[ChangedProperty, ...]()
             if one.decision.kind is ChangeKind.REPLACE and row.current:
@@ -149,23 +158,70 @@ class Losses:
         port = await self.compute.find(PORTS, row.physical_id)
         if port is None or port.device_uuid in machines:
             return []
-        if port.device_uuid is None and not _addresses(row.properties):
-            return []  # nobody has used it, and nobody has chosen it
+        if port.device_uuid is None and self._is_of_a_machine(row):
+            return []  # the machine was never made, or is gone
         return [address for _, address in port.fixed_ips if address not in wished]
 
     def _called(self, row: ResourceRow) -> str:
         """The name of a machine or volume, given or made of its resource's; of others, their resource's."""
+        if pool := self._balancer(row):
+            given = [text(one.properties.get("name")) for one in self.rows if one.name == pool]
+            return "".join(given) or pool
         if row.type in _MACHINES:
             return text(row.properties.get("name")) or f"{self.stack.name}-{row.name}"
         return text(row.properties.get("name") if row.type == Volume.name else None) or row.name
 
+    def _kind(self, row: ResourceRow) -> LossKind | None:
+        if row.type in _MACHINES:
+            return LossKind.BALANCER if self._balancer(row) else LossKind.MACHINE
+        if row.type == Volume.name:
+            return LossKind.VOLUME
+        return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
 
-def _kind(row: ResourceRow) -> LossKind | None:
-    if row.type in _MACHINES:
-        return LossKind.MACHINE
-    if row.type == Volume.name:
-        return LossKind.VOLUME
-    return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
+    def _balancer(self, row: ResourceRow) -> str:
+        """The pool whose load balancer this server is; empty: it is a machine.
+
+        By what the pool is written out to (`template.balancers`), as far as it leaves after the server.
+        """
+        pool = row.name.removesuffix(".server")
+        parts = (self._types.get(f"{pool}.vip"), self._types.get(f"{pool}.access"))
+        is_one = pool != row.name and parts == (Port.name, SecurityGroup.name)
+        return pool if is_one else ""
+
+    def _is_of_a_machine(self, port: ResourceRow) -> bool:
+        """Whether a port was made for a machine: without one an address that was not chosen is nobody's."""
+        if _addresses(port.properties):
+            return False
+        if port.status in _BEING_MADE:
+            return True  # nobody has used it
+        wanted = _bodies(self.stack)
+        machines = [row for row in self.rows if row.type in _MACHINES]
+        if port.name not in wanted:  # a member's, or one that leaves
+            return any(port.id in row.requires for row in machines)
+        return any(port.name in joined(one) for one in wanted.values())
+
+
+def joined(body: Mapping[str, Json]) -> set[str]:
+    """The ports of the same template that a machine is made with."""
+    if body.get("type", body.get("Type")) not in _MACHINES:
+        return set()
+    given = entries(body.get("properties", body.get("Properties")) or {})
+    return {name for key in _JOINED for name in used_by(given.get(key), False)}
+
+
+def _bodies(stack: StackRow) -> dict[str, dict[str, Json]]:
+    """The resources of a stack's template, in either spelling."""
+    given = entries(stack.template.get("resources") or stack.template.get("Resources") or {})
+    return {name: entries(body) for name, body in given.items() if isinstance(body, dict)}
+
+
+def within(path: str, resources: Collection[str], known: Collection[str]) -> bool:
+    """Whether a resource is one of these, or in one of these (``group.0.server``).
+
+    ``known``: the names in the template, which may have dots.
+    """
+    inside = path not in known and any(path.startswith(f"{one}.") for one in resources)
+    return inside or path in resources
 
 
 def _gone(row: ResourceRow) -> Planned:
@@ -240,6 +296,8 @@ def _text(value: Json) -> str:
         return ", ".join(_text(one) for one in items(value))
     if isinstance(value, dict):
         parts = entries(value)
+        if "ip_address" in parts:
+            return _text(parts["ip_address"])
         if len(parts) == 1:
             return _text(next(iter(parts.values())))
         return ", ".join(f"{key}: {_text(one)}" for key, one in parts.items())

@@ -127,6 +127,23 @@ def references(value: Json, names: Names) -> Iterator[Reference]:
         yield from references(argument, names)
 
 
+def used_by(value: Json, attributes: bool) -> Iterator[str]:
+    """The resources that a value uses, whether there are any: their attributes, or else themselves."""
+    call = function_of(value)
+    known = ("get_attr", "Fn::GetAtt") if attributes else ("get_resource", "Ref")
+    if call is not None and call[0] in known:
+        argument: Json = call[1]
+        steps = _list(argument) if isinstance(argument, list) else [str(argument).split(".", 1)[0]]
+        yield from (str(one) for one in steps[:1])
+    inner: list[Json] = []
+    if isinstance(value, dict):
+        inner = [item for _, item in _entries(value)]
+    elif isinstance(value, list):
+        inner = _list(value)
+    for one in inner:
+        yield from used_by(one, attributes)
+
+
 def _ref(function: str, argument: Json, names: Names) -> Reference:
     if not isinstance(argument, str):
         raise TemplateError(f"{function} takes the name of a resource, not {brief(argument)}")

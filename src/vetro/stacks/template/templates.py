@@ -77,9 +77,10 @@ def parse(
     parameters: Mapping[str, Json] | None = None,
     files: Mapping[str, str] | None = None,
     environment: str | None = None,
-    balancer: tuple[str, str] = (balancers.IMAGE, balancers.FLAVOR),
+    balancer: tuple[str, str] | None = (balancers.IMAGE, balancers.FLAVOR),
 ) -> Template:
-    """Read a template in either spelling. ``balancer``: image and flavor of load balancers.
+    """Read a template in either spelling. ``balancer``: image and flavor of load balancers; None: whoever
+    makes them makes them whole.
 
     Raises `TemplateError` (or one of its kinds) naming the resource or output that is wrong:
     no type, a reference to something absent, a circle, a missing parameter.
@@ -101,7 +102,8 @@ def parse(
 
     document, values = prepare(template, given, frozenset())
     document = Nesting(files or {}, aliases, prepare, values).written_out(document)
-    document = balancers.written_out(document, values, *balancer)
+    if balancer is not None:
+        document = balancers.written_out(document, values, *balancer)
     declared: dict[str, dict[str, Json]] = document["parameters"]
     names = Names(
         resources=frozenset(document["resources"]),
