@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from vetro.engine.services import library_path
 from vetro.engine.system import system_runtime
 from vetro.muranopl import Runtime
 from vetro.packages import open_package
-from vetro.stacks import ResourceFailure
+from vetro.stacks import ResourceFailure, StackError
 
 GROUP = "MuranoSecurityGroup-env"
 CLASSES = """
@@ -445,6 +446,30 @@ async def test_a_rule_that_was_removed_by_hand_is_put_back(lab: Any, change: boo
     lab.calls()
     await lab.deploy(model)
     assert lab.calls() == []
+
+
+async def test_a_look_that_is_not_possible_is_a_report(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deployment goes on without it; what a back end could not do beside its work is a report, too."""
+    lab.add_class(ALWAYS)
+    model = await lab.deploy(lab.environment(always(lab, "web", 80)))
+    update = lab.cloud.stacks.update
+
+    async def away(_project: str, name: str) -> list[str]:
+        raise StackError(f"nobody can look at {name}")
+
+    async def with_warnings(*given: Any, **options: Any) -> Any:
+        return replace(await update(*given, **options), warnings=["a machine is in the way"])
+
+    monkeypatch.setattr(lab.cloud.stacks, "altered", away)
+    monkeypatch.setattr(lab.cloud.stacks, "update", with_warnings)
+    of(model, "web")["ports"] = [443]
+    await lab.deploy(model)
+    said = lab.texts("warning")
+    assert [one for one in said if one.startswith("nobody can look at")] != []
+    assert "a machine is in the way" in said
+    assert [one.get("port_range_min") for one in group_rules(lab)].count(443) == 1
 
 
 def group_rules(lab: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -59,6 +59,8 @@ class PaperHeat:
         self.changes: list[str] = []
         """What has been asked for that changes anything."""
         self.previews = 0
+        self.network: Callable[[str, Any], Answer] = lambda _call, _given: None
+        """How requests to the network service are answered."""
         self._ids = itertools.count(1)
         stub.keystone("orchestration", "compute")
         stub.answers = _Answers(stub.answers, self._answer)
@@ -77,11 +79,15 @@ class PaperHeat:
             return self._schema(path.rpartition("/")[2].replace("%3A", ":"))
         if path.startswith("/compute/servers/"):
             return self._server(path.rpartition("/")[2])
+        if path.startswith("/network/"):
+            return self.network(call, given)
         if not path.startswith(ROOT):
             return None
         parts = path.removeprefix(ROOT).strip("/").split("/")
         if method == "POST":
             return self._create(given)
+        if method == "PATCH":
+            return self._mark(parts, given)
         stack = self.stacks.get(parts[0])
         if stack is None:
             nested = self._nested(parts)
@@ -157,6 +163,17 @@ class PaperHeat:
                         return 200, {"resource": {"attributes": one.attributes}}
         return None
 
+    def _mark(self, parts: list[str], given: dict[str, Any]) -> Answer:
+        """Somebody says that a resource is not healthy."""
+        for stack in self.stacks.values():
+            for path, one in stack.made.items():
+                if one.stack == "/".join(parts[:2]) and path.rpartition(".")[2] == parts[3]:
+                    assert given["mark_unhealthy"] is True
+                    self.changes.append(f"mark {path}")
+                    one.status = "CHECK_FAILED"
+                    return 200, None
+        return NOT_FOUND
+
     def _schema(self, type_: str) -> Answer:
         if type_ not in IN_PLACE:
             return NOT_FOUND
@@ -183,11 +200,11 @@ class PaperHeat:
         self.changes.append("POST")
         stack = Kept(f"id-{next(self._ids)}", given)
         self.stacks[given["stack_name"]] = stack
-        for path, definition in self._definitions(given).items():
+        for path, definition in self.definitions(given).items():
             self._make(given["stack_name"], stack, path, definition)
         return 201, {"stack": {"id": stack.id}}
 
-    def _definitions(self, body: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    def definitions(self, body: Mapping[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
         """Types and properties by path; also groups and nested templates."""
         more = (body.get("parameters", {}), body.get("files", {}), body.get("environment"))
         written = written_out(Wanted(body["template"], *more))
@@ -215,7 +232,7 @@ class PaperHeat:
 
     def preview(self, stack: Kept, given: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
         """The resources of the stack itself, as Heat previews them."""
-        old, new = self._definitions(stack.body), self._definitions(given)
+        old, new = self.definitions(stack.body), self.definitions(given)
         found: dict[str, list[dict[str, Any]]] = {
             kind: [] for kind in ("unchanged", "updated", "replaced", "added", "deleted")
         }
@@ -226,22 +243,22 @@ class PaperHeat:
             elif name not in old:
                 found["added"].append(row)
             else:
-                before = _with_ids(old[name][1], stack.made)
-                after = _with_ids(new[name][1], None)
+                before = with_ids(old[name][1], stack.made)
+                after = with_ids(new[name][1], None)
                 kind = _kind(old[name][0], before, new[name][0], after)
                 found[kind].append(row)
         return found
 
     def apply(self, stack: Kept, given: dict[str, Any]) -> None:
         """An update: what is made anew has another id."""
-        old, new = self._definitions(stack.body), self._definitions(given)
+        old, new = self.definitions(stack.body), self.definitions(given)
         (name,) = (one for one, kept in self.stacks.items() if kept is stack)
-        former = {path: _with_ids(one[1], stack.made) for path, one in old.items()}
+        former = {path: with_ids(one[1], stack.made) for path, one in old.items()}
         for path in old.keys() - new.keys():
             del stack.made[path]
         for path, (type_, properties) in new.items():
-            if path in old:
-                after = _with_ids(properties, stack.made)
+            if path in old and stack.made[path].status != "CHECK_FAILED":
+                after = with_ids(properties, stack.made)
                 if _kind(old[path][0], former[path], type_, after) != "replaced":
                     continue
             self._make(name, stack, path, (type_, properties))
@@ -278,6 +295,8 @@ def _attributes(
         return {"fixed_ips": [{"ip_address": one} for one in has]}
     if type_ == "OS::Neutron::FloatingIP":
         return {"floating_ip_address": f"203.0.113.{number}"}
+    if type_ == "OS::Neutron::Subnet":
+        return {"cidr": properties.get("cidr")}
     return {"name": properties.get("name") or f"s-{path}-{number}"}
 
 
@@ -302,10 +321,10 @@ def _kind(old_type: str, before: dict[str, Any], type_: str, after: dict[str, An
     return "updated" if changed <= set(in_place) else "replaced"
 
 
-def _with_ids(value: Any, made: Mapping[str, Made] | None) -> Any:
+def with_ids(value: Any, made: Mapping[str, Made] | None) -> Any:
     """A value with the ids and attributes of resources; in a preview there are only names."""
     if isinstance(value, list):
-        return [_with_ids(one, made) for one in cast("list[Any]", value)]
+        return [with_ids(one, made) for one in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     entries = cast("dict[str, Any]", value)
@@ -314,8 +333,11 @@ def _with_ids(value: Any, made: Mapping[str, Made] | None) -> Any:
         if key == "get_resource":
             return argument if made is None else made[argument].id
         if key == "get_attr":
-            return None if made is None else [made[argument[0]].id, argument[1:]]
-    return {key: _with_ids(one, made) for key, one in entries.items()}
+            if made is None:
+                return None
+            one = made[argument[0]]
+            return one.attributes.get(argument[1], [one.id, argument[1:]])
+    return {key: with_ids(one, made) for key, one in entries.items()}
 
 
 def servers(stack: Kept) -> Iterator[tuple[str, str]]:

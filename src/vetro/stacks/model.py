@@ -94,6 +94,8 @@ class Stack:
     """After a failure: resources of the template of which nothing was made."""
     failure: StackFailure | None = None
     """Only in what the operation that failed returns; later only `reason` has it."""
+    warnings: list[str] = field(default_factory=list[str])
+    """Only in what an operation returns: what it could not do, or not see, beside what was asked for."""
 
 
 class ChangeKind(StrEnum):

@@ -23,6 +23,7 @@ from vetro.stacks import (
     LossRefused,
     PlacementFailure,
     Stack,
+    StackError,
     unnamed,
 )
 
@@ -484,6 +485,8 @@ class HeatStack:
         await self._expect(services, done, expected)
 
     async def _expect(self, services: EngineServices, stack: Stack, status: str) -> None:
+        for text in stack.warnings:
+            await services.reports.report(None, "warning", text)
         if stack.status.value == status:
             return
         failure = stack.failure
@@ -505,7 +508,12 @@ class HeatStack:
         stacks = self._stacks(services)
         if not isinstance(stacks, KnowsAlterations):
             return []
-        return await stacks.altered(services.project_id, self._name)
+        try:
+            return await stacks.altered(services.project_id, self._name)
+        except StackError as error:
+            # A deployment goes on without that look.
+            await services.reports.report(None, "warning", str(error))
+            return []
 
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
         return lambda text: services.waiting.say(self._name, text)

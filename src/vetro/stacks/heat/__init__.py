@@ -3,9 +3,10 @@
 `back_end` implements the protocol `Stacks` with the calls of `client`; `answers` puts what Heat says
 in the words of `vetro.stacks`, so that the engine cannot tell the back ends apart. `patience` asks
 again while a service of the cloud is away. `losing` names what an update or a removal would take from its
-user, from templates that `written_out` makes comparable; `first_start` keeps machines whose user data
-change, `ownership` keeps stacks of somebody else. `directory` and `offers` read networks, flavors and
-images for programs and forms, `network_drivers` the network service of new environments.
+user, from templates that `written_out` makes comparable; `restoring` puts back what people took by hand, as
+`by_hand` and `rules` see it at Neutron; `first_start` keeps machines whose user data change, `ownership`
+keeps stacks of somebody else; `requests` has what Heat is asked for. `directory` and `offers` read networks,
+flavors and images for programs and forms, `network_drivers` the network service of new environments.
 """
 
 from vetro.stacks.heat.back_end import HeatSettings, HeatStacks

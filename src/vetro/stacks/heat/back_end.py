@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, Unpack, cast
+from functools import partial
+from typing import TypeVar, Unpack
 
 import structlog
 
 from vetro.openstack import RequestRefused, ServiceAway, Session
-from vetro.stacks.errors import StackBusy, StackError, StackNotFound, TemplateError
+from vetro.stacks.errors import StackBusy, StackError, StackNotFound
 from vetro.stacks.heat.answers import (
     Progress,
     failure_of,
     refusal,
     snapshot,
 )
-from vetro.stacks.heat.client import HeatClient, place_of
-from vetro.stacks.heat.first_start import as_given, files_keeping, keeping
+from vetro.stacks.heat.client import HeatClient, StackItem, place_of
+from vetro.stacks.heat.first_start import as_given
 from vetro.stacks.heat.losing import Losing
-from vetro.stacks.heat.ownership import MARK, StackOfSomebodyElse, is_ours
+from vetro.stacks.heat.ownership import StackOfSomebodyElse, is_ours
 from vetro.stacks.heat.patience import Patience
-from vetro.stacks.heat.written_out import Wanted, written_out
+from vetro.stacks.heat.requests import body_of, is_same, kept, place_of_stack, wanted_of
+from vetro.stacks.heat.restoring import REMOVED, Restoring
+from vetro.stacks.heat.written_out import written_out
 from vetro.stacks.losses import Loss, LossRefused, unnamed
 from vetro.stacks.model import (
     Change,
@@ -38,8 +40,6 @@ from vetro.stacks.model import (
     TemplateOptions,
     WorkOptions,
 )
-from vetro.stacks.template.dependencies import order
-from vetro.stacks.template.spelling import without_nulls
 
 T = TypeVar("T")
 #: Heat bounds an operation itself, to the minute; this much later it is given up.
@@ -137,6 +137,17 @@ class HeatStacks:
             and await self._client.server_state(one["physical_resource_id"]) in _LOST
         ]
 
+    async def altered(self, project_id: str, name: str) -> list[str]:
+        """See `KnowsAlterations`; Neutron is asked. Errors: `StackError`."""
+        found = await self._kept(project_id, name)
+        if found is None or found.status.in_progress:
+            return []
+        restoring = Restoring(self._client, found)
+        await restoring.look()
+        if restoring.unseen:
+            raise StackError(" ".join(restoring.unseen))
+        return restoring.by_hand.resources
+
     async def create(
         self,
         project_id: str,
@@ -145,7 +156,7 @@ class HeatStacks:
         **options: Unpack[WorkOptions],
     ) -> Stack:
         """Create a stack; see `Stacks.create`. A name that is taken is `StackBusy`: look again."""
-        body = _body(template, options)
+        body = body_of(template, options)
         operation = _Operation(self._client, self._settings, name, options)
         await operation.begin_create({**body, "stack_name": name}, self._token)
         made = await self._settled(operation, project_id, body)
@@ -167,17 +178,24 @@ class HeatStacks:
         **options: Unpack[WorkOptions],
     ) -> Stack:
         """Change a stack; see `Stacks.update`. One that is as wanted already is not touched."""
-        body = _body(template, options)
+        body = body_of(template, options)
         found = await self._kept(project_id, name)
         if found is None:
             raise StackNotFound(name)
-        if not found.status.failed and not found.status.in_progress and _same(found, body):
+        restoring = Restoring(self._client, found)
+        if not found.status.in_progress:
+            await restoring.look()
+            await self._judge_gone(restoring, found, body, options.get("may_lose"))
+        settled = not found.status.failed and not found.status.in_progress
+        if settled and is_same(found, body) and not restoring.again:
             template = as_given(found.template)
-            return replace(found, status=StackStatus.UPDATE_COMPLETE, template=template)
-        await self._guard(found, options.get("may_lose"), body)
+            done = replace(found, status=StackStatus.UPDATE_COMPLETE, template=template)
+            return await restoring.whole(done)
+        await self._guard(found, options.get("may_lose"), body, restoring.again)
         operation = _Operation(self._client, self._settings, name, options)
-        await operation.begin_update(body)
-        return await self._settled(operation, project_id, body)
+        await operation.begin_update(body, restoring.again)
+        done = await self._settled(operation, project_id, body)
+        return await restoring.whole(done, wanted_of(body))
 
     async def delete(
         self,
@@ -209,7 +227,7 @@ class HeatStacks:
         **options: Unpack[TemplateOptions],
     ) -> StackPlan:
         """What create or update would do, by Heat's own preview."""
-        body = _body(template, {**options})
+        body = body_of(template, {**options})
         shown = await self._client.show(name)
         if shown is not None and not is_ours(shown, self._settings.former_tags):
             raise StackOfSomebodyElse(name, shown["id"])
@@ -234,34 +252,55 @@ class HeatStacks:
         known: Json = found.template.get("resources") or found.template.get("Resources") or {}
         return await self._losing(found).of_removal(resources, known)
 
-    def _losing(self, found: Stack) -> Losing:
-        """Judges a stack. Errors: `StackBusy`: what an operation that goes on leaves is not known yet."""
-        if found.status.in_progress:
-            raise StackBusy(found.name, found.status.value)
-        place = place_of({"stack_name": found.name, "id": found.id})
-        old = Wanted(found.template, found.parameters, found.files, found.environment)
-        return Losing(self._client, place, found.id, written_out(old))
-
     async def _guard(
         self,
         found: Stack | None,
         may_lose: Collection[str] | None,
         body: Mapping[str, Json] | None,
+        again: Collection[StackItem] = (),
     ) -> None:
         """Raises `LossRefused` when an operation would lose what may not be lost, and `StackBusy` while
-        another one goes on. ``body``: that of an update; None: the stack is removed."""
+        another one goes on. ``body``: that of an update; None: the stack is removed. ``again``: what is made
+        again because somebody has removed it."""
         if may_lose is None or found is None:
             return
-        losing = self._losing(found)
         if body is None:
-            lost = await losing.of_all()
+            lost = await self._losing(found).of_all()
         else:
-            preview = await self._preview(found.name, losing.place, body)
-            parts = (body["template"], body["parameters"], body["files"], body.get("environment"))
-            lost = await losing.of_update(written_out(Wanted(*parts)), preview)
+            preview = await self._preview(found.name, place_of_stack(found), body)
+            new = written_out(wanted_of(body))
+            lost = await self._losing(found, again).of_update(new, preview)
         refused = unnamed(lost, may_lose)
         if refused:
             raise LossRefused(found.name, refused)
+
+    def _losing(self, found: Stack, again: Collection[StackItem] = ()) -> Losing:
+        """Judges a stack. Errors: `StackBusy`: what an operation that goes on leaves is not known yet."""
+        if found.status.in_progress:
+            raise StackBusy(found.name, found.status.value)
+        gone = {one.path for one in again}
+        place = place_of_stack(found)
+        return Losing(self._client, place, found.id, written_out(kept(found)), gone)
+
+    async def _judge_gone(
+        self,
+        restoring: Restoring,
+        found: Stack,
+        body: Mapping[str, Json],
+        may_lose: Collection[str] | None,
+    ) -> None:
+        """Decide what of that which somebody has removed is made again: what takes nothing from its user."""
+        if not restoring.by_hand.gone:
+            return
+        new = written_out(wanted_of(body))
+        preview = await self._preview(found.name, place_of_stack(found), body)
+        anyway = await self._losing(found).of_update(new, preview)
+        for item in restoring.by_hand.gone:
+            if item.path in restoring.definitions and item.path not in new.resources:
+                continue  # it leaves
+            lost = await self._losing(found, [item]).of_update(new, preview)
+            more = [one for one in lost if one.key not in {other.key for other in anyway}]
+            restoring.judged(item, unnamed(more, may_lose or ()))
 
     async def _preview(
         self, name: str, place: str, body: Mapping[str, Json]
@@ -356,13 +395,21 @@ class _Operation:
         if not self._place:
             await self._remember(events=False)
 
-    async def begin_update(self, body: Mapping[str, Json]) -> None:
-        """Ask Heat for the change. Errors: `StackNotFound` and those of a creation."""
+    async def begin_update(
+        self, body: Mapping[str, Json], again: Collection[StackItem] = ()
+    ) -> None:
+        """Ask Heat for the change. ``again``: what it has to make again. Errors: `StackNotFound` and those of
+        a creation."""
+        for item in again:
+            await self._insist(partial(self._mark, item))
         await self._remember(events=True)
         if not self._place or not await self._insist(
             lambda: self._refusable(self.client.update(self._place, body))
         ):
             raise StackNotFound(self.name)
+
+    async def _mark(self, item: StackItem) -> None:
+        await self._refusable(self.client.mark_unhealthy(item, REMOVED))
 
     async def begin_delete(self) -> bool:
         """Ask Heat to remove it; ``False`` when there is nothing."""
@@ -446,55 +493,6 @@ class _Operation:
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         subject = f"Work on the stack {self.name}"
         return await self.settings.patience.ask(ask, subject, self._say)
-
-
-def _body(template: Mapping[str, Json], options: WorkOptions) -> dict[str, Json]:
-    """The body of a creation or an update. Errors: `TemplateError`."""
-    resources: Json = template.get("resources") or template.get("Resources")
-    for name, one in cast("dict[str, Json]", resources or {}).items():
-        if not isinstance(one, dict) or not ("type" in one or "Type" in one):
-            raise TemplateError("it has no type", resource=name)
-    # Heat of some releases answers a circle with 500.
-    order({name: _named(one) for name, one in cast("dict[str, Json]", resources or {}).items()})
-    body: dict[str, Json] = {
-        "template": keeping(without_nulls(dict(template))),
-        "parameters": dict(options.get("parameters") or {}),
-        "files": files_keeping(options.get("files") or {}),
-        "disable_rollback": not options.get("rollback"),
-    }
-    if environment := options.get("environment"):
-        body["environment"] = environment
-    body["tags"] = ",".join([*options.get("tags", ()), MARK])
-    if (timeout := options.get("timeout")) is not None:
-        body["timeout_mins"] = max(1, math.ceil(timeout / 60))
-    return body
-
-
-def _named(value: Json) -> set[str]:
-    """The resources that a resource needs."""
-    if isinstance(value, list):
-        return {name for one in cast("list[Json]", value) for name in _named(one)}
-    found: set[str] = set()
-    for key, one in cast("dict[str, Json]", value).items() if isinstance(value, dict) else ():
-        names: list[Json] = cast("list[Json]", one) if isinstance(one, list) else [one]
-        if key in ("depends_on", "DependsOn"):
-            found |= {str(name) for name in names}
-        elif key in ("get_resource", "Ref", "get_attr", "Fn::GetAtt") and names:
-            found.add(str(names[0]))
-        else:
-            found |= _named(one)
-    return found
-
-
-def _same(stack: Stack, body: Mapping[str, Json]) -> bool:
-    return (
-        stack.template == body["template"]
-        and stack.parameters == body["parameters"]
-        and stack.files == body["files"]
-        and stack.environment is None
-        and "environment" not in body
-        and ",".join([*stack.tags, MARK]) == body["tags"]
-    )
 
 
 def _change(one: Mapping[str, Json], kind: ChangeKind) -> Change:

@@ -150,6 +150,11 @@ class HeatClient:
         done = await self.session.request(HEAT, "PUT", f"/stacks/{place}", json=body, absent=(404,))
         return done is not None
 
+    async def mark_unhealthy(self, item: StackItem, reason: str) -> None:
+        """Let the next update make a resource again."""
+        body = {"mark_unhealthy": True, "resource_status_reason": reason}
+        await self.session.request(HEAT, "PATCH", f"/stacks/{item.place}", json=body, absent=(404,))
+
     async def delete(self, place: str) -> None:
         """Begin to delete a stack; it may be gone."""
         await self.session.request(HEAT, "DELETE", f"/stacks/{place}", absent=(404,))

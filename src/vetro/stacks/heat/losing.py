@@ -83,6 +83,8 @@ class Losing:
     id: str
     old: WrittenOut
     """What Heat has kept."""
+    gone: Collection[str] = ()
+    """Resources that somebody has removed by hand, and that the update makes again."""
     _lost: dict[str, Changes] = field(default_factory=dict[str, Changes], init=False)
     """Why, by resource: what is replaced, and what is written over."""
     _moved: set[str] = field(default_factory=set[str], init=False)
@@ -136,6 +138,9 @@ class Losing:
         changed = before.changed(after)
         if before.type != after.type:
             self._replaced(name, {"type": (before.type, after.type)})
+            return
+        if name in self.gone:
+            self._replaced(name, {"state": ("removed by hand", "made again")})
             return
         if why := await self._reasons(before, after, changed, verdict):
             self._replaced(name, why)
@@ -290,7 +295,7 @@ class Losing:
         before = self.old.resources.get(item.path)
         if before is None:
             return self._fate_of_member(item, new, verdicts, kept)
-        if before.retain:
+        if before.retain or item.path in self.gone:
             return None
         after = new.resources.get(item.path)
         if after is None:
