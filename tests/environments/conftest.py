@@ -20,13 +20,15 @@ FORM = "Version: 2\nApplication: {'?': {type: org.acme.App}}\n"
 
 
 class Users:
-    """Tokens are user names: ann and bob in project p, eve in q, root is administrator in r."""
+    """Tokens are user names: ann and bob in project p, rob its reader, eve in q, root administrator in r."""
 
     async def authenticate(self, token: str) -> Principal | None:
-        project = {"ann": "p", "bob": "p", "eve": "q", "root": "r"}.get(token)
+        project = {"ann": "p", "bob": "p", "rob": "p", "eve": "q", "root": "r"}.get(token)
         if project is None:
             return None
-        roles = frozenset({"admin", "member"} if token == "root" else {"member"})
+        roles = {"root": frozenset({"admin", "member"}), "rob": frozenset({"reader"})}.get(
+            token, frozenset({"member"})
+        )
         return Principal(f"id-{token}", token, project, roles=roles)
 
 

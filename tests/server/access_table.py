@@ -581,6 +581,13 @@ TABLES = {
     "identity": IDENTITY,
     "agents": AGENTS,
 }
+#: What is read and is not for readers: what actions returned, and what others have entered into forms.
+MEMBERS = {
+    f"GET {E}/actions/{{task_id}}",
+    "GET /v1/wizards/{wizard_id}",
+    "GET /v1/wizards/{wizard_id}/definition",
+    "GET /v1/wizards/{wizard_id}/pages/{page}",
+}
 #: Faces on which what is not named is for operators.
 CLOSED = {"compute", "identity"}
 

@@ -1,4 +1,4 @@
-"""Who may make each call: every route of every face, as other projects, as members, as nobody.
+"""Who may make each call: every route of every face, as other projects, as members, as readers, as nobody.
 
 The routes come from the applications that ``vetro up`` assembles. On the compute and identity faces a
 route that is not named here is for operators, and must refuse everybody else; on the others every route
@@ -35,6 +35,7 @@ from vetro.storage import Database, ManualClock
 from .access_table import (
     CLOSED,
     GUESTS,
+    MEMBERS,
     PASSWORD,
     SERVER,
     SHARED,
@@ -58,7 +59,8 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     """What ``vetro up`` assembles, without its sockets, engines and node."""
 
     async def run(_self: Any, _agent: Any, call: Any) -> dict[str, Any]:
-        vm = {**call.params, "state": "running"}
+        data = {"user-data": "secret-data", "root_pw": "secret-password"}
+        vm = {**call.params, "state": "running", "customer_metadata": data}
         return vm if call.task == "machine_load" else {"vm": vm}
 
     monkeypatch.setattr(AgentClient, "run", run)
@@ -92,7 +94,8 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def people(place: Place, key: str) -> None:
-    """An operator, two members of our project, one of another; a node and a stranger; two guests."""
+    """An operator; two members and a reader of our project, a member of another; a node and a stranger;
+    two guests."""
 
     async def log_in(name: str, project: str) -> None:
         password = {"user": {"name": name, "domain": {"id": "default"}, "password": PASSWORD}}
@@ -107,15 +110,20 @@ async def people(place: Place, key: str) -> None:
     await log_in("admin", "admin")
     place.tokens["root"] = place.tokens["admin"]
     roles = (await place.ok("root", "GET", "/identity/v3/roles"))["roles"]
-    member = next(one["id"] for one in roles if one["name"] == "member")
+    named = {one["name"]: one["id"] for one in roles}
     for project in ("ours", "others"):
         body = {"project": {"name": project}}
         made = await place.ok("root", "POST", "/identity/v3/projects", body)
         place.projects[project] = made["project"]["id"]
-    for name, project in (("ann", "ours"), ("bob", "ours"), ("eve", "others")):
+    for name, project, role in (
+        ("ann", "ours", "member"),
+        ("bob", "ours", "member"),
+        ("rob", "ours", "reader"),
+        ("eve", "others", "member"),
+    ):
         body = {"user": {"name": name, "password": PASSWORD}}
         user = (await place.ok("root", "POST", "/identity/v3/users", body))["user"]["id"]
-        where = f"/identity/v3/projects/{place.projects[project]}/users/{user}/roles/{member}"
+        where = f"/identity/v3/projects/{place.projects[project]}/users/{user}/roles/{named[role]}"
         await place.ok("root", "PUT", where)
         await log_in(name, project)
     info = {"UUID": SERVER, "Hostname": "secret-host", "Setup": True, "Admin IP": "127.0.0.1",
@@ -182,6 +190,37 @@ def anonymous(answer: Response, names: Names) -> tuple[int, str]:
     return answer.status, said
 
 
+def reader_may(face: str, method: str, path: str, row: Row) -> bool | None:
+    """Whether who only reads may make a call of a project; ``None``: it is no project's."""
+    if row.kind not in ("people", "list", "owned", "operators"):
+        return None
+    if face == "identity":
+        # What is one's own account's is no project's.
+        return None if row.kind != "operators" else False
+    reads = method == "GET" and f"{method} {path}" not in MEMBERS
+    return reads and row.kind != "operators"
+
+
+async def test_no_segment_of_a_path_is_left_out(place: Place) -> None:
+    """Where a path has nothing between two slashes, or a slash written as ``%2F``, there is no call: 404."""
+    problems: list[str] = []
+    for face in place.faces:
+        trees = {one.path for one in face.app.app.routes if ":path}" in one.path}
+        trees = {re.sub(r"{(\w+)(:\w+)?}", r"{\1}", one) for one in trees}
+        for method, path in routes_of(face):
+            fixed = path.strip("/").split("/")[: -1 if path in trees else None]
+            parts = filled(path, {}).strip("/").split("/")
+            for at in range(1, len(fixed)):
+                # The names of datasets have slashes.
+                encoded = () if "{dataset}" in path else ("%2F", "/%2f")
+                for between in ("//", *encoded):
+                    target = "/".join(parts[:at]) + between + "/".join(parts[at:])
+                    answer = await place.call("root", method, f"{face.prefix}/{target}")
+                    if answer.status != 404 or "a segment of it" not in answer.text:
+                        problems.append(f"{method} {target}: {answer.status} {answer.text[:100]}")
+    assert not problems, "\n".join(problems)
+
+
 async def refused(
     place: Place, problems: list[str], where: str, answer: Response, *statuses: int
 ) -> None:
@@ -239,13 +278,17 @@ async def test_every_route_of_a_face_as_everybody(place: Place, name: str) -> No
                     for one, of in (("ours", names), ("nobody's", nobodys(names)))}  # fmt: skip
             if said["ours"] != said["nobody's"]:
                 problems.append(f"{where} by eve tells whose it is: {said}")
-        if strangers and (after := place.rows()) != before:
+        reader = reader_may(name, method, path, row)
+        if reader is False:
+            right = (403, 404) if name == "identity" else (403,)
+            await refused(place, problems, f"{where} by a reader", await ask("rob"), *right)
+        if (strangers or reader is False) and (after := place.rows()) != before:
             changed = {one for one in after if after[one] != before.get(one)}
             changed -= GUESTS if row.kind == "guest" else set()
         else:
             changed = set()
         if changed:
-            problems.append(f"{where}: strangers changed {changed}")
+            problems.append(f"{where}: strangers, or readers, changed {changed}")
         if name == "catalog" and row.kind == "owned" and path.count("{") > 1 and "path" not in path:
             # A parent of one's own opens nothing that hangs on another's.
             theirs = await place.ok("eve", "POST", "/v1/environments", {"name": uuid.uuid4().hex})
@@ -260,6 +303,13 @@ async def test_every_route_of_a_face_as_everybody(place: Place, name: str) -> No
             continue  # their own tests say what these do
         if path.endswith("/events"):
             await place.call("ann", "POST", target.replace("/events", "/cancel"))
+        if reader:
+            # A session is its user's alone.
+            right = (200, 202, 204, *row.good, *([401] if "{session_id}" in path else []))
+            answer = await ask("rob")
+            await refused(place, problems, f"{where} by a reader", answer, *right)
+            if "secret-" in answer.text:
+                problems.append(f"{where} by a reader shows a secret: {answer.text[:300]}")
         answer = await ask(owner)
         if answer.status not in row.good and answer.status >= 300:
             problems.append(f"{where} by {owner}: {answer.status} {answer.text[:300]}")

@@ -13,6 +13,7 @@ export const sessionQuery = queryOptions({
 
 /** Rules of the policy that pages ask for (dashboard-and-cli.md A10). */
 export type Rule =
+  | 'member_api'
   | 'create_environment'
   | 'update_environment'
   | 'delete_environment'
@@ -24,6 +25,7 @@ export type Rule =
   | 'list_deployments_all_environments'
   | 'list_env_templates'
   | 'create_env_template'
+  | 'clone_env_template'
   | 'get_package'
   | 'upload_package'
   | 'download_package'

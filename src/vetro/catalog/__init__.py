@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vetro.catalog.adding import ReplacementMetadata, UploadMetadata
+from vetro.catalog.endpoints import ENDPOINTS as CATALOG_ENDPOINTS
 from vetro.catalog.endpoints import PackageLimits, catalog_handlers
 from vetro.catalog.importing import Sources
 from vetro.catalog.indexing import rebuild_index

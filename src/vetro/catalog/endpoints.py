@@ -419,6 +419,7 @@ def catalog_handlers(
 
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         call = Call(services, request)
+        policy.require_reading(call.principal, endpoint, request.method)
         policy.require(call.principal, rules.get(endpoint.name, "default"), call.path)
         return await with_tag(request, respond(request, endpoint, await endpoint.run(call)))
 

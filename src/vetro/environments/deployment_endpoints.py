@@ -12,7 +12,7 @@ from vetro.environments import bodies, shapes, states
 from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.flat import ids_of
 from vetro.environments.instance_records import instance_statistics, newest_reports
-from vetro.environments.model import Json, ids_below, object_id
+from vetro.environments.model import MASK, Json, ids_below, object_id
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.task_values import task_channel
 from vetro.environments.views import DeploymentView
@@ -32,8 +32,15 @@ async def deployments(call: Call) -> Json:
 
 async def _listed(call: Call, environment: str | None) -> Json:
     listing = listing_of(call.request, states.DEPLOYMENT)
-    found = await call.service.work.history.deployments(call.principal, environment, listing)
-    return answer("deployments", found)
+    found, marker = await call.service.work.history.deployments(
+        call.principal, environment, listing
+    )
+    if call.hides_secrets:
+        for one in found:
+            # What an action returns is its caller's: a password, perhaps, under no name.
+            if one["result"].get("result") is not None and not one["result"].get("isException"):
+                one["result"] = {**one["result"], "result": MASK}
+    return answer("deployments", (found, marker))
 
 
 async def reports(call: Call) -> Json:
@@ -232,7 +239,7 @@ ENDPOINTS = [
              reply=shapes.LAST_STATUSES),
     Endpoint("call_action", "POST", E + "/actions/{action_id}", call_action, bodies.DEPLOY,
              bodies.ACTION, reply=shapes.STARTED_TASK, errors=(409,)),
-    Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result,
+    Endpoint("show_action_result", "GET", E + "/actions/{task_id}", action_result, for_members=True,
              reply=shapes.ACTION_RESULT),
     Endpoint("aggregated_statistics", "GET", _STATISTICS + "/aggregated", aggregated_statistics,
              reply=listed(shapes.AGGREGATED)),

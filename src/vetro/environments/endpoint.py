@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from litestar import Response
 
 from vetro.environments.api_settings import ApiSection
-from vetro.environments.model import encoded
+from vetro.environments.model import Json, encoded, segments, without_secrets
 from vetro.environments.request_statistics import RequestStatistics
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
@@ -99,8 +99,22 @@ class Services:
         return self.work.database
 
 
+@dataclass
 class Call(http.Call[Services]):
-    """A request about environments."""
+    """A request about environments. ``hides_secrets``: its caller only reads."""
+
+    hides_secrets: bool = False
+
+    def seen(self, value: Json) -> Any:
+        """The value of an answer as the caller may see it."""
+        if not self.hides_secrets or not isinstance(value, dict | list | str):
+            return value
+        return without_secrets(value, segments(self.path.get("path", "")))
+
+    async def model_response(self, value: Json) -> Response[Any]:
+        """What may be large; if it is, it is written beside the loop: others are served meanwhile."""
+        body = await encoded(self.seen(value))
+        return Response(body, media_type="application/json", status_code=200)
 
     async def json(self, *content_types: str, limit_bytes: int | None = None) -> Any:
         """The body; it may be asked for again, when the endpoint of one dialect calls that of the other."""
@@ -158,9 +172,3 @@ class Call(http.Call[Services]):
 
 
 Endpoint = http.Endpoint[Call]
-
-
-async def model_response(value: object) -> Response[Any]:
-    """What may be large; if it is, it is written beside the loop: others are served meanwhile."""
-    body = await encoded(value)
-    return Response(body, media_type="application/json", status_code=200)

@@ -10,7 +10,7 @@ from litestar.response import Stream
 from vetro.digits import is_number
 from vetro.environments import bodies, shapes, states
 from vetro.environments.component_users import Dangling
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.model import Json
 from vetro.environments.paging import answer, listing_of
 from vetro.environments.store import ENVIRONMENT_EXTRAS, project_channel
@@ -70,7 +70,7 @@ async def create(call: Call) -> Json:
 async def show(call: Call) -> Json:
     """An environment with its applications."""
     found = await call.service.store.show(call.principal, call.environment, call.session)
-    return await model_response(as_asked(call.request, ENVIRONMENT_EXTRAS, dict(found)))
+    return await call.model_response(as_asked(call.request, ENVIRONMENT_EXTRAS, dict(found)))
 
 
 async def rename(call: Call) -> Json:

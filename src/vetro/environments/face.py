@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 from litestar import Litestar, Response
 
-from vetro.catalog import Catalog, PackageLimits, Sources, catalog_handlers
+from vetro.catalog import CATALOG_ENDPOINTS, Catalog, PackageLimits, Sources, catalog_handlers
 from vetro.environments import (
     deployment_endpoints,
     environment_endpoints,
@@ -40,6 +40,7 @@ from vetro.environments.wizard_offers import NoPlatform, Platform, WizardOffers
 from vetro.environments.wizards import ServiceForm, Wizards
 from vetro.http import (
     CATALOG_CONVENTIONS,
+    MEMBER_API,
     Audit,
     Authenticator,
     Face,
@@ -176,9 +177,18 @@ def catalog_policy(file: Path | None = None) -> Policy:
 
 
 def allowed_rules(policy: Policy, caller: Principal) -> list[str]:
-    """The rules of this API that let a caller through in its own project: what pages offer it."""
+    """The rules of this API that let a caller through in its own project: what pages offer it.
+
+    Who only reads has those of the calls that read, some of which share theirs with calls that change.
+    """
     target = {"project_id": caller.project_id, "user_id": caller.user_id}
-    known = {*RULES.values(), *DEFAULT}
+    known = {*RULES.values(), *DEFAULT, MEMBER_API}
+    if policy.only_reads(caller):
+        known = {
+            RULES[one.name]
+            for one in (*ENDPOINTS, *CATALOG_ENDPOINTS)
+            if one.name in RULES and one.reads(one.verbs)
+        }
     return sorted(rule for rule in known if policy.allows(caller, rule, target))
 
 
@@ -199,17 +209,22 @@ def _guarded(
         if "template_id" in target:
             # The name that policies know it by (§10).
             target = {**target, "env_template_id": target["template_id"]}
+        # The words of a schema are names of properties.
+        call.hides_secrets = rule != "get_schema" and policy.only_reads(call.principal)
         allowed = policy.allows(call.principal, rule, target)
-        if not allowed and name in ENVIRONMENT_FIRST:
+        may = allowed and (endpoint.reads(request.method) or not policy.only_reads(call.principal))
+        if not may and name in ENVIRONMENT_FIRST:
             async with services.database.read() as tx:
                 await services.store.environment(
                     tx, call.principal, call.environment, with_model=False
                 )
+        policy.require_reading(call.principal, endpoint, request.method)
         if not allowed:
             raise denied(rule)
         if name == "list_environments" and (call.flag("all_tenants") or call.query("tenant")):
             policy.require(call.principal, "list_environments_all_tenants")
-        return await with_tag(request, respond(request, endpoint, await endpoint.run(call)))
+        result = call.seen(await endpoint.run(call))
+        return await with_tag(request, respond(request, endpoint, result))
 
     return around
 

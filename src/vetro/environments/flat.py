@@ -253,6 +253,14 @@ def service_at(services: Json, id_: str) -> dict[str, Json]:
     return cast("dict[str, Json]", found)
 
 
+def refuse_fixed(parts: Sequence[str]) -> None:
+    """Errors: 400 for the path of a service's id, type or creation, or of a unit's id, in the services."""
+    is_service = len(parts) == 2 and parts[1] in FIXED
+    is_unit = len(parts) == 4 and parts[1] == "units" and parts[3] == "id"
+    if is_service or is_unit:
+        raise BadRequest(f"{parts[-1]} cannot be changed or deleted")
+
+
 def kept(old: Mapping[str, Json], new: dict[str, Json]) -> None:
     """Let a service that replaces another keep what its writer leaves out or cannot know (§7)."""
     if new.get("type", old.get("type")) != old.get("type"):

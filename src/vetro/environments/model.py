@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import msgspec
@@ -17,7 +17,7 @@ from vetro.http import BadRequest, NotFound
 from vetro.json_values import Json, JsonObject
 from vetro.packages import argument_problems
 from vetro.random_ids import random_hex
-from vetro.secrecy import is_secret
+from vetro.secrecy import is_secret, masked
 
 SMALL_VALUES = 2000
 SMALL_CHARACTERS = 200_000
@@ -245,46 +245,6 @@ def delete_path(root: Json, parts: list[str]) -> None:
         raise NotFound(f"There is nothing at '{last}'")
 
 
-def check_services(value: Json, *, where: str = "services") -> None:
-    """Complete written objects: require types, add missing ids, drop ``status``. Errors: 400."""
-    for node in walk(value):
-        block = node["?"]
-        type_ = block.get("type")
-        if not isinstance(type_, str) or not type_:
-            raise BadRequest(f"An object in {where} has no '?/type' (its class name)")
-        if block.get("id") is None:
-            block["id"] = new_id()
-        if not isinstance(block["id"], str) or not block["id"]:
-            raise BadRequest(f"The '?/id' of an object in {where} must be text")
-        block.pop("status", None)
-
-
-def check_unique_ids(objects: Json) -> None:
-    """Refuse two objects with one id in a model. Errors: 400."""
-    seen: set[str] = set()
-    for node in walk(objects):
-        id_ = str(object_id(node))
-        if id_ in seen:
-            raise BadRequest(f"Two objects of the environment have the id {id_}")
-        seen.add(id_)
-
-
-def check_model(objects: dict[str, Json]) -> None:
-    """Check a stored model: services are objects with a header, ids are unique. Errors: 400."""
-    services = objects.get("services", [])
-    if not isinstance(services, list):
-        raise BadRequest("services must be a list of applications")
-    for service in cast("list[Json]", services):
-        require_service(service)
-    check_unique_ids(objects)
-
-
-def require_service(value: Json) -> None:
-    """A service must be an object with a header. Errors: 400."""
-    if header(value) is None:
-        raise BadRequest("A service must be an object with a '?' block that names its type")
-
-
 RENAMED = "renamed"
 """Beside a stored model's objects: its environment has another name since, for the next session."""
 
@@ -333,6 +293,19 @@ def _is_hidden(key: str, value: Json) -> bool:
         return True
     # An object under such a name is not masked as a whole: its secret members have own names.
     return is_secret(key) and not isinstance(value, bool | dict) and value not in (None, "", [])
+
+
+def without_secrets(value: Json, parts: Sequence[str] = ()) -> Json:
+    """What stands at a path of a model, as those see it who only read: without what is secret by its name,
+    by the path's names or by names above it."""
+    for part in reversed(parts):
+        value = {part: value}
+    shown = sanitise(masked(value))
+    for part in parts:
+        if not isinstance(shown, dict):
+            break
+        shown = cast("dict[str, Json]", shown)[part]
+    return shown
 
 
 def to_engine(objects: Json) -> Json:

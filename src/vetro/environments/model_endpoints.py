@@ -8,22 +8,21 @@ from typing import cast
 
 from vetro.catalog import api_time
 from vetro.environments import bodies, shapes
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
+from vetro.environments.checking import delete_value, header_kept, put_value
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.flat import (
     check_changed,
     check_new,
     is_flat,
     is_workflow,
     keep_written,
+    refuse_fixed,
     shown,
     shown_services,
 )
 from vetro.environments.model import (
     Json,
-    check_services,
-    delete_path,
     get_path,
-    put_path,
     segments,
     with_status,
 )
@@ -80,8 +79,8 @@ async def read(call: Call) -> Json:
     objects, status = await _objects(call)
     parts = segments(call.path.get("path", ""))
     if not parts:
-        return await model_response(with_status(objects.get("services", []), status))
-    return await model_response(get_path(objects.get("services", []), parts))
+        return await call.model_response(with_status(objects.get("services", []), status))
+    return await call.model_response(get_path(objects.get("services", []), parts))
 
 
 async def _defined(call: Call, body: object) -> frozenset[str]:
@@ -102,7 +101,6 @@ async def append(call: Call) -> Json:
         if not body or not isinstance(body, (dict, list)):
             raise BadRequest("The body must be an application object, or a list of them")
         added = cast("list[object]", body if isinstance(body, list) else [body])
-        check_services(added)
         target = objects.setdefault("services", [])
         if parts:
             target = get_path(target, parts)
@@ -111,10 +109,11 @@ async def append(call: Call) -> Json:
         if "?" not in objects and not parts:  # a workflow environment (§7)
             for one in added:
                 check_new(one, defined)
-        cast("list[object]", target).extend(added)
+        with header_kept(objects, ["services", *parts]):
+            cast("list[object]", target).extend(added)
         return cast("object", body)
 
-    return await model_response(await _change(call, add))
+    return await call.model_response(await _change(call, add))
 
 
 async def replace(call: Call) -> Json:
@@ -128,15 +127,16 @@ async def replace(call: Call) -> Json:
         nonlocal flat
         flat = "?" not in objects  # a workflow environment (§7)
         value: object = copy.deepcopy(body) if flat else body
-        check_services(value)
         before = copy.deepcopy(objects.get("services")) if flat else None
         if flat:
+            refuse_fixed(parts)
             keep_written(before, value, parts)
         if not parts:
             value = value or []
             objects["services"] = value
         else:
-            put_path(objects.setdefault("services", []), parts, value)
+            objects.setdefault("services", [])
+            put_value(objects, ["services", *parts], value)
         if flat:
             check_changed(objects["services"], before, defined)
         root = objects.get("?")
@@ -151,7 +151,7 @@ async def replace(call: Call) -> Json:
         written = visible[0] if parts else visible
     elif flat:
         written = body
-    return await model_response(written)
+    return await call.model_response(written)
 
 
 async def remove(call: Call) -> Json:
@@ -159,10 +159,13 @@ async def remove(call: Call) -> Json:
     parts = segments(call.path.get("path", ""))
 
     def drop(objects: dict[str, object]) -> None:
-        if parts:
-            delete_path(objects.get("services", []), parts)
-        else:
+        if not parts:
             objects["services"] = []
+            return
+        if "?" not in objects:  # a workflow environment (§7)
+            refuse_fixed(parts)
+        objects.setdefault("services", [])
+        delete_value(objects, ["services", *parts])
 
     await _change(call, drop)
     return EMPTY
@@ -171,7 +174,7 @@ async def remove(call: Call) -> Json:
 async def read_model(call: Call) -> Json:
     """The object model, or a part of it."""
     objects, _ = await _objects(call)
-    return await model_response(get_path(objects, segments(call.path.get("path", ""))))
+    return await call.model_response(get_path(objects, segments(call.path.get("path", ""))))
 
 
 async def change_model(call: Call) -> Json:
@@ -183,14 +186,13 @@ async def change_model(call: Call) -> Json:
     def apply(objects: JsonObject) -> JsonObject:
         changed = copy.deepcopy(objects)
         patch_model(changed, cast("object", body))
-        check_services(changed)
         if "?" not in objects:
             check_changed(changed.get("services"), objects.get("services"), defined)
         objects.clear()
         objects.update(changed)
         return objects
 
-    return await model_response(await _change(call, apply, of_model=True))
+    return await call.model_response(await _change(call, apply, of_model=True))
 
 
 _ALL, _AT = E + "/services", E + "/services/{path:path}"

@@ -8,6 +8,8 @@ from typing import Any, cast
 import msgspec
 
 from vetro.digits import is_number
+from vetro.environments.checking import header_kept
+from vetro.environments.flat import refuse_fixed
 from vetro.environments.model import list_index
 from vetro.http import BadRequest, Forbidden, NotFound
 
@@ -83,6 +85,8 @@ FORMS: dict[str, object] = {
 }
 #: Without these the model could not be read.
 NEEDED = ("/?", f"{_NETWORK}/?")
+#: Of the root object of a workflow environment: whose it is, and which.
+FLAT_FIXED = ("id", "tenant_id", "created", "updated", "version")
 _TILDE = re.compile(r"~(?![01])")
 
 
@@ -119,7 +123,13 @@ def _apply(root: dict[str, object], operation: dict[str, object]) -> None:
     if op != "remove":
         _check_value(plain, value)
     parts = [p.replace("~1", "/").replace("~0", "~") for p in plain[1:].split("/")]
-    _change(root, parts, op, value)
+    if "?" not in root:  # a workflow environment (§7)
+        if parts[0] in FLAT_FIXED:
+            raise Forbidden(f"Operation '{op}' is not permitted on {path}")
+        if parts[-1] != "type":  # of that the whole list is checked
+            refuse_fixed(parts[1:])
+    with header_kept(root, parts):
+        _change(root, parts, op, value)
 
 
 def _check_path(path: str) -> None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from vetro.environments.checking import check_model, complete_objects
 from vetro.environments.machine_names import settle_new
 from vetro.environments.model import (
-    check_model,
-    check_services,
     default_networks,
     encoded,
     initial_model,
@@ -121,7 +120,6 @@ async def prepare(
             networks = networks_of_template(settings.networks, name)
     elif not isinstance(networks, dict):
         raise BadRequest("defaultNetworks must be an object")
-    check_services(networks, where="defaultNetworks")
     extra = {key: value for key, value in given.items() if key not in SPECIAL}
     id_ = new_id()
     model = initial_model(
@@ -133,8 +131,8 @@ async def prepare(
         user_id=principal.user_id,
     )
     if given.get("services") is not None:
-        check_services(given["services"])
         model["Objects"]["services"] = given["services"]
+    complete_objects(model["Objects"])
     check_model(model["Objects"])
     settle_new(model["Objects"])
     await settings.refuse_large(model["Objects"])

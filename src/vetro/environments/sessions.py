@@ -19,10 +19,11 @@ from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
+from vetro.environments.checking import Before, check_model, complete_objects
 from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
 from vetro.environments.machine_names import TakenNames
-from vetro.environments.model import check_model, named, new_id
+from vetro.environments.model import named, new_id
 from vetro.environments.store import (
     MODELS_CHANNEL,
     EnvironmentStore,
@@ -253,6 +254,7 @@ class SessionStore:
             if condition is not None:
                 condition(model, await self.store.status(tx, environment.id))
             before = copy.deepcopy(objects.get("services")) if is_workflow(model) else None
+            known = Before.of(objects, model.get("ObjectsCopy"))
             names = TakenNames(objects, model.get("ObjectsCopy"))
             parts = owners(objects) if keep_used else {}
             result = change(model)
@@ -260,7 +262,8 @@ class SessionStore:
                 # The times of flat services end in Z, as all of their dialect (§3).
                 complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
-                check_model(objects)
+                complete_objects(objects)
+                check_model(objects, known)
                 names.number(objects)
                 names.refuse(objects)
                 refuse_used(parts, objects)
@@ -461,7 +464,7 @@ class SessionStore:
             services = pending.restored(now.get("services", []), objects.get("services", []))
             model = {**environment.model, "Objects": {**now, "services": services}}
             if not is_workflow(environment.model):
-                check_model(model["Objects"])
+                check_model(model["Objects"], Before.of(now, model.get("ObjectsCopy")))
             return await self.open_session(tx, environment, principal.user_id, model)
 
     async def rebase(
@@ -498,10 +501,9 @@ class SessionStore:
                     f"Not all changes of session {session_id} can be applied now: {'; '.join(lost)}",
                     type_="ChangesLost",
                 )
-            check_model(objects)
-            names = TakenNames(
-                environment.model.get("Objects"), environment.model.get("ObjectsCopy")
-            )
+            now, deployed = environment.model.get("Objects"), environment.model.get("ObjectsCopy")
+            check_model(objects, Before.of(now, deployed))
+            names = TakenNames(now, deployed)
             names.count_on(objects)
             names.refuse(objects)
             await tx.execute(

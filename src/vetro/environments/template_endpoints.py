@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vetro.environments import bodies, shapes
-from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
 from vetro.environments.model import Json, segments
 from vetro.environments.paging import answer, listing_of
 from vetro.http import IF_MATCH, NotFound, listed
@@ -20,12 +20,14 @@ async def listing(call: Call) -> Json:
 async def create(call: Call) -> Json:
     """Create a template."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
-    return await model_response(await call.service.templates.create(call.principal, body))
+    return await call.model_response(await call.service.templates.create(call.principal, body))
 
 
 async def show(call: Call) -> Json:
     """A template with its components."""
-    return await model_response(await call.service.templates.show(call.principal, call.template))
+    return await call.model_response(
+        await call.service.templates.show(call.principal, call.template)
+    )
 
 
 async def change(call: Call) -> Json:
@@ -43,7 +45,7 @@ async def remove(call: Call) -> Json:
 async def clone(call: Call) -> Json:
     """Copy a public template into the caller's project."""
     body = await call.json()
-    return await model_response(
+    return await call.model_response(
         await call.service.templates.clone(call.principal, call.template, body)
     )
 
@@ -57,7 +59,7 @@ async def create_environment(call: Call) -> Json:
 async def components(call: Call) -> Json:
     """The components, or a part of them."""
     parts = segments(call.path.get("path", ""))
-    return await model_response(
+    return await call.model_response(
         await call.service.templates.components(call.principal, call.template, parts)
     )
 
@@ -72,7 +74,7 @@ def _named(call: Call) -> list[str]:
 async def add(call: Call) -> Json:
     """Add a component, or a list of them."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
-    return await model_response(
+    return await call.model_response(
         await call.service.templates.add(call.principal, call.template, body, call.condition)
     )
 
@@ -80,7 +82,7 @@ async def add(call: Call) -> Json:
 async def replace(call: Call) -> Json:
     """Replace a component, or a part of one."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
-    return await model_response(
+    return await call.model_response(
         await call.service.templates.replace(
             call.principal, call.template, _named(call), body, call.condition
         )
@@ -92,7 +94,7 @@ async def take_out(call: Call) -> Json:
 
     The template as it is then.
     """
-    return await model_response(
+    return await call.model_response(
         await call.service.templates.remove(
             call.principal,
             call.template,

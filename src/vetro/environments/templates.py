@@ -13,17 +13,16 @@ from typing import cast
 from sqlalchemy import and_, delete, insert, or_, select, update
 
 from vetro.catalog import api_time
+from vetro.environments.checking import (
+    Before,
+    check_model,
+    complete_objects,
+    delete_value,
+    put_value,
+)
 from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.machine_names import TakenNames, settle_new
-from vetro.environments.model import (
-    check_model,
-    check_services,
-    delete_path,
-    get_path,
-    header,
-    new_id,
-    put_path,
-)
+from vetro.environments.model import get_path, header, new_id
 from vetro.environments.paging import ALL, Listing, Order, page
 from vetro.environments.preparing import checked_name, checked_text, named_body, prepare
 from vetro.environments.sessions import SessionStore
@@ -54,7 +53,7 @@ def _flag(given: dict[str, object]) -> bool:
 def checked_components(value: object) -> list[object]:
     """The components of a template, with ids. Errors: 400, 409."""
     found = cast("list[object]", [] if value is None else value)
-    check_services(found)
+    complete_objects(found)
     check_model({"services": found})
     TakenNames(None).refuse({"services": found})
     return found
@@ -279,9 +278,10 @@ class TemplateStore:
             if condition:
                 condition.check(get_path(services, parts))
             # A `#` is numbered when an environment is made of the template.
-            names = TakenNames({"services": services})
+            names, known = TakenNames({"services": services}), Before.of({"services": services})
             result = change(services)
-            check_model({"services": services})
+            complete_objects(services)
+            check_model({"services": services}, known)
             names.refuse({"services": services})
             await self.store.settings.refuse_large(services)
             await self._store(tx, row, services=services)
@@ -296,9 +296,7 @@ class TemplateStore:
         def append(services: list[object]) -> Json:
             if not body or not isinstance(body, dict | list):
                 raise BadRequest("The body must be an application object, or a list of them")
-            added = cast("list[object]", body if isinstance(body, list) else [body])
-            check_services(added)
-            services.extend(added)
+            services.extend(cast("list[object]", body if isinstance(body, list) else [body]))
             return cast("Json", body)
 
         return (await self._change(principal, id_, append, condition, []))[1]
@@ -314,15 +312,12 @@ class TemplateStore:
         """Replace what is at a path; its new value. Errors: 400, 403, 404, 409, 412, 413."""
 
         def put(services: list[object]) -> object:
-            before = header(get_path(services, parts))
-            value: object = body
-            block = header(value)
+            before, block = header(get_path(services, parts)), header(body)
             if before is not None and block is not None:
-                # It stays the same component: others may refer to it.
+                # It stays the same component, of whatever class: nothing of it is deployed.
                 block.setdefault("id", before["id"])
-            check_services(value)
-            put_path(services, parts, value)
-            return value
+            put_value({"services": services}, ["services", *parts], body)
+            return body
 
         return (await self._change(principal, id_, put, condition, parts))[1]
 
@@ -342,7 +337,7 @@ class TemplateStore:
 
         def drop(services: list[object]) -> None:
             before = owners({"services": services}) if keep_used else {}
-            delete_path(services, parts)
+            delete_value({"services": services}, ["services", *parts])
             refuse_used(before, {"services": services})
 
         found, _ = await self._change(principal, id_, drop, condition, parts)

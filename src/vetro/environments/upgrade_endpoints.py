@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from vetro.environments import bodies, shapes
-from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, E, Endpoint
 from vetro.environments.model import Json
 
 
 async def of_project(call: Call) -> Json:
     """The applications of the project that have newer versions, by environment."""
     found = await call.service.upgrades.of_project(call.principal)
-    return await model_response({"environments": found})
+    return await call.model_response({"environments": found})
 
 
 async def listing(call: Call) -> Json:
     """The applications of an environment, their versions and the newer ones."""
     found = await call.service.upgrades.listing(call.principal, call.environment, call.session)
-    return await model_response({"applications": found})
+    return await call.model_response({"applications": found})
 
 
 async def preview(call: Call) -> Json:
@@ -25,7 +25,7 @@ async def preview(call: Call) -> Json:
     found = await call.service.upgrades.preview(
         call.principal, call.environment, call.session, body
     )
-    return await model_response(found)
+    return await call.model_response(found)
 
 
 async def upgrade(call: Call) -> Json:
@@ -34,7 +34,7 @@ async def upgrade(call: Call) -> Json:
     found = await call.service.upgrades.upgrade(
         call.principal, call.environment, call.session, body
     )
-    return await model_response(found)
+    return await call.model_response(found)
 
 
 async def fixed(call: Call) -> Json:

@@ -15,8 +15,9 @@ from typing import NamedTuple, TypedDict, cast
 from sqlalchemy import select
 
 from vetro.catalog import Catalog
+from vetro.environments.checking import check_objects
 from vetro.environments.component_users import Dangling
-from vetro.environments.model import Json, check_services, object_id, to_engine, walk
+from vetro.environments.model import Json, object_id, to_engine, walk
 from vetro.environments.sessions import SessionStore
 from vetro.environments.static_calls import CallStore
 from vetro.environments.tables import environments
@@ -393,7 +394,7 @@ def checked_body(body: object) -> dict[str, Wanted]:
             )
         if values is not None and "?" in values:
             raise BadRequest("'?' is not a property: give the version to move to in 'version'")
-        check_services(values, where="properties")
+        check_objects(values, "properties")
         found[id_] = Wanted(version, cast("JsonObject | None", values))
     if not found:
         raise BadRequest(

@@ -21,7 +21,7 @@ from vetro.environments import (
     shapes,
     states,
 )
-from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint, model_response
+from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
 from vetro.environments.model import Json, delete_path, get_path, put_path, segments
 from vetro.environments.store import ForeignProject, SessionElsewhere, SessionRequired
 from vetro.environments.views import ReportView, SessionView
@@ -118,7 +118,7 @@ async def show(call: Call) -> Json:
     view = environment_view(found)
     if found["model_kind"] == flat.WORKFLOW:
         view["services"] = await _read(call, [])
-    return await model_response(view)
+    return await call.model_response(view)
 
 
 async def change(call: Call) -> Json:
@@ -187,7 +187,7 @@ async def read(call: Call) -> Json:
     """The services, one of them, or a part of one."""
     if await _kind(call) != flat.WORKFLOW:
         return await model_endpoints.read(call)
-    return await model_response(await _read(call, segments(call.path.get("path", ""))))
+    return await call.model_response(await _read(call, segments(call.path.get("path", ""))))
 
 
 async def _read(call: Call, parts: list[str]) -> Json:
@@ -237,7 +237,7 @@ async def append(call: Call) -> Json:
         answers = [_visible(call, one) for one in added]
     else:
         answers = [_hidden_in(call, parts, one) for one in added]
-    return await model_response(answers if isinstance(body, list) else answers[0])
+    return await call.model_response(answers if isinstance(body, list) else answers[0])
 
 
 def _hidden_in(call: Call, parts: list[str], value: Json) -> Json:
@@ -281,7 +281,7 @@ async def replace(call: Call) -> Json:
             flat.kept(service, given)
             services[services.index(service)] = given
             return given
-        _refuse_fixed(services, parts)
+        flat.refuse_fixed(parts)
         value = copy.deepcopy(cast("Json", body))
         known = flat.TYPES.get(str(service.get("type")))
         if parts[1:] == ["units"]:
@@ -304,7 +304,7 @@ async def _put_answer(call: Call, parts: list[str], written: Json) -> Json:
         value = [_hidden_in(call, parts, one) for one in cast("list[Json]", written)]
     else:
         value = _hidden_in(call, parts, written)
-    answer = await model_response(value)
+    answer = await call.model_response(value)
     answer.status_code = call.service.api.v03_put_status
     return answer
 
@@ -338,14 +338,6 @@ def _set_services(
     return found
 
 
-def _refuse_fixed(services: list[Json], parts: list[str]) -> None:
-    """Errors: 400 for the id, type or creation of a service, or the id of a unit."""
-    is_service = len(parts) == 2 and parts[1] in flat.FIXED
-    is_unit = len(parts) == 4 and parts[1] == "units" and parts[3] == "id"
-    if is_service or is_unit:
-        raise BadRequest(f"{parts[-1]} cannot be changed or deleted")
-
-
 async def drop(call: Call) -> Json:
     """Remove all services, or what is at a path."""
     parts = segments(call.path.get("path", ""))
@@ -358,7 +350,7 @@ async def drop(call: Call) -> Json:
             return
         services = cast("list[Json]", objects.get("services", []))
         flat.service_at(services, parts[0])
-        _refuse_fixed(services, parts)
+        flat.refuse_fixed(parts)
         delete_path(services, parts)
 
     await _change(call, cut)

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     )
     from vetro.http.origins import Cors
     from vetro.http.pages import PageRequest, paginate
-    from vetro.http.policy import Policy, PolicyError, denied
+    from vetro.http.policy import MEMBER_API, Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal
     from vetro.http.project_limits import ProjectLimits
     from vetro.http.remembered import Remembered

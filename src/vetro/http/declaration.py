@@ -87,6 +87,7 @@ class Endpoint(Generic[C]):
     ``remembered``: what it answers depends only on the database, the caller and the request, so that it
     may be kept until anything is written (`vetro.http.remembered`).
     ``extras``: what it answers only to who asks with `FIELDS_HEADER`.
+    ``for_members``: it is more than reading, though it is a GET: who only reads is refused.
     ``reply``: the schema of what it answers, or a `Reply` where there is more to say. ``errors``: its
     statuses beside those that follow from what it takes and who may call.
     """
@@ -103,6 +104,7 @@ class Endpoint(Generic[C]):
     listed: bool = True
     remembered: bool = False
     extras: Extras | None = None
+    for_members: bool = False
     reply: Mapping[str, Any] | Reply | None = None
     errors: tuple[int, ...] = ()
 
@@ -110,6 +112,10 @@ class Endpoint(Generic[C]):
     def closed(self) -> bool:
         """Whether its JSON body has no other members than ``params``."""
         return False
+
+    def reads(self, method: str) -> bool:
+        """Whether the call, by this method, only reads."""
+        return method == "GET" and not self.for_members
 
     @property
     def answer(self) -> Reply:

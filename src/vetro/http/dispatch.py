@@ -12,17 +12,24 @@ import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
+from urllib.parse import unquote
 
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
+from litestar.routes import HTTPRoute
 from litestar.types import Receive, Scope, Send
 from litestar.utils import normalize_path
 
 from vetro.http.accept import check_accept
 from vetro.http.declaration import Endpoint
+from vetro.http.faults import NoSuchPath
 from vetro.http.headers import Headers
 
+MARKED_KEY = "vetro_marked_path"
+SLASH = "\0"
+"""In a marked path: a slash that is no separator. (No request has a NUL in its path: that is a 400.)"""
+_TREE = ":path}"
 OPTION = "vetro_endpoint"
 """The `Endpoint` of a handler that takes the request, and only that, and gives a response."""
 _HOST = re.compile(rb"[0-9A-Za-z!$&'()*+,;=\-._~:\[\]@%]*")
@@ -46,6 +53,14 @@ class Dispatch:
 
     def __init__(self, app: Litestar) -> None:
         self._app = app
+        #: Below these paths is a tree: empty segments are dropped there, at the end too (catalog-api.md §1).
+        self._trees = frozenset(
+            _segments(one.path)[:-1]
+            for route in app.routes
+            if isinstance(route, HTTPRoute)
+            for handler in route.route_handlers
+            if isinstance(one := handler.opt.get(OPTION), Endpoint) and one.path.endswith(_TREE)
+        )
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request. Errors: the handler's, and those of routing."""
@@ -77,17 +92,54 @@ class Dispatch:
 
     def _endpoint(self, scope: dict[str, Any]) -> tuple[Any, str, dict[str, Any], str] | None:
         """The handler of an endpoint, with the path, its parameters and its template."""
-        if scope.get("root_path") or not _HOST.fullmatch(_host(scope["headers"])):
-            return None
         try:
             _, handler, path, parameters, template = self._app.asgi_router.handle_routing(
                 path=normalize_path(scope["path"]), method=scope["method"]
             )
         except HTTPException:
             return None  # the framework says it itself
-        if not handler.opt.get(OPTION):
+        endpoint: Endpoint[Any] | None = handler.opt.get(OPTION)
+        if endpoint is None:
+            return None
+        self._refuse_empty(endpoint, scope)
+        if scope.get("root_path") or not _HOST.fullmatch(_host(scope["headers"])):
             return None
         return handler, path, parameters, template
+
+    def _refuse_empty(self, endpoint: Endpoint[Any], scope: dict[str, Any]) -> None:
+        """Refuse a path in which nothing, or a slash that is written ``%2F``, is in a segment's place.
+
+        The router drops empty segments: without an id, the call would be about another thing. Errors: 404.
+        """
+        path: str = scope["path"]
+        marked: str = scope.get(MARKED_KEY, path)
+        if "//" not in path and marked is path:
+            return
+        wanted = _segments(endpoint.path)
+        given = marked.split("/")[1:]
+        if endpoint.path.endswith(_TREE):
+            given = given[: len(wanted) - 1]
+        elif wanted in self._trees:
+            given = given[: len(wanted)]
+        if not all(given) or any(SLASH in one for one in given):
+            raise NoSuchPath(
+                f"{path} does not exist: a segment of it is empty, or has a slash in it"
+            )
+
+
+def mark_slashes(scope: Mapping[str, Any], path: str) -> str:
+    """A request's path with `SLASH` for each slash that its client has written as ``%2F``."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return path
+    marked = unquote(re.sub(b"%2f", SLASH.encode(), raw, flags=re.IGNORECASE).decode("latin-1"))
+    # Before the face's prefix there may be more than the face sees.
+    own = marked[-len(scope["path"]) :]
+    return own[: len(path)] if own.replace(SLASH, "/") == scope["path"] else path
+
+
+def _segments(path: str) -> tuple[str, ...]:
+    return tuple(one for one in path.split("/") if one)
 
 
 def endpoints_of(handlers: Iterable[object]) -> dict[str, Endpoint[Any]]:

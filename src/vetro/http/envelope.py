@@ -30,7 +30,7 @@ from vetro.http.compression import compressed, without_marks
 from vetro.http.context import PREFIX_KEY, SCOPE_KEY, RequestContext
 from vetro.http.conventions import Conventions
 from vetro.http.declaration import Endpoint
-from vetro.http.dispatch import Dispatch
+from vetro.http.dispatch import MARKED_KEY, Dispatch, mark_slashes
 from vetro.http.faults import BadRequest, FaultStyle, NotFound, Unauthorized
 from vetro.http.headers import Headers, header
 from vetro.http.metrics import in_progress, observe_request
@@ -111,6 +111,7 @@ class Envelope:
             **given,
             SCOPE_KEY: context,
             "path": path,
+            MARKED_KEY: mark_slashes(given, path),
             "raw_path": path.encode(),
             "headers": [pair for pair in headers if pair[0] not in STRIPPED],
             "method": "GET" if method == "HEAD" else method,
@@ -192,7 +193,7 @@ class Envelope:
         question = None
         if self.remembered is not None and recording is not None and caller is not None:
             question = self.remembered.question(
-                inner["path"], inner.get("query_string", b""), asked, caller
+                inner[MARKED_KEY], inner.get("query_string", b""), asked, caller
             )
         if self.remembered is None or recording is None or question is None:
             await self._dispatch(inner, exchange.receive, exchange.send)

@@ -5,6 +5,9 @@ attribute of the caller against one of the call's target, or a literal), ``@`` (
 empty one), ``!`` (never), combined with ``and``, ``or``, ``not`` and parentheses. A rule that is
 not there falls back to ``default``. The file overrides the built-in rules, and is read again when
 it changes; when it cannot be read then, the rules that it had stay in force.
+
+Whatever changes something has ``member_api`` beside its own rule, on every face: who has the role ``reader``
+and no other that this rule names only reads (decision 0809).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any, cast
 import structlog
 
 from vetro.documents import DocumentError, read_yaml
+from vetro.http.declaration import Endpoint
 from vetro.http.faults import Forbidden
 from vetro.http.principal import Principal
 
@@ -26,9 +30,12 @@ Check = Callable[["Policy", Principal, Target, int], bool]
 _WORD = re.compile(r"\s*(\(|\)|'[^']*':[^\s()]+(?:\(\w+\)s)?|[^\s()]+(?:\(\w+\)s)?)")
 #: References of rules to rules; beyond that they are taken to go in a circle.
 DEPTH = 32
+#: The rule of who may change anything at all.
+MEMBER_API = "member_api"
 DEFAULTS = {
     "context_is_admin": "role:admin",
     "admin_api": "is_admin:True",
+    MEMBER_API: "role:member or is_admin:True or not role:reader",
     "default": "",
 }
 
@@ -236,6 +243,21 @@ class Policy:
         """Refuse the caller unless the rule lets it through. Errors: 403 that names the rule."""
         if not self.allows(caller, rule, target):
             raise denied(rule)
+
+    def only_reads(self, caller: Principal) -> bool:
+        """Whether the caller may change nothing, whatever other rules say, and sees no secrets."""
+        return not self.allows(caller, MEMBER_API)
+
+    def require_reading(self, caller: Principal, endpoint: Endpoint[Any], method: str) -> None:
+        """Refuse a call that is more than reading to a caller who only reads. Errors: 403."""
+        if endpoint.reads(method) or not self.only_reads(caller):
+            return
+        roles = ", ".join(sorted(caller.roles)) or "none"
+        raise Forbidden(
+            f"Your roles in this project ({roles}) only let you read (rule {MEMBER_API}):"
+            " an administrator can give you the role member",
+            type_="PolicyNotAuthorized",
+        )
 
     def follow(self, rule: str, caller: Principal, target: Target, depth: int) -> bool:
         """The outcome of a rule, for the checks of others."""

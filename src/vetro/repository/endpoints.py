@@ -453,6 +453,7 @@ def repository_handlers(repository: Repository, policy: Policy) -> list[HTTPRout
 
     async def around(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         one = call(request)
+        policy.require_reading(one.principal, endpoint, request.method)
         area = endpoint.path.split("/")[2]
         policy.require(one.principal, f"{area}:*", one.path)
         if endpoint.changes and role:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vetro.server import data_directory
@@ -12,6 +13,7 @@ from vetro.server.errors import StartError
 from vetro.server.installation import open_database
 from vetro.server.listeners import port_of, url_at
 from vetro.server.node import mutual_tls
+from vetro.server.policies import policy_of
 from vetro.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,10 +61,11 @@ def compute_service(settings: Settings, database: Database) -> ComputeService:
 
 
 def compute_face(
-    settings: Settings, service: ComputeService, tokens: Authenticator, **place: str
+    settings: Settings, service: ComputeService, tokens: Authenticator, prefix: str = "/compute"
 ) -> Face:
     """The service's face, for users, nodes and engines; ``prefix``: where it is served."""
     from vetro import compute
+    from vetro.http import Policy
 
     shared = settings.shared_dir
     known = compute.NodeAware(
@@ -71,7 +74,8 @@ def compute_face(
         service_key=data_directory.secret(shared / "service-key"),
         shared_key=settings.compute.shared_node_key,
     )
-    return compute.compute_face(service, known, **place)
+    policy = policy_of(settings, partial(Policy, None))
+    return compute.compute_face(service, known, prefix=prefix, policy=policy)
 
 
 def run_compute(settings: Settings) -> int:

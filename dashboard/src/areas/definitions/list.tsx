@@ -5,6 +5,7 @@ import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { ApiError } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
 import { useFailure } from '~/ui/failure';
@@ -18,6 +19,7 @@ export function Definitions() {
   const t = useTexts(messages);
   const queries = useQueryClient();
   const failed = useFailure();
+  const writes = useSession().may('member_api');
   const { data: definitions } = useSuspenseQuery(definitionsQuery);
   const [removing, setRemoving] = useState<Definition>();
   const [replacing, setReplacing] = useState<File>();
@@ -48,7 +50,7 @@ export function Definitions() {
       title={t('title')}
       lead={t('lead')}
       actions={
-        <FileButton onChange={(file) => void upload(file)} accept=".gz,.tgz">
+        writes && <FileButton onChange={(file) => void upload(file)} accept=".gz,.tgz">
           {(props) => (
             <Button {...props} leftSection={<IconUpload size={16} />}>
               {t('upload')}
@@ -78,14 +80,16 @@ export function Definitions() {
                 <Badge key="state" color={one.valid ? 'glass' : 'red'} variant="light" radius="sm" tt="none">
                   {t(one.valid ? 'valid' : 'invalid')}
                 </Badge>,
-                <Switch key="enabled" aria-label={t('enable', { name })} checked={one.enabled !== false} onChange={() => void toggle(name)} />,
+                <Switch key="enabled" aria-label={t('enable', { name })} checked={one.enabled !== false} disabled={!writes} onChange={() => void toggle(name)} />,
                 <Group key="actions" gap={4}>
                   <ActionIcon variant="subtle" component="a" href={archiveOf(name)} download={`${name}.tar.gz`} aria-label={t('download', { name })}>
                     <IconDownload size={18} />
                   </ActionIcon>
-                  <ActionIcon variant="subtle" color="red" aria-label={t('remove', { name })} onClick={() => setRemoving(one)}>
-                    <IconTrash size={18} />
-                  </ActionIcon>
+                  {writes && (
+                    <ActionIcon variant="subtle" color="red" aria-label={t('remove', { name })} onClick={() => setRemoving(one)}>
+                      <IconTrash size={18} />
+                    </ActionIcon>
+                  )}
                 </Group>,
               ],
             };

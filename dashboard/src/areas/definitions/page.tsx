@@ -4,6 +4,7 @@ import { IconAlertTriangle, IconArrowBackUp, IconDeviceFloppy } from '@tabler/ic
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useParams, useSearch } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useState } from 'react';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useFailure } from '~/ui/failure';
 import { useLeaving } from '~/ui/leaving';
@@ -72,6 +73,7 @@ function File({ file, typed, set }: { file: string; typed: string | undefined; s
   const queries = useQueryClient();
   const failed = useFailure();
   const [busy, setBusy] = useState(false);
+  const writes = useSession().may('member_api');
   const stored = useQuery(fileQuery(file));
   const save = async () => {
     if (typed === undefined) return;
@@ -90,7 +92,7 @@ function File({ file, typed, set }: { file: string; typed: string | undefined; s
   };
   if (stored.isLoadingError) return <Text c="dimmed">{stored.error.message}</Text>;
   if (stored.data === undefined) return null;
-  const changed = typed !== undefined && typed !== stored.data;
+  const changed = writes && typed !== undefined && typed !== stored.data;
   return (
     <section
       aria-label={file}

@@ -1,6 +1,7 @@
 import { Alert, Button, Group, Stack, Text } from '@mantine/core';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { catalogApi } from '~/api/client';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { useOnce } from '~/ui/once';
 import { useFailure } from '~/ui/failure';
@@ -14,6 +15,7 @@ export function Leaked({ environmentId }: { environmentId: string }) {
   const t = useTexts(messages);
   const queries = useQueryClient();
   const failed = useFailure();
+  const { may } = useSession();
   const { data: objects = [] } = useQuery(leakedQuery(environmentId));
   const dismiss = useOnce(async (id: string) => {
     try {
@@ -35,9 +37,11 @@ export function Leaked({ environmentId }: { environmentId: string }) {
               <br />
               {one.error}
             </Text>
-            <Button size="compact-sm" variant="default" aria-label={t('dismissOf', { name: one.name ?? one.id })} onClick={() => dismiss(one.id)}>
-              {t('dismiss')}
-            </Button>
+            {may('update_environment') && (
+              <Button size="compact-sm" variant="default" aria-label={t('dismissOf', { name: one.name ?? one.id })} onClick={() => dismiss(one.id)}>
+                {t('dismiss')}
+              </Button>
+            )}
           </Group>
         ))}
       </Stack>

@@ -4,6 +4,7 @@ import { IconCamera, IconDots, IconPlayerPlay, IconPlayerStop, IconRefresh, Icon
 import { useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
+import { useSession } from '~/app/session';
 import { useTexts } from '~/i18n';
 import { Confirm } from '~/ui/confirm';
 import { useFailure } from '~/ui/failure';
@@ -101,6 +102,8 @@ function Actions({ instance, name, change, destroy, snapshots }: ActionsProps) {
       setBusy(false);
     }
   };
+  const { may } = useSession();
+  if (!may('member_api')) return null;
   const runs = instance.state === 'running';
   return (
     <Menu position="bottom-end">

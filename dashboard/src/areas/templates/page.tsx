@@ -43,7 +43,8 @@ export function TemplatePage() {
   if (shown.isLoadingError) return <PageError error={shown.error} reset={() => void shown.refetch()} />;
   if (!shown.data) return null;
   const template = shown.data;
-  const ours = template.tenant_id === project.id;
+  const ours = template.tenant_id === project.id && may('member_api');
+  const clonable = template.is_public && may('clone_env_template');
   const components = template.services as unknown as Component[];
   const path = { template_id: templateId };
   return (
@@ -58,7 +59,7 @@ export function TemplatePage() {
               {t('makeEnvironment')}
             </Button>
           )}
-          <Menu position="bottom-end">
+          {(ours || clonable) && <Menu position="bottom-end">
             <Menu.Target>
               <ActionIcon variant="default" size="lg" aria-label={t('more')}>
                 <IconDots size={18} />
@@ -70,7 +71,7 @@ export function TemplatePage() {
                   {t('rename')}
                 </Menu.Item>
               )}
-              {template.is_public && (
+              {clonable && (
                 <Menu.Item leftSection={<IconCopy size={16} />} onClick={() => setAsked('clone')}>
                   {t('clone')}
                 </Menu.Item>
@@ -81,7 +82,7 @@ export function TemplatePage() {
                 </Menu.Item>
               )}
             </Menu.Dropdown>
-          </Menu>
+          </Menu>}
         </>
       }
     >

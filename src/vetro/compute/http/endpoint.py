@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from litestar import Response
+from msgspec import Struct, to_builtins
 
 from vetro.compute.http.request_metrics import completed
 from vetro.compute.values.faults import invalid_argument, not_allowed, not_found, not_running
 from vetro.compute.values.parameters import UUID, Params, check_declared, read_parameters, validate
 from vetro.compute.values.records import Json
 from vetro.compute.wire import ACTING_HEADER
-from vetro.http import Fault, Principal, context_of
+from vetro.http import Fault, Policy, Principal, context_of
 from vetro.http import endpoint as http
 from vetro.http.endpoint import AnyRequest
 from vetro.http.parameters import boolean_of
+from vetro.secrecy import masked
 from vetro.storage import StoredRow
 
 if TYPE_CHECKING:
@@ -158,7 +160,9 @@ def trusted_principal() -> Principal:
     return Principal("anonymous", "anonymous", "", roles=frozenset({"admin"}))
 
 
-def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) -> Principal:
+def caller_of(
+    service: ComputeService, request: AnyRequest, endpoint: Endpoint, policy: Policy
+) -> Principal:
     """The caller, if the call is open to it. Errors: 401, 403."""
     principal = context_of(request).principal
     if principal is None:
@@ -178,6 +182,7 @@ def caller_of(service: ComputeService, request: AnyRequest, endpoint: Endpoint) 
             return principal
         raise not_allowed("Only the node itself may make this call")
     if endpoint.access is Access.USER and not is_node and principal.project_id:
+        policy.require_reading(principal, endpoint, request.method)
         return principal
     raise not_allowed(
         "This call is for operators"
@@ -193,9 +198,11 @@ def project_of(principal: Principal, request: AnyRequest) -> str | None:
     return None if "node" in principal.roles else principal.project_id
 
 
-async def prepare(service: ComputeService, endpoint: Endpoint, request: AnyRequest) -> Call:
+async def prepare(
+    service: ComputeService, endpoint: Endpoint, request: AnyRequest, policy: Policy
+) -> Call:
     """Run all checks that precede the endpoint."""
-    principal = caller_of(service, request, endpoint)
+    principal = caller_of(service, request, endpoint, policy)
     path = {name: str(value) for name, value in request.path_params.items()}
     given = {**dict(request.query_params.items()), **path}
     params = given if endpoint.upload else await read_parameters(request, path)
@@ -244,14 +251,21 @@ async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> 
 Around = Callable[[Endpoint, AnyRequest], Awaitable[Response[Any]]]
 
 
-def around(service: ComputeService) -> Around:
-    """What is done for every call: the checks, the metrics, the status of wrong parameters."""
+def around(service: ComputeService, policy: Policy) -> Around:
+    """What is done for every call: the checks, the metrics, the status of wrong parameters.
+
+    Who only reads gets no secrets: user data of machines, passwords in their metadata.
+    """
 
     async def serve(endpoint: Endpoint, request: AnyRequest) -> Response[object]:
         began, status = time.perf_counter(), 500
         try:
-            call = await prepare(service, endpoint, request)
-            response = http.respond(request, endpoint, await endpoint.run(call))
+            call = await prepare(service, endpoint, request, policy)
+            result = await endpoint.run(call)
+            if policy.only_reads(call.caller) and isinstance(result, dict | list | Struct):
+                response = http.respond(request, endpoint, masked(to_builtins(result)))
+            else:
+                response = http.respond(request, endpoint, result)
             status = response.status_code or 200
             return response
         except Fault as fault:

@@ -10,7 +10,7 @@ from vetro.compute.http.endpoints import all_endpoints
 from vetro.compute.http.heartbeat_fast_path import HeartbeatLane
 from vetro.compute.http.keys import NodeAware
 from vetro.compute.service import ComputeService
-from vetro.http import COMPUTE_CONVENTIONS, COMPUTE_FAULTS, Authenticator, Face, make_face
+from vetro.http import COMPUTE_CONVENTIONS, COMPUTE_FAULTS, Authenticator, Face, Policy, make_face
 from vetro.http.endpoint import routes
 
 #: The errors that any call of this face may return, beside that of parameters that do not validate.
@@ -20,9 +20,13 @@ __all__ = ["NodeAware", "compute_face"]
 
 
 def compute_face(
-    service: ComputeService, authenticator: Authenticator, *, prefix: str = "/compute"
+    service: ComputeService,
+    authenticator: Authenticator,
+    *,
+    prefix: str = "/compute",
+    policy: Policy | None = None,
 ) -> Face:
-    """The face at ``prefix``."""
+    """The face at ``prefix``; ``policy`` says who only reads."""
     status = service.settings.compute.validation_status
     endpoints = [
         replace(one, errors=(*ERRORS, status, *one.errors))
@@ -37,7 +41,7 @@ def compute_face(
         name="compute",
         prefix=prefix,
         title="Vetro compute node API",
-        handlers=routes(endpoints, around(service)),
+        handlers=routes(endpoints, around(service, policy or Policy())),
         authenticator=authenticator,
         public=public,
         faults=COMPUTE_FAULTS,

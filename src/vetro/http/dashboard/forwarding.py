@@ -102,7 +102,6 @@ async def forward(
     passed = {
         **given,
         "path": inner,
-        "raw_path": inner.encode(),
         "headers": [*headers, (b"x-auth-token", token.encode()), _WHOLE],
     }
     await face.app(cast("Scope", passed), receive, back)
