@@ -107,7 +107,7 @@ def test_an_evacuated_machine_is_installed_again(
     install: Callable[..., Installation], tmp_path: Path
 ) -> None:
     """Its node is switched off, the operator says so, and the next deployment runs the script elsewhere."""
-    vetro = install("service", VETRO_NODE_ENABLED="false")
+    vetro = install("service", driver="process", VETRO_NODE_ENABLED="false")
     with ExitStack() as stack:
         first, process = node(vetro, tmp_path / "first")
         stack.callback(process.kill)
