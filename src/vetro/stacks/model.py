@@ -93,6 +93,8 @@ class Stack:
     """After a failure: resources of the template of which nothing was made."""
     failure: StackFailure | None = None
     """Only in what the operation that failed returns; later only `reason` has it."""
+    restored: list[str] = field(default_factory=list[str])
+    """Only in what an operation returns: what was not there any more and has been made again, in words."""
 
 
 class ChangeKind(StrEnum):

@@ -478,6 +478,8 @@ class HeatStack:
         stacks = self._stacks(services)
         call = stacks.create if stack is None else stacks.update
         done = await call(services.project_id, self._name, template, **options)
+        for text in done.restored:
+            await services.reports.report(None, "warning", text)
         expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
         await self._expect(services, done, expected)
 
