@@ -23,11 +23,11 @@ from sqlalchemy import delete, select, update
 from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
 from vetro.compute.operations.parts import Run, ServiceParts
-from vetro.compute.servers.store import CHANNEL, LOST, MOVED, change_extra
+from vetro.compute.servers.store import CHANNEL, LOST, change_extra
 from vetro.compute.tables import moves, servers, vms
 from vetro.compute.values.faults import conflict, not_found
 from vetro.compute.values.records import Json, Record, api_time, mapping, without
-from vetro.compute.values.silence import FENCED, is_silent
+from vetro.compute.values.silence import FENCED, MOVED, is_silent
 from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError

@@ -41,8 +41,6 @@ log = structlog.get_logger(__name__)
 
 CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
-#: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
-MOVED = "moved_vms"
 #: In ``extra``: volumes that were on the server when it was evacuated (lost_volumes.py).
 LOST = "lost_volumes"
 #: In ``extra``: machines the node reports that no record knows, with when it did first (strays.py).

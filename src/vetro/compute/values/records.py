@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from vetro.compute.values.silence import told_state
+from vetro.compute.values.silence import MOVED, is_silent, told_state
 from vetro.json_values import Json
 from vetro.storage import StoredRow
 
@@ -231,7 +231,12 @@ def record_of(
     sample: Record = row.sample or {}
     extra: Record = row.extra
     sysinfo: Record = row.sysinfo
-    vms = shown_vms(mapping(sample.get("vms")), held, lambda state: told_state(state, row))
+    reported = mapping(sample.get("vms"))
+    if is_silent(row):
+        # What was made again elsewhere is there, whatever this server said of it last.
+        moved = mapping(extra.get(MOVED))
+        reported = {uuid: one for uuid, one in reported.items() if uuid not in moved}
+    vms = shown_vms(reported, held, lambda state: told_state(state, row))
     memory, disk = mapping(sample.get("meminfo")), mapping(sample.get("diskinfo"))
     status = row.status
     if status == "unknown" and extra.get("transitional_status"):
@@ -275,7 +280,7 @@ def record_of(
 
 
 #: Kept in ``extra`` for the service itself.
-_INTERNAL = frozenset({"sample_time", "whole_sample_time", "moved_vms"})
+_INTERNAL = frozenset({"sample_time", "whole_sample_time", MOVED})
 
 
 def shown_vms(

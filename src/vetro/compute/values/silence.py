@@ -15,6 +15,8 @@ from vetro.storage import StoredRow
 #: In a server's ``extra``: when an operator said that its machine is off and stays off. It goes as soon
 #: as the server is heard again.
 FENCED = "fenced_at"
+#: In ``extra``: VMs that left the server while it was dead; what is there of them goes when it is back.
+MOVED = "moved_vms"
 UNKNOWN = "unknown"
 #: The state of a VM that its server had and no longer has.
 MISSING = "missing"

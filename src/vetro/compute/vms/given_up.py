@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import delete, select, update
 
-from vetro.compute.servers.store import CHANNEL, LOST, MOVED, change_extra
+from vetro.compute.servers.store import CHANNEL, LOST, change_extra
 from vetro.compute.tables import ports, servers, vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict
 from vetro.compute.values.records import Record, without
-from vetro.compute.values.silence import is_given_up
+from vetro.compute.values.silence import MOVED, is_given_up
 from vetro.compute.vms.volume_views import BOOT, LOST_STATE, SNAPSHOT
 from vetro.storage import Database, StoredRow, Transaction
 
