@@ -102,6 +102,8 @@ class Operation:
             {name: template.resources[name].requires & restored for name in restored},
             lambda name: self._restore(self._rows[name]),
         )
+        # What was done in a machine that was made again is not there any more.
+        kept = {one for one in kept if self._rows[one].status is not StackStatus.CREATE_FAILED}
         await self._each(
             {
                 name: one.requires | self._attached.made_first(name)
@@ -475,6 +477,13 @@ class Operation:
             row.claim = None
             await self.store.change_resource(self.hold, row)
 
+        async def begin_again() -> None:
+            for one in self.stack.resources:
+                kind = resource_type(one.type, one.name)
+                if one.current and kind.within(one.properties) == row.physical_id:
+                    one.status, one.reason = StackStatus.CREATE_FAILED, "its server was made again"
+                    await self.store.change_resource(self.hold, one)
+
         context = ResourceContext(
             project_id=self.stack.project_id,
             stack_id=self.stack.id,
@@ -498,6 +507,7 @@ class Operation:
             changed=changed,
             claim=row.claim or "",
             adopt=adopt,
+            begin_again=begin_again,
         )
         return context
 

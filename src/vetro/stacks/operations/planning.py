@@ -10,6 +10,7 @@ from vetro.stacks.doors import Doors
 from vetro.stacks.errors import StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind, Json
+from vetro.stacks.operations.altered import altered
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext, ResourceType
@@ -56,6 +57,8 @@ class Planner:
 
     async def changes(self) -> list[Change]:
         """What would happen to each resource."""
+        planned = await self.planned()
+        taken = await self._altered()
         return [
             Change(
                 one.name,
@@ -64,8 +67,14 @@ class Planner:
                 one.decision.reason,
                 tuple(sorted(one.decision.changed)),
             )
-            for one in await self.planned()
+            if one.decision.kind is not ChangeKind.KEEP or one.name not in taken
+            else Change(one.name, one.type, ChangeKind.UPDATE, "what is missing of it is put back")
+            for one in planned
         ]
+
+    async def _altered(self) -> list[str]:
+        """The resources of which something was taken, or which their nodes have lost."""
+        return [] if self.row is None else await altered(self.row, self.compute, self.flavors)
 
     async def planned(self) -> list[Planned]:
         """The same with what each decision was made of."""

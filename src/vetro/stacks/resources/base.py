@@ -81,6 +81,10 @@ class PlacementGroup:
     """The ids of the other servers that have their place."""
 
 
+async def _nothing_inside() -> None:
+    """Nothing is done in what is not a machine of a stack."""
+
+
 async def _cannot_adopt() -> None:
     raise AssertionError("only an operation on a stack can adopt")
 
@@ -118,6 +122,8 @@ class ResourceContext:
     """The mark of what the resource makes that has no uuid of its own."""
     adopt: Callable[[], Awaitable[None]] = _cannot_adopt
     """Record that it was there before: it is neither changed nor removed, and outlives the stack."""
+    begin_again: Callable[[], Awaitable[None]] = _nothing_inside
+    """Record that what is in this machine (`ResourceType.within`) has to be done once more."""
     former: Mapping[str, Json] | None = None
     """What it was like before that; None when a change has failed, and it may be like either."""
 
@@ -212,6 +218,10 @@ class ResourceType:
 
     def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...] | None:
         """What only one resource can have and that has no uuid of its own; None: nothing."""
+        return None
+
+    def within(self, properties: Mapping[str, Json]) -> str | None:
+        """The id of the machine that it was done in, and is lost with; None: it is of its own."""
         return None
 
     def new_id(self, context: ResourceContext, properties: Mapping[str, Json]) -> str:

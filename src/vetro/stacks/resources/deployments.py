@@ -71,6 +71,9 @@ class SoftwareDeployment(ResourceType):
     def check_attribute(self, resource: str, attribute: str) -> None:
         """Every name may be that of an output of the configuration."""
 
+    def within(self, properties: Mapping[str, Json]) -> str | None:
+        return text(properties.get("server"))
+
     async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await self._carry_out(context, properties, "CREATE")
 

@@ -70,6 +70,7 @@ class Machine(ResourceType):
         if _state(found) not in _NOT_THERE:
             return None
         context.say(f"the machine {label}, which was not there any more and is made again")
+        await context.begin_again()
         await self.create(context, properties)
         return (
             f"The machine {label} was not there any more and was made again: what was on its disk is lost,"
