@@ -253,7 +253,9 @@ class StackEngine:
         planner = Planner(
             parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
         )
-        return StackPlan(row is not None, await planner.changes())
+        return StackPlan(
+            row is not None, await planner.changes(await self.altered(project_id, name))
+        )
 
     # --- inside ------------------------------------------------------------------------
 

@@ -205,11 +205,11 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
         versions = newer_by_id(connection, row, headers)
         left = leaked_objects(connection, row)
         away = machines_away(value.get("services"), states_away(connection))
-    value = with_status_words(value, away)
+    told = with_status_words(value, away)
     if wants_json():
-        emit_json({**value, "versions": list(versions.values()), "leaked": left})
+        emit_json({**told, "versions": list(versions.values()), "leaked": left})
         return
-    emit_object(value, KEEP_KEYS)
+    emit_object(told, KEEP_KEYS)
     if chose_columns():
         return
     click.echo()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from vetro.stacks.compute_service.port import ComputePort
@@ -10,7 +10,6 @@ from vetro.stacks.doors import Doors
 from vetro.stacks.errors import StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind, Json
-from vetro.stacks.operations.altered import altered
 from vetro.stacks.operations.changes import Decision, decide
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext, ResourceType
@@ -55,10 +54,9 @@ class Planner:
         """Resources that are made: what refers to them gets."""
         self._wanted: dict[str, Mapping[str, Json]] = {}
 
-    async def changes(self) -> list[Change]:
-        """What would happen to each resource."""
+    async def changes(self, altered: Collection[str] = ()) -> list[Change]:
+        """What would happen to each resource; of those ``altered`` something is put back."""
         planned = await self.planned()
-        taken = await self._altered()
         return [
             Change(
                 one.name,
@@ -67,14 +65,10 @@ class Planner:
                 one.decision.reason,
                 tuple(sorted(one.decision.changed)),
             )
-            if one.decision.kind is not ChangeKind.KEEP or one.name not in taken
+            if one.decision.kind is not ChangeKind.KEEP or one.name not in altered
             else Change(one.name, one.type, ChangeKind.UPDATE, "what is missing of it is put back")
             for one in planned
         ]
-
-    async def _altered(self) -> list[str]:
-        """The resources of which something was taken, or which their nodes have lost."""
-        return [] if self.row is None else await altered(self.row, self.compute, self.flavors)
 
     async def planned(self) -> list[Planned]:
         """The same with what each decision was made of."""
