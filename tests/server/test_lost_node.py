@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -10,12 +11,11 @@ import sys
 import tarfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.server.conftest import Installation
+from tests.server.conftest import Installation, processes_of
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,9 +131,16 @@ def nodes(
     (package / "Classes/machine.yaml").write_text(MACHINE)
     vetro.run("package", "import", str(package))
     one = Nodes(vetro, tmp_path, request.param)
-    with ExitStack() as stack:
-        stack.callback(lambda: [one.end(node, signal.SIGTERM) for node in [*one.running]])
+    try:
         yield one
+    finally:
+        for node in [*one.running]:
+            one.end(node, signal.SIGTERM)
+        # What ran on a node that was killed is left, as on a machine that nobody has switched off.
+        for where in {path for path in tmp_path.iterdir() if path.is_dir()} - {vetro.directory}:
+            for pid in processes_of(where):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def compose(nodes: Nodes, *names: str) -> None:

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.servers.heartbeats import Heartbeats
-from vetro.compute.tables import image_copies, nics, servers, settings, status, tickets, vms
+from vetro.compute.tables import image_copies, moves, nics, servers, settings, status, tickets, vms
 from vetro.compute.values.faults import invalid_argument, not_found, not_running
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import (
@@ -279,9 +279,9 @@ class ServerStore:
         return True
 
     async def _strays(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> Record:
-        """The machines among those reported that no record knows, with when each was first reported."""
+        """The machines among those reported that should not be there, with when each was first reported."""
         named = sorted({one.lower() for one in reported if UUID.match(one)})
-        known = await known_of(tx, named)
+        known = await known_of(tx, uuid, named)
         # Whoever removes them counts from it, so it must not depend on whose clock it was.
         now = api_time(self.database.steady_now())
         strays = {one: before.get(one, now) for one in named if one not in known}
@@ -462,11 +462,12 @@ async def change_extra(
     await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
 
 
-async def known_of(tx: Transaction, uuids: list[str]) -> set[str]:
-    """The machines among these that have a record, on any server."""
+async def known_of(tx: Transaction, server_uuid: str, uuids: list[str]) -> set[str]:
+    """The machines among these that a server may have: its own by their records, and those on the move."""
     if not uuids:
         return set()
-    query = select(vms.c.uuid).where(vms.c.uuid.in_(uuids))
+    here = (vms.c.server_uuid == server_uuid) | vms.c.uuid.in_(select(moves.c.vm_uuid))
+    query = select(vms.c.uuid).where(vms.c.uuid.in_(uuids), here)
     return {row.uuid for row in await tx.execute(query)}
 
 

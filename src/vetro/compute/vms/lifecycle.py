@@ -350,11 +350,6 @@ class Machines:
                 )
             tx.notify(CHANNEL, end.server_uuid)
 
-    async def forget(self, uuid: str) -> None:
-        """Delete a VM's record and detach its ports."""
-        async with self.database.transaction() as tx:
-            await forget_vm(tx, uuid)
-
     async def destroy_unheard(self, uuid: str, server: StoredRow | None) -> Record:
         """Delete the record of a VM on a server that was given up.
 
