@@ -414,6 +414,7 @@ class Machines:
         if row is None:
             raise not_found(f"VM {uuid} not found")
         there = {"uuid": uuid, "server_uuid": row.server_uuid, "alias": row.alias}
+        there["incarnation"] = row.incarnation or uuid
         return {**row.vm, **there, "state": told_state(row.state, server)}
 
     async def not_there(self, uuid: str, server: StoredRow) -> Record:
