@@ -115,6 +115,28 @@ async def test_an_evacuation_wants_the_word(served: Any, vetro: Vetro) -> None:
     assert (job["name"], job["execution"]) == ("server-evacuate", "succeeded")
 
 
+async def test_a_server_that_is_gone_is_deleted(served: Any, vetro: Vetro) -> None:
+    """Asked for in so many words, refused while it is heard or has machines, unless that is wanted."""
+    vm = await served.vm(alias="web")
+    asked = await vetro("server", "delete", "node-1")
+    assert (asked.code, "volumes would be lost" in asked.err) == (2, True)
+    heard = await vetro("server", "delete", "node-1", "--yes")
+    assert (heard.code, "is heard" in heard.err) == (1, True)
+    served.service.heartbeats.forget(NODE)
+    async with served.database.transaction() as tx:
+        await tx.execute(update(servers).where(servers.c.uuid == NODE).values(status="unknown"))
+    [row] = (await vetro("vm", "list", "--json")).json
+    assert row["state"] == "unknown"
+    assert (await vetro("vm", "show", "web", "--json")).json["state"] == "unknown"
+    held = await vetro("vm", "delete", "web", "--yes")
+    assert (held.code, "vetro server evacuate node-1 --fenced" in held.err) == (1, True)
+    held = await vetro("server", "delete", "node-1", "--yes")
+    assert (held.code, f"web ({vm})" in held.err) == (1, True)
+    gone = await vetro("server", "delete", "node-1", "--yes", "--force", "--json")
+    assert gone.json == {"uuid": NODE}
+    assert (await vetro("server", "list", "--json")).json == []
+
+
 async def test_a_server_reboots_and_is_set_up(served: Any, vetro: Vetro) -> None:
     """Reboot waits for its job; setting up what is set up does nothing; bad pairs are wrong usage."""
     job = (await vetro("server", "reboot", "node-1", "--json")).json

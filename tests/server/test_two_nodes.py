@@ -446,3 +446,40 @@ def test_an_application_runs_on_a_node_elsewhere(
     assert homes <= {first.uuid, second.uuid}
     vetro.run("env", "destroy", "--yes", "far")
     until(lambda: vetro.json("vm", "list") == [], "its instance is gone")
+
+
+@pytest.mark.thorough
+def test_an_application_goes_on_without_a_node_that_is_gone(
+    site: tuple[Site, Node, Node],
+) -> None:
+    """The commands of docs/compute/lost-node.md on containers: unknown, evacuated, missing, made again."""
+    world, first, second = site
+    vetro = world.vetro
+    build_image(vetro)
+    vetro.run("package", "import", "--public", str(ROOT / "library/HelloScript"))
+    vetro.run("env", "create", "kept")
+    vetro.run("env", "add", "kept", "HelloScript", "--name", "s", "--set", "script=hostname")
+    vetro.run("env", "deploy", "kept")
+    [before] = vetro.json("vm", "list")
+    gone, other = (first, second) if before["server_uuid"] == first.uuid else (second, first)
+    gone.kill()
+    until(lambda: world.status(gone) == "unknown", "the node is silent")
+    [silent] = vetro.json("vm", "list")
+    assert silent["state"] == "unknown"
+    assert vetro.status("kept") == "machines unknown"
+    assert "is silent" in vetro.run("env", "deploy", "kept", code=1)
+    vetro.run("server", "evacuate", gone.uuid, "--fenced")
+    vetro.run("env", "deploy", "kept")
+    [after] = vetro.json("vm", "list")
+    assert (after["uuid"], after["state"]) == (before["uuid"], "running")
+    assert after["server_uuid"] == other.uuid
+    # It was only the agent: its container runs, and ends when the node is back.
+    gone.start()
+    until(lambda: list((gone.directory / "node/vms").glob("*/vm.json")) == [], "it is clean")
+    # Somebody destroys the container: the next deployment makes it again.
+    vetro.run("vm", "delete", before["uuid"], "--yes")
+    assert "was made again" in vetro.run("env", "deploy", "kept")
+    [made] = vetro.json("vm", "list")
+    assert (made["uuid"], made["state"]) == (before["uuid"], "running")
+    vetro.run("env", "destroy", "--yes", "kept")
+    assert vetro.json("vm", "list") == []

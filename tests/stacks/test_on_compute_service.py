@@ -21,7 +21,7 @@ from vetro.compute import MIGRATIONS as COMPUTE_MIGRATIONS
 from vetro.compute import ComputeService, ComputeSettings, compute_face
 from vetro.compute.client import Call, ComputeClient, ComputeError, TransportError
 from vetro.engine.worker.back_ends import ComputeVolumeDirectory
-from vetro.http import Face, Principal, assemble, make_face, read_json, serve
+from vetro.http import COMPUTE_FAULTS, Face, Principal, assemble, make_face, read_json, serve
 from vetro.stacks import (
     MIGRATIONS,
     ComputeNetworkDirectory,
@@ -35,6 +35,11 @@ from vetro.storage import Database, ManualClock, migrate
 
 NODE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a001"
 WEB = "web.0 x"
+DISK = (
+    "pool_alloc_bytes", "system_used_bytes", "installed_images_used_bytes", "zone_quota_bytes",
+    "zone_quota_used_bytes", "cores_quota_bytes", "cores_quota_used_bytes", "kvm_quota_bytes",
+    "kvm_quota_used_bytes", "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes",
+)  # fmt: skip
 
 
 async def ask(client: ComputeClient, method: str, path: str, body: object = None) -> Any:
@@ -85,7 +90,7 @@ class _Operator:
         return Principal("service", "service", "", roles=frozenset({"admin"}))
 
 
-def _node_face(node: Node) -> Face:
+def node_face(node: Node) -> Face:
     @post("/tasks", status_code=200)
     async def tasks(request: Request[Any, Any, Any]) -> dict[str, Any]:
         body = await read_json(request)
@@ -95,16 +100,21 @@ def _node_face(node: Node) -> Face:
             raise Fault(node.refuse[body["task"]], status=500)
         answer = node.do(body["task"], body["params"])
         if answer is None:
-            raise Fault("no such VM", status=404)
+            raise Fault("no such VM", status=404, type_="VmNotFound")
         return answer
 
     return make_face(
-        name="node", prefix="", handlers=[tasks], title="node", public=lambda method, path: True
+        name="node",
+        prefix="",
+        handlers=[tasks],
+        title="node",
+        public=lambda method, path: True,
+        faults=COMPUTE_FAULTS,
     )
 
 
 @asynccontextmanager
-async def _served(face: Face) -> AsyncIterator[int]:
+async def served(face: Face) -> AsyncIterator[int]:
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
@@ -119,6 +129,34 @@ async def _served(face: Face) -> AsyncIterator[int]:
         stop.set()
         await serving
         listener.close()
+
+
+async def register(client: ComputeClient, uuid: str, port: int) -> None:
+    """A node says who it is, and that it lives; it has nothing."""
+    sysinfo = {
+        "UUID": uuid,
+        "Hostname": f"node-{uuid[-1]}",
+        "Setup": "true",
+        "MiB of Memory": "8192",
+        "CPU Total Cores": 8,
+        "Admin IP": "127.0.0.1",
+        "CN Agent IP": "127.0.0.1",
+        "CN Agent Port": port,
+        "VM Brands": ["lx"],
+        "Live Image": "20260101T000000Z",
+        "Network Interfaces": {"eth0": {"Link Status": "up", "NIC Names": ["admin"]}},
+    }
+    await ask(client, "POST", f"/servers/{uuid}/sysinfo", {"sysinfo": sysinfo})
+    await ask(client, "POST", f"/servers/{uuid}/events/heartbeat", {})
+    await report(client, uuid, {})
+
+
+async def report(client: ComputeClient, uuid: str, vms: dict[str, Any]) -> None:
+    """A node's status: what it has."""
+    disk = dict.fromkeys(DISK, 0) | {"pool_size_bytes": 100 << 30}
+    memory = {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30}
+    body = {"vms": vms, "meminfo": memory, "diskinfo": disk}
+    await ask(client, "POST", f"/servers/{uuid}/events/status", body)
 
 
 @dataclass
@@ -146,56 +184,13 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     service.samples.patience_seconds = PATIENCE_SECONDS
     node = Node()
     async with AsyncExitStack() as stack:
-        node_port = await stack.enter_async_context(_served(_node_face(node)))
+        node_port = await stack.enter_async_context(served(node_face(node)))
         port = await stack.enter_async_context(
-            _served(compute_face(service, _Operator(), prefix="/compute"))
+            served(compute_face(service, _Operator(), prefix="/compute"))
         )
         url = f"http://127.0.0.1:{port}/compute"
         client = await stack.enter_async_context(ComputeClient(url, "service"))
-        await ask(
-            client,
-            "POST",
-            f"/servers/{NODE}/sysinfo",
-            {
-                "sysinfo": {
-                    "UUID": NODE,
-                    "Hostname": "node-1",
-                    "Setup": "true",
-                    "MiB of Memory": "8192",
-                    "CPU Total Cores": 8,
-                    "Admin IP": "127.0.0.1",
-                    "CN Agent IP": "127.0.0.1",
-                    "CN Agent Port": node_port,
-                    "VM Brands": ["lx"],
-                    "Live Image": "20260101T000000Z",
-                    "Network Interfaces": {"eth0": {"Link Status": "up", "NIC Names": ["admin"]}},
-                }
-            },
-        )
-        await ask(client, "POST", f"/servers/{NODE}/events/heartbeat", {})
-        await ask(
-            client,
-            "POST",
-            f"/servers/{NODE}/events/status",
-            {
-                "vms": {},
-                "meminfo": {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30},
-                "diskinfo": {
-                    "pool_size_bytes": 100 << 30,
-                    "pool_alloc_bytes": 0,
-                    "system_used_bytes": 0,
-                    "installed_images_used_bytes": 0,
-                    "zone_quota_bytes": 0,
-                    "zone_quota_used_bytes": 0,
-                    "cores_quota_bytes": 0,
-                    "cores_quota_used_bytes": 0,
-                    "kvm_quota_bytes": 0,
-                    "kvm_quota_used_bytes": 0,
-                    "kvm_zvol_used_bytes": 0,
-                    "kvm_zvol_volsize_bytes": 0,
-                },
-            },
-        )
+        await register(client, NODE, node_port)
         image = await ask(client, "POST", "/images", {"name": "debian", "type": "lxc-rootfs"})
         (tmp_path / "upload").write_bytes(b"rootfs")
         await service.images.add_file(image["uuid"], tmp_path / "upload", None)
@@ -203,7 +198,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await database.close()
 
 
-def _template(application_template: Any, servers: int = 1) -> dict[str, Any]:
+def template_of(application_template: Any, servers: int = 1) -> dict[str, Any]:
     template: dict[str, Any] = application_template(servers)
     for resource in template["resources"].values():
         if resource["type"] == "OS::Neutron::FloatingIP":
@@ -227,7 +222,7 @@ async def test_an_application_from_create_to_delete(
     world: World, application_template: Any
 ) -> None:
     """The node is asked to create exactly what the template says, and to remove it again."""
-    stack = await world.stacks.create(PROJECT, "env", _template(application_template))
+    stack = await world.stacks.create(PROJECT, "env", template_of(application_template))
     assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
     [vm] = world.node.vms.values()
     assert vm["hostname"] == "web-0-x"
@@ -242,7 +237,7 @@ async def test_an_application_from_create_to_delete(
     assert (floating["address"], floating["fixed_ip"]) == (addresses[1]["addr"], "10.0.7.2")
     order = [task for task in world.node.tasks if task != "network_apply"]
     assert order[:2] == ["image_ensure_present", "machine_create"]
-    again = await world.stacks.update(PROJECT, "env", _template(application_template))
+    again = await world.stacks.update(PROJECT, "env", template_of(application_template))
     assert again.status is StackStatus.UPDATE_COMPLETE
     assert world.node.tasks.count("machine_create") == 1
     assert await world.stacks.delete(PROJECT, "env") is None
@@ -251,8 +246,8 @@ async def test_an_application_from_create_to_delete(
 
 async def test_tags_change_in_place(world: World, application_template: Any) -> None:
     """New metadata reaches the node and old keys go."""
-    await world.stacks.create(PROJECT, "env", _template(application_template))
-    template = _template(application_template)
+    await world.stacks.create(PROJECT, "env", template_of(application_template))
+    template = template_of(application_template)
     template["resources"][WEB]["properties"]["metadata"] = {"tier": "1"}
     stack = await world.stacks.update(PROJECT, "env", template)
     assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
@@ -264,7 +259,7 @@ async def test_the_allocators_reasons_reach_the_stack(
     world: World, application_template: Any
 ) -> None:
     """More memory than the node has: the reason says which server lacks what."""
-    template = _template(application_template)
+    template = template_of(application_template)
     template["resources"][WEB]["properties"]["flavor"] = "m1.xlarge"
     stack = await world.stacks.create(PROJECT, "env", template)
     assert stack.status is StackStatus.CREATE_FAILED
@@ -277,11 +272,11 @@ async def test_the_allocators_reasons_reach_the_stack(
 async def test_a_node_that_refuses_is_quoted(world: World, application_template: Any) -> None:
     """What the node says is the stack's reason; the next try succeeds."""
     world.node.refuse["machine_create"] = "disk quota exceeded"
-    stack = await world.stacks.create(PROJECT, "env", _template(application_template))
+    stack = await world.stacks.create(PROJECT, "env", template_of(application_template))
     assert stack.status is StackStatus.CREATE_FAILED
     assert "disk quota exceeded" in stack.reason
     world.node.refuse.clear()
-    stack = await world.stacks.update(PROJECT, "env", _template(application_template))
+    stack = await world.stacks.update(PROJECT, "env", template_of(application_template))
     assert (stack.status, stack.reason) == (StackStatus.UPDATE_COMPLETE, "")
     assert len(world.node.vms) == 1
     assert await world.stacks.delete(PROJECT, "env") is None
@@ -292,7 +287,7 @@ async def test_an_image_that_does_not_exist_lists_those_that_do(
     world: World, application_template: Any
 ) -> None:
     """The missing image is named, and the ones there are."""
-    template = _template(application_template)
+    template = template_of(application_template)
     template["resources"][WEB]["properties"]["image"] = "absent"
     stack = await world.stacks.create(PROJECT, "env", template)
     assert "There is no image 'absent'; there are: debian" in stack.reason
@@ -314,7 +309,7 @@ async def test_the_service_may_be_away_for_a_moment(
         return answer
 
     monkeypatch.setattr(world.client, "send", flaky)
-    stack = await world.stacks.create(PROJECT, "env", _template(application_template))
+    stack = await world.stacks.create(PROJECT, "env", template_of(application_template))
     assert (stack.status, stack.reason) == (StackStatus.CREATE_COMPLETE, "")
     assert len(world.node.vms) == 1
     assert await world.stacks.delete(PROJECT, "env") is None
@@ -335,7 +330,7 @@ async def test_the_network_directory(world: World, application_template: Any) ->
     assert router == await directory.default_router(
         PROJECT, name="r", create=True, external_network="ext-net"
     )
-    template = _template(application_template)
+    template = template_of(application_template)
     del template["resources"]["router"]
     template["resources"]["ri-1"]["properties"]["router_id"] = router
     stack = await world.stacks.create(PROJECT, "env", template)
@@ -375,7 +370,7 @@ async def test_forms_choose_from_what_the_service_has(
     world: World, application_template: Any
 ) -> None:
     """Images, key pairs, networks with their subnets, groups; a service that is away gives warnings."""
-    await world.stacks.create(PROJECT, "env", _template(application_template))
+    await world.stacks.create(PROJECT, "env", template_of(application_template))
     await ask(
         world.client,
         "PUT",

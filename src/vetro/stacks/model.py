@@ -95,7 +95,8 @@ class Stack:
     failure: StackFailure | None = None
     """Only in what the operation that failed returns; later only `reason` has it."""
     warnings: list[str] = field(default_factory=list[str])
-    """Only in what an operation returns: what it could not do, or not see, beside what was asked for."""
+    """Only in what an operation returns: what it could not do or see, and what was not there any more and has
+    been made again."""
 
 
 class ChangeKind(StrEnum):

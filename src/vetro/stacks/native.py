@@ -57,7 +57,7 @@ _WHOLE = ("template", "parameters", "files", "environment")
 SERVER_TYPES = ("OS::Nova::Server", "AWS::EC2::Instance")
 FLOATING_TYPES = ("OS::Neutron::FloatingIP", "OS::Neutron::FloatingIPAssociation")
 DEPLOYMENT_TYPES = ("OS::Heat::SoftwareDeployment", "OS::Heat::StructuredDeployment")
-LOST_STATES = ("stopped", "failed", "destroyed", "incomplete")
+LOST_STATES = ("stopped", "failed", "destroyed", "incomplete", "missing")
 """States of a server that does not come back by itself."""
 
 
@@ -200,7 +200,7 @@ class StackEngine:
         progress = options.get("progress")
         async with self._work_on(found, changes, "UPDATE", progress, may_lose) as work:
             outputs = await self._converge(work, parsed, options.get("timeout"))
-            refused = work.operation.refused
+            refused, warnings = work.operation.refused, work.operation.warnings
             failure = work.operation.failure
             if failure is None:
                 await work.settle(StackStatus.UPDATE_COMPLETE, "", outputs)
@@ -212,7 +212,8 @@ class StackEngine:
                 await work.settle(StackStatus.UPDATE_FAILED, _failed(failure), None)
         if refused is not None:
             raise refused
-        return await self._snapshot(work.stack, failure)
+        done = await self._snapshot(work.stack, failure)
+        return replace(done, warnings=warnings)
 
     async def delete(
         self,
@@ -259,7 +260,9 @@ class StackEngine:
         planner = Planner(
             parsed, row, project_id, name, self._compute, self._doors, self._settings.flavors
         )
-        return StackPlan(row is not None, await planner.changes())
+        return StackPlan(
+            row is not None, await planner.changes(await self.altered(project_id, name))
+        )
 
     # --- inside ------------------------------------------------------------------------
 

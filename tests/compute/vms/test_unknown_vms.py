@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
-from tests.compute.conftest import IMAGE, NODE, PROJECT, MakeWorld, World
+from sqlalchemy import insert, update
+from tests.compute.conftest import IMAGE, NODE, OTHER, PROJECT, MakeWorld, World
 from tests.waiting import PATIENCE_SECONDS, eventually
 
 from vetro.compute.servers import heartbeats
-from vetro.compute.tables import instances, servers, tasks, vms
+from vetro.compute.tables import instances, moves, servers, tasks, vms
 from vetro.compute.wire import Fence
 from vetro.compute.work.agents import NodeTaskError
 from vetro.node.work.fences import Fences
@@ -360,3 +360,18 @@ async def test_a_destruction_ends_though_its_server_is_not_heard_any_more(world:
     world.nodes.answers["machine_destroy"] = last_words
     gone = await world.ok("DELETE", f"/servers/{NODE}/vms/{vm}")
     assert (await world.ended(gone["id"]))["status"] == "complete"
+
+
+async def test_a_machine_whose_record_is_on_another_server_is_not_wanted_here(world: World) -> None:
+    """It was made again there while this server's record was deleted; one on the move is left alone."""
+    await world.server(OTHER)
+    vm = await world.vm(OTHER)
+    status = {"vms": {vm: {"uuid": vm, "state": "running"}}}
+    await world.ok("POST", f"/servers/{NODE}/events/status", status)
+    assert [*(await world.ok("GET", f"/servers/{NODE}"))["unknown_vms"]] == [vm]
+    await world.ok("POST", f"/servers/{OTHER}/events/status", status)
+    assert "unknown_vms" not in await world.ok("GET", f"/servers/{OTHER}")
+    async with world.database.transaction() as tx:
+        await tx.execute(insert(moves).values(vm_uuid=vm, target_uuid=NODE, job_uuid=vm))
+    await world.ok("POST", f"/servers/{NODE}/events/status", status)
+    assert "unknown_vms" not in await world.ok("GET", f"/servers/{NODE}")

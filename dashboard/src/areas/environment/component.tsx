@@ -33,7 +33,7 @@ export function ComponentPage() {
                   {t('status')}
                 </Table.Th>
                 <Table.Td>
-                  <Status environment={{ ...environment, status: component['?'].status ?? environment.status }} />
+                  <Status environment={{ ...environment, id: undefined, status: component['?'].status ?? environment.status }} />
                 </Table.Td>
               </Table.Tr>
               <Row name={t('type')} value={[packageNameOf(component), component['?'].type].filter(Boolean).join(' · ')} />

@@ -1,7 +1,8 @@
 import { Badge, Loader } from '@mantine/core';
 import { useTexts } from '~/i18n';
+import { useToldStatus } from './away';
 import { messages, type EnvironmentText } from './messages';
-import { isBusy, shownStatus, type Judged } from './queries';
+import { isBusy, type Judged } from './queries';
 
 const COLORS: Record<string, string> = {
   new: 'gray',
@@ -11,11 +12,13 @@ const COLORS: Record<string, string> = {
   deleting: 'orange',
   'deploy failure': 'red',
   'delete failure': 'red',
+  'machines missing': 'red',
+  'machines unknown': 'yellow',
 };
 
-export function Status({ environment }: { environment: Judged }) {
+export function Status({ environment }: { environment: Judged & { id?: string | undefined } }) {
   const t = useTexts(messages);
-  const status = shownStatus(environment);
+  const status = useToldStatus(environment);
   const text = `status_${status}` in messages.en ? t(`status_${status}` as EnvironmentText) : status;
   return (
     <Badge

@@ -194,8 +194,38 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
         finish(
             connection, job, wait,
             f"Nothing of server {found.hostname} is left to make again; when the machine comes"
-            " back, what moved is destroyed on it and 'vetro server drain --undo' lets it take VMs",
+            " back, what moved is destroyed on it and 'vetro server drain --undo' lets it take VMs; if it"
+            f" never does, 'vetro server delete {found.hostname}' forgets it",
         )  # fmt: skip
+
+
+@server.command("delete", short_help="Forget a compute node and what it had.")
+@click.argument("name_or_uuid")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also one that is heard, or that has VMs that were not made again elsewhere.",
+)
+@yes_option
+def server_delete(name_or_uuid: str, force: bool) -> None:
+    """Delete the record of a compute node that is gone for good, with those of its VMs, tasks and volumes.
+
+    Nothing is done on the machine. Refused while it is heard, and while it has VMs: evacuate it first. With
+    --force the records of its VMs go; an environment that uses one makes it again at its next deployment,
+    empty. If the machine comes back, what still runs on it has no record, and is destroyed after
+    compute.unknown_vm_seconds.
+    """
+    with Connection() as connection:
+        found = find_server(connection, name_or_uuid)
+        agree(
+            f"The records of server {found.hostname} ({found.uuid}) would be deleted, and its volumes would"
+            " be lost",
+            "Delete them",
+        )
+        connection.send(servers.remove(found.uuid, force=force))
+    if wants_json():
+        emit_object({"uuid": found.uuid})
+    say(f"Server {found.hostname} deleted")
 
 
 @server.command("reboot")

@@ -82,7 +82,8 @@ def vm_show(name_or_uuid: str) -> None:
 def _as_it_is(connection: Connection, name_or_uuid: str) -> Decoded[Vm]:
     """A VM as its node sees it now."""
     found = find_vm(connection, name_or_uuid)
-    return connection.decoded(vm_calls.vm(found.uuid, found.server_uuid))
+    # On any server: of one that is silent the service says what it can.
+    return connection.decoded(vm_calls.vm(found.uuid))
 
 
 def _vm_task(
@@ -159,7 +160,7 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
         )
         for row in rows:
             ports = own_ports(connection, row.uuid)
-            ended.append(_ended(connection, vm_calls.destroy_vm(row.uuid, row.server_uuid)))
+            ended.append(_ended(connection, vm_calls.destroy_vm(row.uuid)))
             for port in ports:
                 connection.send(PORTS.remove(port.uuid))
             say(f"VM {_called(row)} destroyed")

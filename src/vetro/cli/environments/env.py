@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO, cast
 from urllib.parse import quote
 
@@ -38,6 +38,14 @@ from vetro.cli.environments.destroying import destroy
 from vetro.cli.environments.editing import find_application, parse_settings, session_and_services
 from vetro.cli.environments.leaked import leaked, leaked_objects, show_leaked_count
 from vetro.cli.environments.losing import unless_lost, without_asking
+from vetro.cli.environments.machines_away import (
+    MISSING,
+    UNKNOWN,
+    away_by_id,
+    machines_away,
+    states_away,
+    status_away,
+)
 from vetro.cli.environments.objects import (
     Checker,
     objects_of,
@@ -76,19 +84,27 @@ _WORDS = {
     "pending": "Ready to deploy",
     "deploying": "Deploying",
     "ready": "Ready",
+    "machines missing": "Machines missing",
+    "machines unknown": "Machines unknown",
     "deleting": "Deleting",
     "deploy failure": "Deploy failed",
     "delete failure": "Delete failed",
 }
 
 
-def with_status_words(environment: Mapping[str, object]) -> dict[str, object]:
+def with_status_words(
+    environment: Mapping[str, object], away: Sequence[JsonObject] = ()
+) -> dict[str, object]:
     """An environment of the API with the words for its status; as it is where programs read.
 
     A session that holds no changes leaves nothing to deploy, and what was never deployed is new
-    (dashboard-and-cli.md A2).
+    (dashboard-and-cli.md A2). Nothing is ready over machines that are ``away``, for programs neither.
     """
     row = dict(environment)
+    if away:
+        row["machines_away"] = list(away)
+        if row.get("status") == "ready":
+            row["status"] = status_away(away)
     if not for_people():
         return row
     status = str(row.get("status"))
@@ -101,6 +117,10 @@ def with_status_words(environment: Mapping[str, object]) -> dict[str, object]:
     return row
 
 
+_TO_DO = {
+    MISSING: "The next deployment makes it again, from its image.",
+    UNKNOWN: "Its node is silent: 'vetro server list' shows which.",
+}
 COLUMNS = [
     ("ID", "id"),
     ("NAME", "name"),
@@ -157,11 +177,12 @@ def list_(all_projects: bool, project: str | None) -> None:
             params = {"all_tenants": "true"}
         rows = connection.get("/v1/environments", params=params)["environments"]
         newer = upgradable(connection)
+        away = away_by_id(connection, rows)
     for row in rows:
         row["upgrades"] = newer.get(row["id"], [])
         row["newer"] = ", ".join(f"{one['name']} {one['newest']}" for one in row["upgrades"])
     columns = [*COLUMNS, ("NEWER", "newer")] if any(newer.values()) else COLUMNS
-    emit_rows([with_status_words(row) for row in rows], columns)
+    emit_rows([with_status_words(row, away.get(row["id"], ())) for row in rows], columns)
 
 
 @env.command("show", short_help="Show an environment and its applications.")
@@ -182,10 +203,12 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
         held = opened_sessions(connection, row)
         versions = newer_by_id(connection, row, headers)
         left = leaked_objects(connection, row)
+        away = machines_away(value.get("services"), states_away(connection))
+    told = with_status_words(value, away)
     if wants_json():
-        emit_json({**value, "versions": list(versions.values()), "leaked": left})
+        emit_json({**told, "versions": list(versions.values()), "leaked": left})
         return
-    emit_object(with_status_words(value), KEEP_KEYS)
+    emit_object(told, KEEP_KEYS)
     if chose_columns():
         return
     click.echo()
@@ -201,6 +224,10 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
     if any(one["newer"] for one in versions.values()):
         click.echo(
             f"\n'vetro env upgrade {word(row['name'])} --preview' shows what a newer version changes."
+        )
+    for one in away:
+        click.echo(
+            f"\nMachine {one['name']} ({one['uuid']}) is {one['state']}. {_TO_DO[one['state']]}"
         )
     show_leaked_count(row, left)
 

@@ -37,6 +37,14 @@ def evacuate(uuid: str) -> Call[JobStarted]:
     return Call("POST", f"{path_of(uuid)}/evacuate", JobStarted, {"fenced": True})
 
 
+def remove(uuid: str, *, force: bool) -> Call[None]:
+    """Delete the record of a node with those of what it had.
+
+    Errors: 409 for one that is heard or has VMs, unless ``force``.
+    """
+    return Call("DELETE", path_of(uuid), type(None), params={"force": str(force).lower()})
+
+
 def reboot(uuid: str, *, drain: bool) -> Call[JobStarted]:
     """Reboot a node. ``drain``: its agent ends its tasks first."""
     return Call("POST", f"{path_of(uuid)}/reboot", JobStarted, {"drain": drain})

@@ -20,6 +20,7 @@ from vetro.compute.http.request_metrics import completed
 from vetro.compute.values.faults import invalid_argument, not_allowed, not_found, not_running
 from vetro.compute.values.parameters import UUID, Params, check_declared, read_parameters, validate
 from vetro.compute.values.records import Json
+from vetro.compute.values.silence import is_silent, nothing_known
 from vetro.compute.wire import ACTING_HEADER
 from vetro.http import Fault, Policy, Principal, context_of
 from vetro.http import endpoint as http
@@ -86,6 +87,11 @@ class Call(http.Call["ComputeService"]):
         return self.server_uuid
 
     @property
+    def on_any_server(self) -> bool:
+        """Whether a VM was named without its server (ours)."""
+        return self.request.path_params.get("server_uuid") == DEFAULT
+
+    @property
     def agent(self) -> Agent:
         """The agent of the server."""
         return self.service.servers.agent_of(self.row)
@@ -138,7 +144,8 @@ class Endpoint(http.Endpoint[Call]):
     """A call of the seed's API, or one that Vetro adds.
 
     ``strict``: undeclared parameters are refused. ``running``: the server must run. ``known``: the
-    server must have a record. ``nodes``: nodes may call too, and ``run`` checks what for. ``upload``:
+    server must have a record. ``unheard``: asked for a VM on any server (`default`), it does without
+    one that is silent or has no record. ``nodes``: nodes may call too (``run`` checks). ``upload``:
     the body is a file, which ``run`` reads.
     """
 
@@ -146,6 +153,7 @@ class Endpoint(http.Endpoint[Call]):
     strict: bool = False
     running: bool = False
     known: bool = True
+    unheard: bool = False
     nodes: bool = False
     upload: bool = False
 
@@ -236,15 +244,20 @@ async def _find_server(call: Call, endpoint: Endpoint, path: dict[str, str]) -> 
         found = await call.service.machines.find(vm)
         if found is not None and found.owner_uuid != call.project:
             raise not_found(f"VM {vm} not found")
+    unheard = endpoint.unheard and call.on_any_server
     if endpoint.known and call.server_uuid != DEFAULT:
         async with call.service.database.read() as tx:
-            call.server = await call.service.servers.row(tx, call.server_uuid)
+            call.server = await call.service.servers.known(tx, call.server_uuid)
+            if call.server is None and not unheard:
+                raise not_found(f"Server {call.server_uuid} not found")
     if vm is not None:
         if not UUID.match(vm):
             raise invalid_argument("Invalid vm_uuid")
         call.vm_uuid = vm
         call.params["uuid"] = vm
-    if endpoint.running and (call.server is None or call.server.status != "running"):
+    if endpoint.running and not unheard and is_silent(call.server):
+        if given == DEFAULT and call.server is not None:
+            raise nothing_known(f"VM {vm}", call.server)
         raise not_running()
 
 

@@ -16,6 +16,7 @@ from vetro.compute.http.endpoint import Call, Endpoint
 from vetro.compute.placement.placement import Placed, checked, no_place
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
 from vetro.compute.values.records import Record
+from vetro.compute.vms.given_up import leave_given_up
 from vetro.compute.vms.volume_places import places_of
 from vetro.http import read_json
 from vetro.http.endpoint import AnyRequest
@@ -91,6 +92,10 @@ async def allocate(call: Call) -> Response[Any]:
         needed = await call.service.fabric.nic_tags(ports)
         body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
     checked(body, reserve=False)
+    if body.get("reserve") or body.get("reserve_seconds") is not None:
+        # A VM that has its place keeps it; on a server that was given up it has none.
+        wanted = body["vm"].get("vm_uuid") or body["vm"].get("uuid")
+        await leave_given_up(call.service.database, str(wanted or "").lower())
     kept = await places_of(
         call.service.database, _uuids(body, "volumes") or [], str(body["vm"].get("owner_uuid"))
     )

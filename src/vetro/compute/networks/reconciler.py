@@ -27,6 +27,7 @@ from vetro.compute.tables import (
     subnets,
     vms,
 )
+from vetro.compute.values.silence import is_given_up
 from vetro.compute.work.node_tasks import NodeTaskError, NodeTasks
 from vetro.http import Fault
 from vetro.storage import Database, StoredRow, Transaction, watch
@@ -132,11 +133,14 @@ class NetworkReconciler:
     async def apply(self, server_uuid: str, *, renew: bool = False) -> None:
         """Send one node its state and wait until it has it. Errors: ``NodeTaskError``, 404, 409.
 
-        A node that already has exactly this state is skipped, unless ``renew``.
+        A node that already has exactly this state is skipped, unless ``renew``; so is one that was given
+        up, which gets its state when it registers again.
         """
         async with self._locks[server_uuid]:
             async with self.database.transaction() as tx:
-                agent = await self.servers.agent(tx, server_uuid)
+                if is_given_up(await self.servers.known(tx, server_uuid)):
+                    return
+                agent = await self.servers.agent(tx, server_uuid, "a part of the network")
                 state = await self.state(tx, server_uuid, 0)
                 used = {network["uuid"] for network in state["networks"]}
                 found = await overlays.spans(tx, used | await overlays.last_sent(tx, server_uuid))

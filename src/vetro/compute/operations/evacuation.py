@@ -7,7 +7,8 @@ elsewhere from its original request: same uuid, addresses and size, with a fresh
 from its image. Data on the dead server's disks stays there; its volumes are lost (``lost_volumes``).
 
 The server's record keeps the list of these VMs. If its machine comes back, they are destroyed on it
-before it may be used again; VMs that were not recreated still belong to it.
+before it may be used again; VMs that were not recreated still belong to it. Until then these are missing,
+and deployments and destructions go on without the server (`vetro.compute.vms.given_up`).
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from sqlalchemy import delete, select, update
 from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
 from vetro.compute.operations.parts import Run, ServiceParts
-from vetro.compute.servers.store import CHANNEL, LOST, MOVED, change_extra
+from vetro.compute.servers.store import CHANNEL, LOST, change_extra
 from vetro.compute.tables import moves, servers, vms
 from vetro.compute.values.faults import conflict, not_found
-from vetro.compute.values.records import Json, Record, mapping, without
+from vetro.compute.values.records import Json, Record, api_time, mapping, without
+from vetro.compute.values.silence import FENCED, MOVED, is_silent
 from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError
@@ -49,12 +51,15 @@ async def start_evacuation(service: ServiceParts, row: StoredRow) -> str:
 
 
 async def fence(run: Run) -> Json:
-    """Stop placement on the server and stop waiting for its agent."""
+    """Give the server up: nothing is placed there, nobody waits for it, and what it had may be left."""
     service, uuid = run.service, run.server_uuid
-    await _still_silent(run)
-    await service.servers.change(uuid, {"reserved": True})
-    count = await service.work.give_up(uuid, f"server {uuid} was given up: it is evacuated")
-    return f"{count} tasks given up"
+    async with service.database.transaction() as tx:
+        said = {"reserved": True, FENCED: api_time(service.database.clock.now())}
+        row = await service.servers.change_in(tx, uuid, said)
+        if not is_silent(row):
+            raise JobFailure(f"server {uuid} is heard again: it is not switched off")
+    given_up = await service.work.give_up(uuid, f"server {uuid} was given up: it is evacuated")
+    return f"{len(given_up)} tasks given up"
 
 
 async def _still_silent(run: Run) -> None:

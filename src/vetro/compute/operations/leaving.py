@@ -30,6 +30,8 @@ from vetro.compute.tables import (
     volume_copies,
     volumes,
 )
+from vetro.compute.values.silence import is_given_up
+from vetro.compute.vms.given_up import leave_given_up
 from vetro.compute.vms.image_copies import ImageCopies
 from vetro.compute.vms.image_store import ImageStore
 from vetro.compute.vms.lifecycle import Machines
@@ -142,9 +144,9 @@ class ProjectObjects:
             node = nodes.get(row.server_uuid)
             if row.uuid in going:
                 continue
-            if node is None:
-                # Its server was removed from the records, and the machine with it.
-                await self.machines.forget(row.uuid)
+            if node is None or is_given_up(node):
+                # Nothing more is expected of its server; what is left there goes when that is back.
+                await leave_given_up(self.database, row.uuid)
                 continue
             agent = self.servers.agent_of(node)
             await self._attempt("instance", row.uuid, self.machines.destroy(agent, row.uuid, {}))

@@ -7,15 +7,14 @@ still wanted of it is available again, and what was replaced or removed meanwhil
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import or_, select, update
 
 from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.servers.store import LOST, change_extra
 from vetro.compute.tables import servers, vms, volume_copies, volumes
 from vetro.compute.values.records import Json, Record
-from vetro.compute.vms.volumes import BOOT, LOST_STATE, SNAPSHOT
+from vetro.compute.vms.given_up import lose_volumes, snapshots_of
+from vetro.compute.vms.volume_views import LOST_STATE
 from vetro.compute.work.jobs import JobFailure
 from vetro.compute.work.node_tasks import About
 from vetro.storage import Transaction
@@ -26,21 +25,8 @@ async def mark_lost(service: ServiceParts, server: str) -> int:
     reason = f"server {server} was evacuated"
     async with service.database.transaction() as tx:
         here = select(vms.c.uuid).where(vms.c.server_uuid == server)
-        left = (
-            (volumes.c.server_uuid == server)
-            & (volumes.c.format != BOOT)
-            & or_(volumes.c.vm_uuid.is_(None), volumes.c.vm_uuid.not_in(here))
-        )
-        found = [row.uuid for row in await tx.execute(select(volumes.c.uuid).where(left))]
-        if not found:
-            return 0
-        lost: Record = {"state": LOST_STATE, "reason": reason}
-        await tx.execute(
-            update(volumes).where(volumes.c.uuid.in_(found)).values(vm_uuid=None, device="", **lost)
-        )
-        await tx.execute(update(volume_copies).where(_snapshots(found, server)).values(**lost))
-        await change_extra(tx, server, LOST, lambda known: sorted({*(known or ()), *found}))
-    return len(found)
+        left = or_(volumes.c.vm_uuid.is_(None), volumes.c.vm_uuid.not_in(here))
+        return len(await lose_volumes(tx, server, reason, left))
 
 
 async def find_again(run: Run) -> str:
@@ -64,18 +50,9 @@ async def find_again(run: Run) -> str:
         found: Record = {"state": "available", "reason": ""}
         lost = volumes.c.uuid.in_(wanted) & (volumes.c.state == LOST_STATE)
         await tx.execute(update(volumes).where(lost).values(**found))
-        await tx.execute(update(volume_copies).where(_snapshots(wanted, server)).values(**found))
+        await tx.execute(update(volume_copies).where(snapshots_of(wanted, server)).values(**found))
         await change_extra(tx, server, LOST, lambda _known: None)
     return f"{len(wanted)} volumes found, {len(kept) - len(wanted)} deleted"
-
-
-def _snapshots(of: list[str], server: str) -> Any:
-    return (
-        volume_copies.c.volume_uuid.in_(of)
-        & (volume_copies.c.kind == SNAPSHOT)
-        & (volume_copies.c.server_uuid == server)
-        & volume_copies.c.state.in_(("available", LOST_STATE))
-    )
 
 
 async def _kept(tx: Transaction, server: str) -> list[str]:

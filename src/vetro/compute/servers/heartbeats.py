@@ -32,6 +32,8 @@ import structlog
 from sqlalchemy import ColumnElement, insert, or_, select, update
 
 from vetro.compute.tables import instances, servers, status
+from vetro.compute.values.records import without
+from vetro.compute.values.silence import FENCED
 from vetro.compute.wire import HEARTBEAT_LIFETIME_SECONDS, RECONCILE_SECONDS
 from vetro.http import counter, gauge
 from vetro.storage import Database, StorageError, Transaction, watch
@@ -323,7 +325,8 @@ class Heartbeats:
         )
         back: list[str] = []
         for row in found.all():
-            extra = dict(row.extra)
+            # Who said that the machine is off was speaking of what is over.
+            extra = without(row.extra, FENCED)
             if row.status == "unknown" and extra.get("transitional_status") == "rebooting":
                 del extra["transitional_status"]
             SERVER_PUT.inc()

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.servers.heartbeats import Heartbeats
-from vetro.compute.tables import image_copies, nics, servers, settings, status, tickets, vms
+from vetro.compute.tables import image_copies, moves, nics, servers, settings, status, tickets, vms
 from vetro.compute.values.faults import invalid_argument, not_found, not_running
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import (
@@ -31,7 +31,9 @@ from vetro.compute.values.records import (
     record_of,
     reported_vm,
     text_of,
+    without,
 )
+from vetro.compute.values.silence import FENCED, MISSING, is_silent, nothing_known
 from vetro.compute.wire import node_key
 from vetro.storage import Database, StoredRow, Transaction
 
@@ -39,8 +41,6 @@ log = structlog.get_logger(__name__)
 
 CHANNEL = "compute/servers"
 BOOT_DEFAULT = "boot-default"
-#: In ``extra``: VMs that were made again elsewhere when the server was dead (evacuation.py).
-MOVED = "moved_vms"
 #: In ``extra``: volumes that were on the server when it was evacuated (lost_volumes.py).
 LOST = "lost_volumes"
 #: In ``extra``: machines the node reports that no record knows, with when it did first (strays.py).
@@ -48,8 +48,6 @@ STRAYS = "unknown_vms"
 STRAYS_CHANNEL = "compute/unknown-vms"
 #: In ``extra``: the node's time of its newest sample, and of the newest that listed all VMs.
 _SAMPLE_TIMES = ("sample_time", "whole_sample_time")
-#: The state of a VM that its server had and no longer has.
-MISSING = "missing"
 #: What ServerUpdate keeps as columns; the rest goes to ``extra``.
 _COLUMNS = ("reserved", "reservoir", "setup", "agents", "hostname")
 _NEXT_REBOOT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -181,8 +179,8 @@ class ServerStore:
         } | ({"boot_platform": boot["boot_platform"]} if boot.get("boot_platform") else {})
 
     def _settled(self, row: StoredRow, last_boot: datetime | None) -> Record:
-        """``extra`` without a transitional status that has ended (§3.4)."""
-        extra = dict(row.extra)
+        """``extra`` without what has ended: a transitional status (§3.4), and that it is given up."""
+        extra = without(row.extra, FENCED)
         rebooted = last_boot != row.last_boot or row.status == "unknown"
         if extra.get("transitional_status") == "rebooting" and rebooted:
             del extra["transitional_status"]
@@ -281,9 +279,9 @@ class ServerStore:
         return True
 
     async def _strays(self, tx: Transaction, uuid: str, reported: Record, before: Record) -> Record:
-        """The machines among those reported that no record knows, with when each was first reported."""
+        """The machines among those reported that should not be there, with when each was first reported."""
         named = sorted({one.lower() for one in reported if UUID.match(one)})
-        known = await known_of(tx, named)
+        known = await known_of(tx, uuid, named)
         # Whoever removes them counts from it, so it must not depend on whose clock it was.
         now = api_time(self.database.steady_now())
         strays = {one: before.get(one, now) for one in named if one not in known}
@@ -314,10 +312,14 @@ class ServerStore:
 
     async def row(self, tx: Transaction, uuid: str) -> StoredRow:
         """A server. Errors: 404."""
-        row = (await tx.execute(select(servers).where(servers.c.uuid == uuid))).first()
+        row = await self.known(tx, uuid)
         if row is None:
             raise not_found(f"Server {uuid} not found")
         return row
+
+    async def known(self, tx: Transaction, uuid: str) -> StoredRow | None:
+        """A server, if it has a record."""
+        return (await tx.execute(select(servers).where(servers.c.uuid == uuid))).first()
 
     async def _locked(self, tx: Transaction, uuid: str) -> StoredRow | None:
         query = select(servers).where(servers.c.uuid == uuid).with_for_update()
@@ -329,12 +331,12 @@ class ServerStore:
         pull = row.sysinfo.get("CN Agent Pull") in (True, "true")
         return Agent(row.uuid, row.agent_url, key, agent_version(row.agents), pull)
 
-    async def agent(self, tx: Transaction, uuid: str) -> Agent:
-        """The agent of a running server. Errors: 404, 409."""
+    async def agent(self, tx: Transaction, uuid: str, what: str = "") -> Agent:
+        """The agent of a running server. Errors: 404; 409, which says ``what`` of it is wanted."""
         row = await self.row(tx, uuid)
         agent = self.agent_of(row)
         if row.status != "running" or not (agent.url or agent.pull):
-            raise not_running()
+            raise nothing_known(what, row) if what and is_silent(row) else not_running()
         return agent
 
     async def views(self, tx: Transaction, uuids: list[str] | None = None) -> list[Record]:
@@ -460,11 +462,12 @@ async def change_extra(
     await tx.execute(update(servers).where(servers.c.uuid == server_uuid).values(extra=extra))
 
 
-async def known_of(tx: Transaction, uuids: list[str]) -> set[str]:
-    """The machines among these that have a record, on any server."""
+async def known_of(tx: Transaction, server_uuid: str, uuids: list[str]) -> set[str]:
+    """The machines among these that a server may have: its own by their records, and those on the move."""
     if not uuids:
         return set()
-    query = select(vms.c.uuid).where(vms.c.uuid.in_(uuids))
+    here = (vms.c.server_uuid == server_uuid) | vms.c.uuid.in_(select(moves.c.vm_uuid))
+    query = select(vms.c.uuid).where(vms.c.uuid.in_(uuids), here)
     return {row.uuid for row in await tx.execute(query)}
 
 

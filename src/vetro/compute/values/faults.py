@@ -52,11 +52,10 @@ def invalid_parameters(
     )
 
 
-def not_running() -> Fault:
-    """409 ServerNotRunning."""
-    return Fault(
-        "Operation attempted on server which is not running", status=409, type_="ServerNotRunning"
-    )
+def not_running(more: str = "") -> Fault:
+    """409 ServerNotRunning; ``more``: what to do, behind the document's words."""
+    words = "Operation attempted on server which is not running"
+    return Fault(f"{words}: {more}" if more else words, status=409, type_="ServerNotRunning")
 
 
 def internal_error(message: str, details: Any = None) -> Fault:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import msgspec
 
+from vetro.compute.values.silence import MOVED, is_silent, told_state
 from vetro.json_values import Json
 from vetro.storage import StoredRow
 
@@ -230,7 +231,12 @@ def record_of(
     sample: Record = row.sample or {}
     extra: Record = row.extra
     sysinfo: Record = row.sysinfo
-    vms = shown_vms(mapping(sample.get("vms")), held)
+    reported = mapping(sample.get("vms"))
+    if is_silent(row):
+        # What was made again elsewhere is there, whatever this server said of it last.
+        moved = mapping(extra.get(MOVED))
+        reported = {uuid: one for uuid, one in reported.items() if uuid not in moved}
+    vms = shown_vms(reported, held, lambda state: told_state(state, row))
     memory, disk = mapping(sample.get("meminfo")), mapping(sample.get("diskinfo"))
     status = row.status
     if status == "unknown" and extra.get("transitional_status"):
@@ -274,12 +280,22 @@ def record_of(
 
 
 #: Kept in ``extra`` for the service itself.
-_INTERNAL = frozenset({"sample_time", "whole_sample_time", "moved_vms"})
+_INTERNAL = frozenset({"sample_time", "whole_sample_time", MOVED})
 
 
-def shown_vms(reported: Mapping[str, Json], held: Iterable[StoredRow]) -> dict[str, Record]:
-    """A server's ``vms``: what its node reports, and what the service has placed there."""
-    shown: dict[str, Record] = {uuid: mapping(one) for uuid, one in reported.items()}
+def shown_vms(
+    reported: Mapping[str, Json],
+    held: Iterable[StoredRow],
+    told: Callable[[str], str] = lambda state: state,
+) -> dict[str, Record]:
+    """A server's ``vms``: what its node reports, and what the service has placed there.
+
+    ``told``: the state as it is told of what was in that state last.
+    """
+    shown: dict[str, Record] = {}
+    for uuid, one in reported.items():
+        vm = mapping(one)
+        shown[uuid] = {**vm, "state": told(text_of(vm["state"]))} if vm.get("state") else vm
     for vm in held:
         shown[vm.uuid] = {
             "uuid": vm.uuid,
@@ -289,7 +305,7 @@ def shown_vms(reported: Mapping[str, Json], held: Iterable[StoredRow]) -> dict[s
             **shown.get(vm.uuid, {}),
             "alias": vm.alias,
             "owner_uuid": vm.owner_uuid,
-            "state": vm.state,
+            "state": told(vm.state),
             "max_physical_memory": vm.memory_mib,
             "quota": vm.quota_gib,
             "cpu_cap": vm.cpu_cap,

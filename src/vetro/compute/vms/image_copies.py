@@ -21,6 +21,7 @@ from sqlalchemy import delete, select, update
 from vetro.compute.servers.store import ServerStore
 from vetro.compute.tables import image_copies, images, servers, tasks
 from vetro.compute.values.records import Record, mapping, struct_of, text_of, whole
+from vetro.compute.values.silence import UNKNOWN, is_silent
 from vetro.compute.wire import ImageCopies as Shown
 from vetro.compute.wire import ImageCopy, ImageNodes
 from vetro.compute.work.node_tasks import NodeTasks, TaskEnd
@@ -288,7 +289,7 @@ class ImageCopies:
     async def of(self, uuids: Sequence[str]) -> dict[str, list[ImageCopy]]:
         """The copies of images, by image, of the servers that are there."""
         query = (
-            select(image_copies, servers.c.hostname)
+            select(image_copies, servers.c.hostname, servers.c.status)
             .join(servers, servers.c.uuid == image_copies.c.server_uuid)
             .where(image_copies.c.image_uuid.in_(list(uuids)))
             .order_by(servers.c.hostname, image_copies.c.server_uuid)
@@ -296,7 +297,8 @@ class ImageCopies:
         found: dict[str, list[ImageCopy]] = {uuid: [] for uuid in uuids}
         async with self.database.read() as tx:
             for row in await tx.execute(query):
-                found[row.image_uuid].append(struct_of(ImageCopy, row))
+                state = UNKNOWN if is_silent(row) and row.state in _NODES_STATES else row.state
+                found[row.image_uuid].append(struct_of(ImageCopy, row, state=state))
         return found
 
     async def wait(self, image_uuid: str, known: str, timeout_seconds: float) -> Shown:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import structlog
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
 from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore, change_extra
-from vetro.compute.tables import ports, servers, tasks, vms, volumes
+from vetro.compute.tables import servers, tasks, vms
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
     internal_error,
@@ -24,6 +24,8 @@ from vetro.compute.values.faults import (
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import Record, mapping, text_of, whole, without
+from vetro.compute.values.silence import MISSING, nothing_known, told_state
+from vetro.compute.vms.given_up import forget_vm, forget_volumes, leave_given_up
 from vetro.compute.vms.image_copies import ImageHolders
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
@@ -83,7 +85,8 @@ class Machines:
     async def create(self, agent: Agent, body: Record, about: About = About()) -> Record:
         """Create a VM on a server. Its ports (``ports``: uuids) become its NICs. Returns the task.
 
-        For a VM that exists or is being created, returns the same answer and creates nothing.
+        For a VM that exists or is being created, returns the same answer and creates nothing; one that
+        is missing on its server is created again.
         Errors: 403 for a quota, 404 for a port, 409.
         """
         server_uuid = agent.server_uuid
@@ -106,7 +109,7 @@ class Machines:
             payload = {k: v for k, v in body.items() if k not in ("ports", "reserve", "ticket")}
             payload = {**payload, "uuid": uuid, "nics": nics or payload.get("nics") or []}
             id_ = str(uuids.uuid4())
-            if known is not None and known.state not in UNMADE:
+            if known is not None and known.state not in (*UNMADE, MISSING):
                 # It exists: the task only confirms it.
                 about = replace(about, vm_uuid=uuid, fence=None)
                 await self.work.store(tx, id_, agent, "machine_load", {"uuid": uuid}, about)
@@ -153,6 +156,9 @@ class Machines:
             now = self.database.clock.now()
             await tx.execute(insert(vms).values(uuid=uuid, created=now, **values))
         else:
+            if known.state == MISSING:
+                # What it had is not attached to the one that takes its place.
+                await forget_volumes(tx, uuid)
             await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**values))
         tx.notify(CHANNEL, server_uuid)
 
@@ -284,7 +290,7 @@ class Machines:
             )
             row = (await tx.execute(query)).first()
             if row is not None and row.state == "allocated":
-                await self._forget(tx, uuid)
+                await forget_vm(tx, uuid)
                 return {"vm_uuid": uuid, "id": None}
             reason = f"VM {uuid} was destroyed before it was made"
             await self.work.withdraw(tx, uuid, "machine_create", reason)
@@ -307,7 +313,7 @@ class Machines:
             # A VM that was requested again meanwhile is created again: keep its record.
             again = await self._created_since(tx, end)
             if row is not None and row.server_uuid == end.server_uuid and not again:
-                await self._forget(tx, end.vm_uuid)
+                await forget_vm(tx, end.vm_uuid)
         async with self.database.transaction() as tx:
             await change_reported(tx, end.server_uuid, end.vm_uuid, None)
             tx.notify(CHANNEL, end.server_uuid)
@@ -344,21 +350,14 @@ class Machines:
                 )
             tx.notify(CHANNEL, end.server_uuid)
 
-    async def forget(self, uuid: str) -> None:
-        """Delete a VM's record and detach its ports."""
-        async with self.database.transaction() as tx:
-            await self._forget(tx, uuid)
+    async def destroy_unheard(self, uuid: str, server: StoredRow | None) -> Record:
+        """Delete the record of a VM on a server that was given up.
 
-    async def _forget(self, tx: Transaction, uuid: str) -> None:
-        await tx.execute(
-            update(ports)
-            .where(ports.c.device_uuid == uuid)
-            .values(device_uuid=None, device_owner="")
-        )
-        await tx.execute(
-            update(volumes).where(volumes.c.vm_uuid == uuid).values(vm_uuid=None, device="")
-        )
-        await tx.execute(delete(vms).where(vms.c.uuid == uuid))
+        Errors: 409 for a server that is only silent.
+        """
+        if await leave_given_up(self.database, uuid) or server is None:
+            return {"vm_uuid": uuid, "id": None}
+        raise nothing_known(f"VM {uuid}", server)
 
     async def ask(
         self,
@@ -408,6 +407,26 @@ class Machines:
         async with self.database.read() as tx:
             found = await tx.execute(query.order_by(vms.c.uuid))
             return [{"uuid": row.uuid, "incarnation": row.incarnation or row.uuid} for row in found]
+
+    async def unheard(self, uuid: str, server: StoredRow | None) -> Record:
+        """A VM whose server cannot be asked, as far as anything is known of it. Errors: 404."""
+        row = await self.find(uuid)
+        if row is None:
+            raise not_found(f"VM {uuid} not found")
+        there = {"uuid": uuid, "server_uuid": row.server_uuid, "alias": row.alias}
+        there["incarnation"] = row.incarnation or uuid
+        return {**row.vm, **there, "state": told_state(row.state, server)}
+
+    async def not_there(self, uuid: str, server: StoredRow) -> Record:
+        """A VM that its server does not have, as the server itself said: it is missing. Errors: 404."""
+        mine = (vms.c.uuid == uuid) & (vms.c.server_uuid == server.uuid)
+        gone = mine & vms.c.state.not_in((*UNMADE, MISSING))
+        async with self.database.transaction() as tx:
+            changed = await tx.execute(update(vms).where(gone).values(state=MISSING))
+            if changed.rowcount:
+                log.warning("vm_missing_on_server", server=server.uuid, vm=uuid)
+                tx.notify(CHANNEL, server.uuid)
+        return await self.unheard(uuid, server)
 
     async def listing(self, server_uuid: str) -> list[Record]:
         """The VMs of a server: those its node reports and those it was asked to create."""

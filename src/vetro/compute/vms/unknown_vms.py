@@ -2,7 +2,8 @@
 
 A node may have a machine the service does not know: created by hand, left by a service that lost
 its database, or by a fault. It uses memory and addresses that the service believes free, and its
-guest agent may answer in place of another's. A status sample that names such a machine is stored
+guest agent may answer in place of another's. So may one whose record is on another server, where it was
+made again while this one was gone. A status sample that names such a machine is stored
 with the time it was first named (`unknown_vms` of the server's record); a machine that stays
 unknown for the grace time is destroyed on its node (docs/decisions/0130).
 """
@@ -76,7 +77,7 @@ class Strays:
         async with self.database.read() as tx:
             query = select(tasks.c.id).where(tasks.c.vm_uuid == uuid, tasks.c.status == "active")
             busy = (await tx.execute(query)).first()
-            known = await known_of(tx, [uuid])
+            known = await known_of(tx, row.uuid, [uuid])
         if busy is not None or known:
             return
         log.warning("unknown_vm_removed", server=row.uuid, vm=uuid)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 
 from vetro.compute.tables import volume_copies, volumes
-from vetro.compute.vms.volumes import BOOT, LOST_STATE, SNAPSHOT
+from vetro.compute.vms.volume_views import BOOT, LOST_STATE, SNAPSHOT
 from vetro.storage import Database
 
 

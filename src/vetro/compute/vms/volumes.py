@@ -17,10 +17,20 @@ from sqlalchemy import Table, delete, insert, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore
 from vetro.compute.servers.store import ServerStore
-from vetro.compute.tables import servers, vms, volume_copies, volumes
+from vetro.compute.tables import vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict, internal_error, invalid_argument, not_found
 from vetro.compute.values.records import Record, mapping
-from vetro.compute.vms.volume_views import copy_view, volume_view
+from vetro.compute.vms.given_up import lose_gone, lose_if_given_up, refuse_lost
+from vetro.compute.vms.volume_views import (
+    BACKUP,
+    BOOT,
+    LOST_STATE,
+    SNAPSHOT,
+    copy_view,
+    told_copies,
+    told_volumes,
+    volume_view,
+)
 from vetro.compute.wire import HVM_BRANDS, NewVolume, Volume, VolumeCopy, VolumeSource
 from vetro.compute.work.node_tasks import NodeTasks
 from vetro.http import Fault
@@ -29,11 +39,6 @@ from vetro.storage import Database, StoredRow, Transaction
 
 log = structlog.get_logger(__name__)
 
-#: The volume is the root disk of the VM that boots from its image: it has no content of its own.
-BOOT = "image"
-SNAPSHOT, BACKUP = "snapshot", "backup"
-#: On a server that was given up; what is not lost any more is set by the job that cleans it up.
-LOST_STATE = "lost"
 _TASK_SECONDS = 3650.0
 _STATUS = {
     "VolumeInUse": 409,
@@ -58,12 +63,12 @@ class Volumes:
 
     async def listing(self, project: str | None) -> list[Volume]:
         """Volumes of a project, or of all."""
-        return [volume_view(row) for row in await self._rows(volumes, project)]
+        return await told_volumes(self.database, await self._rows(volumes, project))
 
     async def copies(self, kind: str, project: str | None) -> list[VolumeCopy]:
         """Snapshots or backups of a project, or of all."""
-        rows = await self._rows(volume_copies, project)
-        return [copy_view(row) for row in rows if row.kind == kind]
+        rows = [row for row in await self._rows(volume_copies, project) if row.kind == kind]
+        return await told_copies(self.database, rows)
 
     async def _rows(self, table: Table, project: str | None) -> list[StoredRow]:
         query = select(table).order_by(table.c.created, table.c.uuid)
@@ -137,7 +142,7 @@ class Volumes:
             return 1
         if source.kind == "volume":
             row = await self.find(source.uuid, project)
-            _refuse_lost(row)
+            refuse_lost(row)
             if row.format == BOOT:
                 raise conflict(f"volume {row.uuid} is a root disk: make an image of its VM instead")
         elif source.kind in (SNAPSHOT, BACKUP):
@@ -171,7 +176,7 @@ class Volumes:
         """Another name, a larger size. Errors: 403 for the quota, 409 to shrink it."""
         size = values.pop("size", None)
         if size is not None:
-            _refuse_lost(row)
+            refuse_lost(row)
             if size < row.size_gib:
                 raise conflict(
                     f"volume {row.uuid} has {row.size_gib} GiB and cannot shrink to {size} GiB:"
@@ -218,15 +223,10 @@ class Volumes:
             raise conflict(
                 f"volume {row.uuid} has {len(taken)} snapshots ({taken[0]} …): remove them first"
             )
-        if row.state != LOST_STATE and row.server_uuid and await self._is_known(row.server_uuid):
+        if row.server_uuid and not await lose_if_given_up(self.database, row):
             await self._task(row.server_uuid, "volume_delete", {"volume_uuid": row.uuid})
         async with self.database.transaction() as tx:
             await tx.execute(delete(volumes).where(volumes.c.uuid == row.uuid))
-
-    async def _is_known(self, server: str) -> bool:
-        async with self.database.read() as tx:
-            query = select(servers.c.uuid).where(servers.c.uuid == server)
-            return (await tx.execute(query)).first() is not None
 
     # Attaching
 
@@ -237,12 +237,13 @@ class Volumes:
 
         With a maker: also when this VM has it, and that one did not attach it.
         """
+        await lose_if_given_up(self.database, row)
         async with self.database.transaction() as tx:
             await tx.exclude(f"volume {row.uuid}")
             vm = await self._vm(tx, vm_uuid, row.owner_uuid)
             query = select(volumes).where(volumes.c.uuid == row.uuid)
             row = (await tx.execute(query)).one()
-            _refuse_lost(row)
+            refuse_lost(row)
             if row.vm_uuid not in (None, vm_uuid):
                 raise conflict(
                     f"volume {row.uuid} is attached to VM {row.vm_uuid}: detach it there first"
@@ -345,6 +346,8 @@ class Volumes:
             return volume_view(row)
         if made_by not in (None, row.made_by):
             return volume_view(row)
+        if await lose_if_given_up(self.database, row):
+            return volume_view(await self.find(row.uuid, None))
         if row.format != BOOT and row.server_uuid:
             params = {"uuid": row.vm_uuid, "volume_uuid": row.uuid}
             await self._task(row.server_uuid, "volume_detach", params)
@@ -356,7 +359,7 @@ class Volumes:
         """Take a snapshot or make a backup of a volume, in use or not. Errors: 409."""
         if row.format == BOOT:
             raise conflict(f"volume {row.uuid} is a root disk: take a snapshot of its VM instead")
-        _refuse_lost(row)
+        refuse_lost(row)
         async with self.database.transaction() as tx:
             query = select(volume_copies).where(volume_copies.c.uuid == uuid)
             known = (await tx.execute(query)).first()
@@ -398,8 +401,8 @@ class Volumes:
 
     async def remove_copy(self, row: StoredRow) -> None:
         """Remove a snapshot or a backup."""
-        here = row.kind == SNAPSHOT and row.state != LOST_STATE
-        if here and row.server_uuid and await self._is_known(row.server_uuid):
+        here = row.kind == SNAPSHOT and row.server_uuid
+        if here and not await lose_if_given_up(self.database, row):
             params = {"volume_uuid": row.volume_uuid, "snapshot_uuid": row.uuid}
             await self._task(row.server_uuid, "volume_delete_snapshot", params)
         await self.blobs.remove(file_name(row.uuid))
@@ -450,7 +453,8 @@ class Volumes:
     async def _task(self, server: str, task: str, params: Record) -> Record:
         """Run a stored task of a node to its end. Errors: 404, 409 and 500 with the node's words."""
         async with self.database.read() as tx:
-            agent = await self.servers.agent(tx, server)
+            what = f"volume {params['volume_uuid']}"
+            agent = await self.servers.agent(tx, server, what)
         id_ = await self.work.start(agent, task, params)
         ended = await self.work.wait(id_, _TASK_SECONDS)
         if ended.status == "complete":
@@ -459,6 +463,10 @@ class Volumes:
             raise internal_error(f"{task} has not ended after an hour; task {id_} continues")
         details = mapping(mapping(ended.result).get("details"))
         code = str(details.get("restCode") or "")
+        if code == "VolumeNotFound":
+            if task in ("volume_detach", "volume_delete_snapshot"):
+                return {}
+            await lose_gone(self.database, server, str(params["volume_uuid"]))
         message = ended.error or f"{task} failed"
         if code in _STATUS:
             raise Fault(message, status=_STATUS[code], type_=code)
@@ -474,15 +482,6 @@ class Volumes:
             mine = volume_copies.c.uuid == uuid
             await tx.execute(update(volume_copies).where(mine).values(**values))
         return await self._find(volume_copies, uuid, None, "copy")
-
-
-def _refuse_lost(row: StoredRow) -> None:
-    """Errors: 409 for a volume on a server that was given up."""
-    if row.state == LOST_STATE:
-        raise conflict(
-            f"volume {row.uuid} is lost with server {row.server_uuid} ({row.reason}): restore a backup"
-            " of it, or bring that server back"
-        )
 
 
 def _vm_of(row: StoredRow) -> Record:

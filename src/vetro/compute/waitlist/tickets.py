@@ -24,12 +24,12 @@ from vetro.compute.tables import tickets
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import (
     internal_error,
-    invalid_argument,
     invalid_parameters,
     not_found,
 )
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, api_time
+from vetro.compute.wire import OTHER_QUEUE
 from vetro.http import Fault
 from vetro.http.parameters import FieldError
 from vetro.storage import Database, StoredRow, Subscription, Transaction
@@ -145,7 +145,7 @@ class TicketStore:
                 if expires - now < timedelta(seconds=LONGEST_SLEEP_SECONDS):
                     tx.notify(CHANNEL)
             elif (known.server_uuid, known.scope, known.id) != queue:
-                raise invalid_argument(f"ticket {uuid} is in another queue")
+                raise Fault(f"ticket {uuid} is in another queue", status=409, type_=OTHER_QUEUE)
             await self._promote(tx, queue)
             waiting = await tx.execute(
                 select(tickets).where(self._open(queue)).order_by(tickets.c.fence)

@@ -61,6 +61,7 @@ from vetro.compute.wire.networks import (
 from vetro.compute.wire.servers import Document, Job, JobStarted, NicTags, Screen, Server, Stream
 from vetro.compute.wire.vms import (
     HVM_BRANDS,
+    OTHER_QUEUE,
     Allocated,
     Allocation,
     ChosenServer,

@@ -217,6 +217,10 @@ class NoAllocation(msgspec.Struct, kw_only=True):
         return found
 
 
+#: The code of the refusal (409) of a ticket whose uuid is in the queue of another server or VM.
+OTHER_QUEUE = "TicketInAnotherQueue"
+
+
 class NewTicket(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The body that queues up for a turn on a server."""
 

@@ -277,8 +277,8 @@ class NodeTasks:
             await tx.execute(update(tasks).where(tasks.c.id == id_).values(instance=PULL))
             tx.notify(pull_channel(server_uuid), id_)
 
-    async def give_up(self, server_uuid: str, reason: str) -> int:
-        """End the active tasks of a server that will not answer any more; returns their number."""
+    async def give_up(self, server_uuid: str, reason: str) -> list[str]:
+        """End the active tasks of a server that will not answer any more; returns their ids."""
         active = (tasks.c.server_uuid == server_uuid) & (tasks.c.status == "active")
         async with self.database.read() as tx:
             rows = (await tx.execute(select(tasks).where(active))).all()
@@ -288,7 +288,7 @@ class NodeTasks:
                 work.cancel()
                 await asyncio.wait({work})
             await self.end(row, False, {"error": reason, "details": {"restCode": "GivenUp"}})
-        return len(rows)
+        return [row.id for row in rows]
 
     async def _is_active(self, id_: str) -> bool:
         async with self.database.read() as tx:

@@ -21,6 +21,7 @@ from vetro.compute.client.calls import PORTS, SUBNETS, Call, Change, Kind, New, 
 from vetro.compute.client.http_client import ComputeClient, ComputeError, TransportError
 from vetro.compute.wire import (
     HVM_BRANDS,
+    OTHER_QUEUE,
     Allocation,
     Attachment,
     Image,
@@ -195,7 +196,13 @@ class ServicePort:
                     "brand": spec.image.brand,
                 },
             )
-            made = await self._send(vm_calls.queue_up(host, ticket))
+            try:
+                made = await self._send(vm_calls.queue_up(host, ticket))
+            except ResourceFailure as error:
+                if error.details.get("code") != OTHER_QUEUE:
+                    raise
+                attempt += 1  # of the host that it was on before
+                continue
             self._attempts[spec.uuid] = attempt + 1
             if made.status == "active":
                 return None

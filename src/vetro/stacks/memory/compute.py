@@ -409,7 +409,8 @@ class MemoryCompute:
             if port.device_uuid not in (None, spec.uuid):
                 raise ResourceFailure(f"The port {uuid} is in use")
             port.device_uuid, port.device_owner = spec.uuid, "compute:nova"
-        if spec.uuid not in self.server_list:
+        known = self.server_list.get(spec.uuid)
+        if known is None or known.state == "missing":
             self.disks[spec.uuid] += 1
             self.server_list[spec.uuid] = MemoryServer(spec, placement.host)
         for volume, device in spec.volumes.items():

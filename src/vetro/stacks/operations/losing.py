@@ -146,7 +146,9 @@ class Losses:
         """What is lost with a resource, as people know it; nothing when there is nothing."""
         if row.type in _MACHINES:
             server = await self.compute.server(row.physical_id)
-            if server is None or (row.status in _BEING_MADE and server.state in _UNMADE):
+            if server is None or server.state == "missing":
+                return []
+            if row.status in _BEING_MADE and server.state in _UNMADE:
                 return []
             return [self._called(row)]
         if row.type == Volume.name:

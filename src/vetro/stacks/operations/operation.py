@@ -72,6 +72,8 @@ class Operation:
         self._failed = asyncio.Event()
         self.failure: StackFailure | None = None
         """The first thing that went wrong."""
+        self.warnings: list[str] = []
+        """What somebody had taken and could not be put back wholly, in words."""
         self.refused: LossRefused | None = None
         """What would have been lost, if that is what went wrong."""
 
@@ -95,8 +97,9 @@ class Operation:
         self._attached = AttachedVolumes(template, evaluation)
         await self._release(template)
         kept = await self._keep(template, evaluation)
+        restored = {name for name in kept if self._kind_of(name).restores}
         await self._each(
-            {name: frozenset[str]() for name in kept if self._kind_of(name).restores},
+            {name: template.resources[name].requires & restored for name in restored},
             lambda name: self._restore(self._rows[name]),
         )
         await self._each(
@@ -226,6 +229,8 @@ class Operation:
             await self._note_dependencies(row, requires, wanted.retain)
             await self._restore(row)
         elif decision.kind is ChangeKind.UPDATE and row is not None:
+            if kind.whole_first:
+                await self._restore(row)
             await self._update(row, properties, decision, requires, wanted.retain)
         elif decision.resume and row is not None:
             row.requires, row.retain = requires, wanted.retain
@@ -358,9 +363,11 @@ class Operation:
     async def _restore(self, row: ResourceRow) -> None:
         """Put back what somebody has taken from a resource that stays as it is."""
         kind = self._kind_of(row.name)
-        # What is not whole is made, not mended.
-        if kind.restores and row.status.value.endswith("_COMPLETE"):
-            await kind.restore(self._context(row), row.properties)
+        # What is not whole is made, not mended; but what a change in place needs has to be there.
+        if kind.restores and (kind.whole_first or row.status.value.endswith("_COMPLETE")):
+            said = await kind.restore(self._context(row), row.properties)
+            if said:
+                self.warnings.append(said)
 
     async def _note_dependencies(self, row: ResourceRow, requires: list[int], retain: bool) -> None:
         if (row.requires, row.retain) != (requires, retain):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from vetro.stacks.compute_service.port import ComputePort
@@ -54,8 +54,9 @@ class Planner:
         """Resources that are made: what refers to them gets."""
         self._wanted: dict[str, Mapping[str, Json]] = {}
 
-    async def changes(self) -> list[Change]:
-        """What would happen to each resource."""
+    async def changes(self, altered: Collection[str] = ()) -> list[Change]:
+        """What would happen to each resource; of those ``altered`` something is put back."""
+        planned = await self.planned()
         return [
             Change(
                 one.name,
@@ -64,7 +65,9 @@ class Planner:
                 one.decision.reason,
                 tuple(sorted(one.decision.changed)),
             )
-            for one in await self.planned()
+            if one.decision.kind is not ChangeKind.KEEP or one.name not in altered
+            else Change(one.name, one.type, ChangeKind.UPDATE, "what is missing of it is put back")
+            for one in planned
         ]
 
     async def planned(self) -> list[Planned]:

@@ -154,7 +154,11 @@ class ResourceType:
     fails."""
 
     restores: ClassVar[bool] = False
-    """Whether something can be taken from a resource by hand, and put back (`lacks`, `restore`)."""
+    """Whether something can be taken from a resource by hand, or by a node that fails, and put back (`lacks`,
+    `restore`)."""
+
+    whole_first: ClassVar[bool] = False
+    """Whether it is restored before it is changed in place."""
 
     def check(self, resource: str, properties: Mapping[str, Json]) -> None:
         """Check properties whose values may still be functions. Raises `InvalidProperty`."""
@@ -238,8 +242,10 @@ class ResourceType:
         """Whether somebody has taken away what the resource was made with."""
         return False
 
-    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        """Put back what somebody has taken away; what was added by hand stays. Raises `ResourceFailure`."""
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> str | None:
+        """Put back what somebody has taken away; what was added by hand stays. Raises `ResourceFailure`.
+
+        Returns what of it cannot be put back, in words for people; None: nothing."""
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         """Remove the resource if it exists. Raises `ResourceFailure`."""

@@ -7,14 +7,13 @@ that they are found again whatever happened in between.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS, SUBNETS
-from vetro.compute.wire import AddressWish, Image, Locality, NewPort, PortChange
+from vetro.compute.wire import AddressWish, Image, NewPort, PortChange
 from vetro.stacks.compute_service.port import BLOCK_STORAGE, ServerChange, ServerSpec
 from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.flavors import find_flavor
@@ -23,13 +22,13 @@ from vetro.stacks.resources.base import (
     PlacementGroup,
     Property,
     ResourceContext,
-    ResourceType,
     entries,
     items,
     not_served,
     text,
 )
 from vetro.stacks.resources.configs import rewritten, with_authorized_key, with_config
+from vetro.stacks.resources.machines import UNKNOWN, Machine, group_of, label_of, remove
 from vetro.stacks.resources.networks import find_network
 from vetro.stacks.resources.ports import find_groups, without_ipv4
 
@@ -37,10 +36,12 @@ USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
 AGENT_FILE = "/etc/murano/agent.conf"
 FOR_DEPLOYMENTS = "SOFTWARE_CONFIG"
+_STATUSES = {"running": "ACTIVE", UNKNOWN: "UNKNOWN"}
+"""States in Nova's words; others are `SHUTOFF`."""
 _NO_VOLUMES = "use block_device_mapping_v2"
 
 
-class Server(ResourceType):
+class Server(Machine):
     """`OS::Nova::Server`."""
 
     name = "OS::Nova::Server"
@@ -83,7 +84,6 @@ class Server(ResourceType):
             "status",
         }
     )
-    delete_first = True
 
     def kept(
         self, changed: frozenset[str], old: Mapping[str, Json], new: Mapping[str, Json]
@@ -96,15 +96,15 @@ class Server(ResourceType):
         same_agent = _takes_deployments(old) is _takes_deployments(new)
         return kept if same_agent else kept - {"user_data_format"}
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        spec = await self.specify(context, properties)
-        await _make(context, spec, _group(context, properties))
+    def group(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> PlacementGroup | None:
+        return group_of(context, properties)
 
     async def specify(self, context: ResourceContext, properties: Mapping[str, Json]) -> ServerSpec:
-        """The server the properties describe; its own ports are made."""
         flavor = find_flavor(context.flavors, text(properties["flavor"]))
         image = await _image(context, properties)
-        name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+        name = label_of(context, properties)
         customer = await _customer_metadata(
             context, properties.get("user_data"), properties.get("key_name")
         )
@@ -145,8 +145,7 @@ class Server(ResourceType):
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         wanted = ServerChange()
         if "name" in context.changed:
-            name = text(properties.get("name"), f"{context.stack_name}-{context.name}")
-            wanted = replace(wanted, name=name)
+            wanted = replace(wanted, name=label_of(context, properties))
         if "metadata" in context.changed:
             wanted = replace(wanted, metadata=_texts(properties.get("metadata")))
         if "flavor" in context.changed:
@@ -161,7 +160,7 @@ class Server(ResourceType):
                 await context.compute.change(PORTS, text(port), change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _remove(context)
+        await remove(context)
         if _takes_deployments(properties) and context.doors.guests is not None:
             await context.doors.guests.forget(context.physical_id)
 
@@ -171,7 +170,7 @@ class Server(ResourceType):
         return await _describe(context, properties, name)
 
 
-class AwsInstance(ResourceType):
+class AwsInstance(Machine):
     """`AWS::EC2::Instance`."""
 
     name = "AWS::EC2::Instance"
@@ -203,17 +202,16 @@ class AwsInstance(ResourceType):
             "AvailabilityZone",
         }
     )
-    delete_first = True
 
-    async def create(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _make(context, await Server().specify(context, self._as_server(properties)))
+    async def specify(self, context: ResourceContext, properties: Mapping[str, Json]) -> ServerSpec:
+        return await Server().specify(context, self._as_server(properties))
 
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         change = ServerChange(metadata=_texts(self._as_server(properties)["metadata"]))
         await context.compute.update_server(context.physical_id, change)
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
-        await _remove(context)
+        await remove(context)
 
     async def attribute(
         self, context: ResourceContext, properties: Mapping[str, Json], name: str
@@ -276,73 +274,10 @@ def _takes_deployments(properties: Mapping[str, Json]) -> bool:
     return properties.get("user_data_format") == FOR_DEPLOYMENTS
 
 
-def _group(context: ResourceContext, properties: Mapping[str, Json]) -> PlacementGroup | None:
-    wanted = entries(properties.get("scheduler_hints")).get("group")
-    if not wanted:
-        return None
-    group = context.group(text(wanted))
-    if group is None:
-        raise ResourceFailure(f"There is no server group {text(wanted)!r} in the stack")
-    return group
-
-
-def _locality(group: PlacementGroup | None) -> Locality | None:
-    """Where to put a server with regard to others, in the allocator's words."""
-    others = group.placed() if group is not None else []
-    if group is None or not others:
-        return None
-    apart = group.policy.endswith("anti-affinity")
-    return Locality(
-        strict=not group.policy.startswith("soft-"),
-        near=None if apart else others,
-        far=others if apart else None,
-    )
-
-
 def hostname_of(name: str) -> str:
     """A host name made of a server's name: letters, digits and dashes, at most 63."""
     cleaned = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")
     return cleaned[:63].strip("-") or "server"
-
-
-async def _make(
-    context: ResourceContext, spec: ServerSpec, group: PlacementGroup | None = None
-) -> None:
-    compute = context.compute
-    if context.data.get("host"):  # a creation that was cut off may have come to its end
-        existing = await compute.server(spec.uuid)
-        if existing is not None and existing.state == "running":
-            await compute.release(spec.uuid)
-            return
-    context.say("a server with enough free resources")
-    async with group.lock if group is not None else contextlib.nullcontext():
-        spec = replace(spec, locality=_locality(group))
-        placement = await compute.place(spec)
-        if context.data.get("host") != placement.host:
-            await context.save(
-                {**context.data, "host": placement.host, "host_name": placement.host_name}
-            )
-    where = placement.host_name or placement.host
-    try:
-        context.say(f"its turn on {where}")
-        await compute.wait_turn(placement)
-        awaited = f"the image {spec.image.name} on {where}"
-        context.say(awaited)
-        await compute.ensure_image(
-            placement, spec.image, lambda percent: context.say(f"{awaited}: {percent} %")
-        )
-        context.say(f"the instance on {where}")
-        await compute.create_server(placement, spec)
-    finally:
-        await compute.release(spec.uuid)
-
-
-async def _remove(context: ResourceContext) -> None:
-    compute = context.compute
-    await compute.release(context.physical_id)
-    await compute.delete_server(context.physical_id)
-    for port in items(context.data.get("own_ports")):
-        await compute.remove(PORTS, text(port))
 
 
 async def _ports(context: ResourceContext, networks: list[Json], groups: list[str]) -> list[str]:
@@ -448,7 +383,7 @@ async def _addresses(context: ResourceContext) -> list[dict[str, Json]]:
 
 async def _describe(context: ResourceContext, properties: Mapping[str, Json], name: str) -> Json:
     """A server's attributes. Networks are keys by name and by id, as templates use both."""
-    label = text(properties.get("name"), f"{context.stack_name}-{context.name}")
+    label = label_of(context, properties)
     if name in ("name", "instance_name"):
         return label
     addresses = await _addresses(context)
@@ -468,7 +403,7 @@ async def _describe(context: ResourceContext, properties: Mapping[str, Json], na
         family = int(name[-1])
         return next((one["addr"] for one in addresses if one["version"] == family), "")
     server = await context.compute.server(context.physical_id)
-    state = "ACTIVE" if server is not None and server.state == "running" else "SHUTOFF"
+    state = _STATUSES.get((server.state if server is not None else None) or "", "SHUTOFF")
     if name == "status":
         return state
     return {

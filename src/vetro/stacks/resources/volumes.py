@@ -93,6 +93,7 @@ class VolumeAttachment(Relation):
         "mountpoint": Property(),
     }
     required = (("instance_uuid",), ("volume_id",))
+    restores = True
 
     def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...]:
         return "volume", text(properties["volume_id"])
@@ -104,6 +105,16 @@ class VolumeAttachment(Relation):
             device=text(properties.get("mountpoint")),
             made_by=context.claim,
         )
+
+    async def lacks(self, context: ResourceContext, properties: Mapping[str, Json]) -> bool:
+        """A server that was made again has its volumes no more."""
+        found = await context.compute.find(VOLUMES, text(properties["volume_id"]))
+        return found is not None and found.vm_uuid != text(properties["instance_uuid"])
+
+    async def restore(self, context: ResourceContext, properties: Mapping[str, Json]) -> str | None:
+        if await self.lacks(context, properties):
+            await self.create(context, properties)
+        return None
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         await context.compute.detach_volume(

@@ -19,6 +19,7 @@ from vetro.compute.http.answers import (
     TASK_STARTED,
 )
 from vetro.compute.http.endpoint import Access, Call, Endpoint
+from vetro.compute.operations.removal import remove_server
 from vetro.compute.operations.server_jobs import LAYOUTS
 from vetro.compute.servers.recovery import check_recovery
 from vetro.compute.servers.store import check_changes
@@ -166,9 +167,14 @@ def _boot_values(values: Record) -> Record:
 async def delete_server(call: Call) -> Json:
     """Forget a server; its machine is not touched and registers again if it still lives.
 
-    Its VMs keep their records, and are its own again then.
+    As in the document, its VMs keep their records, and are its own again then. Ours: with ``force``
+    given, these go, too, with its tasks and the places of its volumes. ``force`` false refuses that
+    (409) for a server that is heard, or that has VMs.
     """
-    await call.service.servers.forget(call.server_uuid)
+    if call.get("force") is None:
+        await call.service.servers.forget(call.server_uuid)
+    else:
+        await remove_server(call.service, call.server_uuid, force=call.flag("force"))
 
 
 async def reboot_server(call: Call) -> Json:
@@ -389,7 +395,8 @@ ENDPOINTS = [
     _at("ServerGet", "GET", "", get_server, strict=True, reply=SERVER),
     _at("ServerUpdate", "POST", "", update_server, _UPDATE, strict=True, status=204,
         access=Access.NODE),
-    _at("ServerDelete", "DELETE", "", delete_server, strict=True, status=204),
+    _at("ServerDelete", "DELETE", "", delete_server, query(BOOLEAN_TEXT, "force"), strict=True,
+        status=204),
     _at("ServerReboot", "POST", "/reboot", reboot_server,
         (*_CREATOR, *body(BOOLEAN, "drain", "nojob")), running=True, strict=True, status=202,
         reply=Reply(JOB_STARTED, others={204: None})),

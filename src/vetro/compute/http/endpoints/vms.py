@@ -26,6 +26,7 @@ from vetro.compute.networks.ownership import Reference, check_references, each
 from vetro.compute.tables import ports
 from vetro.compute.values.faults import internal_error, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.records import Json, Record, mapping, without
+from vetro.compute.values.silence import is_silent
 from vetro.compute.wire import HVM_BRANDS
 from vetro.compute.work.node_tasks import About
 from vetro.digits import is_number
@@ -153,11 +154,24 @@ async def update_nics(call: Call) -> Json:
 
 
 async def load_vm(call: Call) -> Json:
-    """A VM as its node sees it now; its owner may look."""
-    found = await call.service.machines.load(
-        call.agent, call.vm_uuid, include_dni=call.get("include_dni") == "true",
-        request_id=call.request_id,
-    )  # fmt: skip
+    """A VM as its node sees it now; its owner may look.
+
+    Asked for on any server: also while its server is silent. It is ``unknown`` then, and ``missing`` when
+    that server was given up.
+    """
+    if is_silent(call.server):
+        return await call.service.machines.unheard(call.vm_uuid, call.server)
+    hidden = call.get("include_dni") == "true"
+    try:
+        found = await call.service.machines.load(
+            call.agent, call.vm_uuid, include_dni=hidden, request_id=call.request_id
+        )
+    except Fault as fault:
+        row = await call.service.machines.find(call.vm_uuid, call.server_uuid)
+        is_hidden = row is None or row.vm.get("do_not_inventory")
+        if fault.status != 404 or not call.on_any_server or is_hidden:
+            raise
+        return await call.service.machines.not_there(call.vm_uuid, call.row)
     if call.project is not None and found.get("owner_uuid") != call.project:
         raise not_found(f"VM {call.vm_uuid} not found")
     return found
@@ -251,7 +265,9 @@ def _with_update(task: str, what: str, doc: str) -> Run:
 
 
 async def destroy_vm(call: Call) -> Json:
-    """Destroy a VM and its disk."""
+    """Destroy a VM and its disk. On a server that was given up only its record goes, without a task."""
+    if is_silent(call.server):
+        return await call.service.machines.destroy_unheard(call.vm_uuid, call.server)
     about = await _about(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
     return await call.service.machines.destroy(call.agent, call.vm_uuid, given, about)
@@ -324,7 +340,8 @@ ENDPOINTS = [
          *body(OBJECT, "image"))),
     _vm("VmNicsUpdate", "POST", f"{_SERVER}/vms/nics/update", update_nics,
         (Param("networks"), Param("original_network"))),
-    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER, reply=VM),
+    _vm("VmLoad", "GET", _VM, load_vm, query(STRING, "include_dni"), access=Access.USER, unheard=True,
+        reply=VM),
     Endpoint("VmIncarnations", "GET", "/incarnations", list_incarnations,
              query(STRING, "project_id"), access=Access.USER, reply=listed(INCARNATION)),
     _vm("VmProc", "GET", f"{_VM}/proc", processes, reply=ANY_JSON),
@@ -343,7 +360,8 @@ ENDPOINTS = [
     _vm("VmReprovision", "POST", f"{_VM}/reprovision",
         _action("machine_reprovision", "Replace a VM's root file system."),
         (Param("image_uuid", TRIM, required=True),)),
-    _vm("VmDestroy", "DELETE", _VM, destroy_vm, query(STRING, "include_dni"), reply=VM_LEAVES),
+    _vm("VmDestroy", "DELETE", _VM, destroy_vm, query(STRING, "include_dni"), unheard=True,
+        reply=VM_LEAVES),
     _vm("VmMigrate", "POST", f"{_VM}/migrate",
         _action("machine_migrate", "One step of a migration."),
         (Param("migrationTask", _MIGRATION, required=True),)),

@@ -21,8 +21,7 @@ from vetro.compute.servers.offers import offer
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
 from vetro.compute.values.network_parameters import AN_UUID, MADE_BY, TEXT, text_of
 from vetro.compute.values.records import Json, mapping
-from vetro.compute.vms.volume_views import copy_view, volume_view
-from vetro.compute.vms.volumes import BACKUP, SNAPSHOT
+from vetro.compute.vms.volume_views import BACKUP, SNAPSHOT, copy_view, told_copies, told_volumes
 from vetro.compute.wire import NewVolume, Offer, Volume, VolumeCopy
 from vetro.http import download, listed, receive_upload, shape_of
 from vetro.http.parameters import BOOLEAN, BOOLEAN_TEXT, STRING, Param, Rule, query
@@ -120,7 +119,8 @@ async def create_volume(call: Call) -> Json:
 
 async def show_volume(call: Call) -> Json:
     """One volume."""
-    return volume_view(await call.service.volumes.find(_uuid(call), call.project))
+    row = await call.service.volumes.find(_uuid(call), call.project)
+    return (await told_volumes(call.service.database, [row]))[0]
 
 
 async def change_volume(call: Call) -> Json:
@@ -233,7 +233,8 @@ def _copies(kind: str, title: str, path: str) -> list[Endpoint]:
         return await call.service.volumes.copy(kind, uuid, row, str(call.get("name") or ""))
 
     async def show(call: Call) -> Json:
-        return copy_view(await call.service.volumes.find_copy(kind, _uuid(call), call.project))
+        row = await call.service.volumes.find_copy(kind, _uuid(call), call.project)
+        return (await told_copies(call.service.database, [row]))[0]
 
     async def remove(call: Call) -> Json:
         row = await call.service.volumes.find_copy(kind, _uuid(call), call.project)
