@@ -19,8 +19,9 @@ else in the file: `VETRO_CONFIG`, else `vetro.toml` in the data directory, else 
 variable is `VETRO_`, the section and the name in capitals: `VETRO_SERVER_PORT`. A list is given as `a,b` or
 as JSON, a table as JSON. These have a short form as well: {short}.
 
-A process does not start with an unknown name or a value of another type; it names the place. Nor does it with a variable that is
-nearly one of these, or a setting that gives less than it asks for ([SECURITY.md](../SECURITY.md)).
+A process does not start with an unknown name or a value of another type; it names the place. Nor does it
+with a variable that is nearly one of these, or a setting that gives less than it asks for
+([SECURITY.md](../SECURITY.md)).
 
 ```toml
 [server]
