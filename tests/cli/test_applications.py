@@ -47,6 +47,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[dict[str, A
                 "created": "2020-01-01T00:00:00",
                 "services": [SITE, NEW],
             },
+            "/compute/servers": [],
             "/v1/environments/e1/leaked": {"leaked": []},
             "/v1/environments/e1/sessions": {"sessions": held},
             "/v1/environments/e1/upgrades": {"applications": []},

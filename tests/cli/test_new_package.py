@@ -39,7 +39,7 @@ def test_a_new_package_is_checked_tested_and_deploys(invoke, tmp_path):
     assert invoke("check", target, "--strict") == (0, "No errors found!\n")
     code, text = invoke("test", target, "--json")
     assert code == 0, text
-    assert json.loads(text)["passed"] == 3
+    assert json.loads(text)["passed"] == 5
 
 
 def test_what_is_there_is_not_overwritten_and_names_are_checked(invoke, tmp_path):

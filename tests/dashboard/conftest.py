@@ -36,7 +36,7 @@ class Service:
         self.directory = directory
         self.url = f"http://127.0.0.1:{self.port}"
         self.policy = directory / "policy.yaml"
-        self.policy.write_text("")
+        self.policy.write_text("{}")
         self.environ = {
             **os.environ,
             "VETRO_DATA_DIR": str(directory),

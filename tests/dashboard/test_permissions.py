@@ -59,7 +59,7 @@ def test_what_the_policy_denies_is_not_offered(visit: Visit, service: Service, i
         strict.open("/packages?upload=true")
         expect(strict.page.get_by_role("dialog")).to_have_count(0)
     finally:
-        service.policy.write_text("")
+        service.policy.write_text("{}")
     gone = {path: seen[path] - left[path] for path in seen}
     assert {"New environment", "Deployment history", "Templates", "History"} <= gone[
         "/environments"

@@ -25,6 +25,7 @@ WRITTEN_BY_VETRO = {
     "engine/system/memory.py",
     "engine/worker/messages.py",
     "http/dashboard/sessions.py",
+    "identity/unstored.py",
     "node/files.py",
     "node/images/bootstrap.py",
     "node/migration/control.py",

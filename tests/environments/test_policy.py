@@ -158,7 +158,7 @@ async def test_public_packages_can_be_left_to_some(
     assert listed.json()["packages"] == []
     for answer in (offered, all_):
         assert [one["id"] for one in answer.json()["packages"]] == [public]
-    (seen,) = await answers(api, tmp_path, "", ("ann", "GET", "/v1/catalog/packages"))
+    (seen,) = await answers(api, tmp_path, "{}", ("ann", "GET", "/v1/catalog/packages"))
     assert [one["id"] for one in seen.json()["packages"]] == [public]
 
 
@@ -195,7 +195,7 @@ async def test_rights_of_administrators_can_be_given_to_others(api: Api, tmp_pat
         ("root", "GET", "/v1/environments?tenant=p"),
     ) == [200, 200, 200]  # fmt: skip
     assert await statuses(
-        api, tmp_path, "",
+        api, tmp_path, "{}",
         ("ann", "POST", "/v1/catalog/categories"), ("ann", "GET", "/v1/environments?all_tenants=true"),
     ) == [403, 403]  # fmt: skip
 

@@ -196,10 +196,9 @@ async def test_without_keys_nobody_logs_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_a_read_only_server_lets_people_log_in(database_url: str, tmp_path: Path) -> None:
     """As a standby does: what needs no token to be stored goes on."""
-    if not database_url.startswith("postgresql"):
-        pytest.skip("of PostgreSQL")
     keyring = Keyring(tmp_path / "keys")
     keyring.create()
     first = await Database.open(database_url, keyring=keyring)

@@ -148,6 +148,7 @@ def samples(lab: Any, tmp_path: Path) -> Samples:
     return Samples(lab, tmp_path)
 
 
+@pytest.mark.sampled(only=["HelloScript", "TwoTier", "WordPress"])
 @pytest.mark.parametrize("name", SAMPLES)
 async def test_a_sample_installs_when_something_counts(samples: Samples, name: str) -> None:
     """Unchanged nothing runs; it does for a property, a machine made anew, a version, and another script."""

@@ -18,7 +18,7 @@ async def test_listings_are_recursive_relative_and_sorted(api: Api) -> None:
     assert await api.ok("GET", "/admin/workflow/") == {
         "workflow": ["Common.xml", "Demo.xml", "Web.xml"]
     }
-    assert await api.ok("GET", "/admin//scripts//Linux/") == {"scripts": ["run.sh"]}
+    assert await api.ok("GET", "/admin/scripts//Linux/") == {"scripts": ["run.sh"]}
     assert (await api.ok("GET", "/admin/manifests"))["manifests"] == [
         "demoService-manifest.yaml",
         "webServer-manifest.yaml",

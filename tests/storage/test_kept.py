@@ -83,10 +83,9 @@ async def test_nothing_is_stored_in_a_file_that_is_not_there_any_more(
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_a_read_only_server_refuses_writes_and_serves_reads(database_url: str) -> None:
     """As a standby does: the error says what to do, and readiness knows it."""
-    if not database_url.startswith("postgresql"):
-        pytest.skip("of PostgreSQL")
     first = await Database.open(database_url)
     await migrate(first, [])
     async with first.transaction() as tx:

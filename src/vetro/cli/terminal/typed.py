@@ -69,6 +69,7 @@ def _add(secrets: Iterator[str]) -> None:
 
 
 def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
+    from vetro.json_texts import decode_json
     from vetro.secrecy import is_secret, secrets_in
 
     name, value = "", one
@@ -78,7 +79,7 @@ def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
     if value[:1] in ("{", "[", '"'):
         # Else it is no JSON, and was taken as a text.
         with contextlib.suppress(ValueError):
-            yield from secrets_in({name: json.loads(value)})
+            yield from secrets_in({name: decode_json(value)})
     before = arguments[max(number - 2, 0) : number]
     if len(before) == 2 and before[0].startswith("-") and is_secret(before[1].rpartition(".")[2]):
         # ``--set password VALUE``: a blank in the place of the sign.

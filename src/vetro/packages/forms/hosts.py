@@ -46,4 +46,4 @@ def _field(tree: ast.Node) -> Iterator[str]:
     if isinstance(tree, ast.Property) and isinstance(tree.target, ast.Property):
         root = tree.target.target
         if isinstance(root, ast.Variable) and root.name in ("", "forms"):
-            yield f"{tree.target.name}.{tree.name}"
+            yield ".".join((tree.target.name, tree.name))
