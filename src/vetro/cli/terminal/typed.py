@@ -69,7 +69,6 @@ def _add(secrets: Iterator[str]) -> None:
 
 
 def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
-    from vetro.json_texts import decode_json
     from vetro.secrecy import is_secret, secrets_in
 
     name, value = "", one
@@ -77,6 +76,8 @@ def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
         name, value = pair["name"].rpartition(".")[2], pair["value"]
         yield from secrets_in({name: value})
     if value[:1] in ("{", "[", '"'):
+        from vetro.json_texts import decode_json
+
         # Else it is no JSON, and was taken as a text.
         with contextlib.suppress(ValueError):
             yield from secrets_in({name: decode_json(value)})
