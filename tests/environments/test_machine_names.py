@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vetro.environments.machine_names import host_name
+from vetro.environments.machine_names import host_name, next_name
 
 Api = Any  # the fixture of conftest.py
 
@@ -202,3 +202,16 @@ async def test_changes_that_were_offered_one_number_at_a_time_are_carried_over(a
         *("web-1", "DB-7_x"),
         *("web-3", "web-2", "db-8-x", "own"),
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["l" * 63, "l" * 70 + "-#", "l" * 60 + "-999", "#" + "l" * 70, "ü" * 80 + "#"]
+)
+def test_a_number_finds_room_in_the_longest_name(name: str) -> None:
+    """A guest cuts names off; the number stays, so each name is another one."""
+    taken: set[str] = set()
+    for _ in range(12):
+        found = next_name(name.replace("#", "1"), lambda one: host_name(one) in taken)
+        assert host_name(found) not in taken
+        taken.add(host_name(found))
+    assert len(taken) == 12

@@ -91,6 +91,7 @@ CASES = [
     Case("DELETE", "/environments//<e>", 404, "segment"),
     Case("DELETE", "/environments/%2F<e>", 404, "segment"),
     Case("DELETE", "/environments%2F<e>", 404, "segment"),
+    Case("DELETE", "/environments/<e>%2F", 404, "segment"),
     Case("GET", "/environments//", 404, "segment"),
     Case("GET", "/environments//<e>/services", 404, "segment"),
     Case("DELETE", "!", 403, "reader", user="rob"),

@@ -26,6 +26,7 @@ DAMAGES: dict[str, tuple[Callable[[Body], object], str]] = {
     "metadata": (lambda one: one["?"].update(metadata="x"), "?/metadata"),
     "dependencies": (lambda one: one["?"].update(dependencies=[]), "?/dependencies"),
     "destroyed": (lambda one: one["?"].update(destroyed="no"), "?/destroyed"),
+    "destroyed already": (lambda one: one["?"].update(destroyed=True), "?/destroyed"),
     "package": (lambda one: one["?"].update(package={}), "?/package"),
     "class version": (lambda one: one["?"].update(classVersion=[]), "?/classVersion"),
 }

@@ -181,6 +181,16 @@ async def test_logging_out_ends_an_unstored_token(place: Place) -> None:
     assert await place.tokens[0].revoke(token)
     assert await place.tokens[0].authenticate(token) is None
     assert not await place.tokens[0].revoke(token)
+    # Nor does it live on in another spelling.
+    mark, _, rest = token.partition(":")
+    for other in (
+        f"{token}=",
+        f"{token}!",
+        f"{token}\t",
+        f"{token[:-4]}-{token[-4:]}",
+        f"{mark}:{mark}:{rest}",
+    ):
+        assert await place.tokens[0].authenticate(other) is None
 
 
 async def test_without_keys_nobody_logs_in(tmp_path: Path) -> None:

@@ -517,6 +517,15 @@ Methods:
         Then:
           - $.stack.delete()
 ---
+# Kept by the environment.
+Name: Lent
+Extends: Keeps
+Methods:
+  .init:
+    Body:
+      - $owner: $this.find(std:Environment).require()
+      - $.stack: new(sys:HeatStack, $owner, name => data, regionName => $.region)
+---
 # Without an owner, and two of them.
 Name: Loose
 Extends: Keeps
@@ -543,8 +552,8 @@ async def test_a_stack_is_of_one_component(lab: Any) -> None:
     def groups() -> list[str]:
         return sorted(one.name for one in lab.cloud.compute.group_list.values())
 
-    for kind in ("Keeps", "Loose"):
-        words = ["first"] if kind == "Keeps" else ["firstone", "firsttwo"]
+    for kind in ("Keeps", "Loose", "Lent"):
+        words = ["firstone", "firsttwo"] if kind == "Loose" else ["first"]
         first = lab.application("a", f"test.{kind}")
         model = await lab.deploy(lab.environment(first, networks={}))
         assert groups() == words
@@ -564,7 +573,7 @@ async def test_a_stack_is_of_one_component(lab: Any) -> None:
         # The name is free when the first one has gone.
         model["Objects"]["applications"] = [second]
         model = await lab.deploy(model)
-        assert groups() == (["second"] if kind == "Keeps" else ["secondone", "secondtwo"])
+        assert groups() == (["secondone", "secondtwo"] if kind == "Loose" else ["second"])
         await lab.destroy(model)
         assert groups() == []
     given = lab.application("c", "test.Keeps", given="a", word="third")

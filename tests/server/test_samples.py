@@ -192,7 +192,7 @@ def walk_of_the_database(vetro: Installation) -> None:
             "image": IMAGE,
         },
     }
-    file = vetro.directory / "script.json"
+    file = vetro.directory / "client" / "script.json"
     file.write_text(json.dumps(script))
     vetro.run("env", "add", "sql", "--file", str(file))
     vetro.run("env", "deploy", "sql")
@@ -236,7 +236,7 @@ def walk_of_the_volume(vetro: Installation) -> None:
 
 def walk_of_a_balancer_over_ipv6(vetro: Installation) -> None:
     """HAProxy at an IPv6 address, its members too: they come and go, and no request fails meanwhile."""
-    package = vetro.directory / "balancer6"
+    package = vetro.directory / "client" / "balancer6"
     package.mkdir()
     (package / "manifest.yaml").write_text(BALANCER6_MANIFEST)
     (package / "template.yaml").write_text(BALANCER6)

@@ -201,6 +201,8 @@ def _problem(block: Json) -> str:
     for key, (kinds, said) in _RESERVED.items():
         if not isinstance(known.get(key), kinds):
             return f"/{key} must be {said}"
+    if known.get("destroyed"):
+        return "/destroyed is for the engine to write; to remove the object, remove it from where it is"
     return ""
 
 

@@ -16,6 +16,8 @@ from vetro.environments.model import Json, component_name, components, header, o
 from vetro.http import Conflict
 from vetro.json_values import JsonObject
 
+LONGEST = 63
+"""Letters of a host name."""
 PLACE = "#"
 """Stands for a number in a host name: its first one."""
 _Key = tuple[str, str]
@@ -55,7 +57,7 @@ class Machine:
 def host_name(name: str) -> str:
     """What a guest makes of a name: ``Web_1.example`` and ``web-1-example`` are one host."""
     plain = name.strip().lower()
-    return re.sub(r"[^a-z0-9-]+", "-", plain).strip("-")[:63].strip("-") or plain
+    return re.sub(r"[^a-z0-9-]+", "-", plain).strip("-")[:LONGEST].strip("-") or plain
 
 
 def machines(objects: Json) -> Iterator[Machine]:
@@ -149,10 +151,17 @@ class TakenNames:
 
 
 def counted(before: str, number: int, after: str, is_taken: Callable[[str], bool]) -> str:
-    """The first name of a pattern that is free, from a number on."""
-    while is_taken(name := f"{before}{number}{after}"):
+    """The first name of a pattern that is free, from a number on.
+
+    A guest cuts its name off (`host_name`), so what is before the number makes room for it: else all
+    numbers would be one name, and none of them free.
+    """
+    while True:
+        count = f"{number}{after}"
+        name = f"{before[: max(LONGEST - len(count), 0)]}{count}"
+        if not is_taken(name):
+            return name
         number += 1
-    return name
 
 
 def next_name(name: str, is_taken: Callable[[str], bool]) -> str:

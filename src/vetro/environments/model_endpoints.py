@@ -132,7 +132,7 @@ async def replace(call: Call) -> Json:
             refuse_fixed(parts)
             keep_written(before, value, parts)
         if not parts:
-            value = value or []
+            value = [] if value is None else value
             objects["services"] = value
         else:
             objects.setdefault("services", [])

@@ -104,7 +104,9 @@ class Envelope:
             headers = without_marks(headers)
         context = RequestContext(self._request_id(headers), self.closing, self.conventions)
         path: str = given["path"]
-        if len(path) > 1 and path.endswith("/") and not path.endswith("//"):
+        # A slash that is written as %2F is a part of the last segment.
+        is_open = given.get("raw_path", b"/").partition(b"?")[0].endswith(b"/")
+        if len(path) > 1 and path.endswith("/") and not path.endswith("//") and is_open:
             path = path[:-1]
         method: str = given["method"]
         inner = {

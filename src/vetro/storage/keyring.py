@@ -82,6 +82,9 @@ class Keyring:
                 raise KeyMissing(key, self.file)
         given = base64.b64decode(body)
         try:
+            if f"{PREFIX}{key}:{base64.b64encode(given).decode()}" != text:
+                # Another spelling of it is not it: a token that was ended would live on under that.
+                raise InvalidTag
             return self._ciphers[key].decrypt(
                 given[:_NONCE], given[_NONCE:], f"{PREFIX}{key}:{purpose}".encode()
             )

@@ -39,7 +39,9 @@ export function AskForLosses({ begun, become }: { begun: Begun[]; become: (befor
   const run = async (keys: string[]) => {
     const mayLose = letGo(one.mayLose, keys);
     const { id } = one.environment;
-    // What it is now: a part may be done, and then it is a failure that is deployed again.
+    // What it is now: a part may be done, and then it is a failure that is deployed again. An answer that is on
+    // its way may say what it was before that.
+    await queries.cancelQueries({ queryKey: environmentsQuery.queryKey });
     const now = (await queries.fetchQuery({ ...environmentsQuery, staleTime: 0 })).find((each) => each.id === id);
     const goesOn = now !== undefined && (await deploy(queries, now, mayLose));
     notifications.show({ message: t(goesOn ? 'deployStarted' : 'deployNothing') });

@@ -159,7 +159,10 @@ class Holder:
     def _component(self, ctx: CallContext) -> MuranoObject | None:
         """The one that has made the object; a region's stack is of none."""
         this = ctx.this
-        one = self._maker if this is None or this.owner is None else this.owner
+        one = None if this is None else this.owner
+        if one is None or one.is_a(ENVIRONMENT):
+            # The environment names no stacks itself: it was given to a program to keep.
+            one = self._maker
         found: MuranoObject | None = None
         while one is not None and one.owner is not None:
             if one.owner.is_a(ENVIRONMENT):

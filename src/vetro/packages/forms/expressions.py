@@ -43,6 +43,8 @@ MAX_DEPTH = 60
 """Nesting of templates within each other and of what they make."""
 MAX_VALUES = 100_000
 """Values that one request may make."""
+LONGEST_HOST_NAME = 63
+"""Letters."""
 MAX_SECONDS = 5.0
 """Time that the expressions of one request may take."""
 UNKNOWN = "\0unknown"
@@ -114,10 +116,15 @@ class Ingredients:
             return pattern.replace("#", str(number))
         if (pattern, number) not in self.hosts:
             used = {name.lower() for name in self.hosts.values()}
+            before, _, after = pattern.partition("#")
             count = number
-            while (name := pattern.replace("#", str(count)).lower()) in used or name in self.taken:
+            while True:
+                end = f"{count}{after.replace('#', str(count))}"
+                # A guest cuts its name off: without room for it all numbers would be one name.
+                name = f"{before[: max(LONGEST_HOST_NAME - len(end), 0)]}{end}"
+                if name.lower() not in used and name.lower() not in self.taken:
+                    break
                 count += 1
-            name = pattern.replace("#", str(count))
             self.hosts[pattern, number] = name
         return self.hosts[pattern, number]
 
