@@ -51,6 +51,7 @@ def component(vetro: Installation, number: int = 0) -> Any:
 def hello(vetro: Installation) -> Any:
     """HelloScript on the machine `host`, deployed; its script prints something else each time."""
     empty = vetro.directory / "client" / "empty.tar"
+    empty.parent.mkdir(exist_ok=True)
     empty.write_bytes(b"\0" * 10240)
     vetro.run("image", "import", "host", str(empty))
     vetro.run("package", "import", "--public", str(ROOT / "library" / "HelloScript"))

@@ -193,6 +193,7 @@ def walk_of_the_database(vetro: Installation) -> None:
         },
     }
     file = vetro.directory / "client" / "script.json"
+    file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(script))
     vetro.run("env", "add", "sql", "--file", str(file))
     vetro.run("env", "deploy", "sql")
@@ -237,7 +238,7 @@ def walk_of_the_volume(vetro: Installation) -> None:
 def walk_of_a_balancer_over_ipv6(vetro: Installation) -> None:
     """HAProxy at an IPv6 address, its members too: they come and go, and no request fails meanwhile."""
     package = vetro.directory / "client" / "balancer6"
-    package.mkdir()
+    package.mkdir(parents=True)
     (package / "manifest.yaml").write_text(BALANCER6_MANIFEST)
     (package / "template.yaml").write_text(BALANCER6)
     vetro.run("package", "import", "--public", str(package))
