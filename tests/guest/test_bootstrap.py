@@ -215,6 +215,20 @@ def test_user_data_that_cannot_be_read_does_not_keep_the_agent(
     assert "user data cannot be read" in said or "User data part 1" in said
 
 
+def test_a_machine_without_agent_configuration_ends_its_agent_for_good(
+    guest: Any, root: Path
+) -> None:
+    """What is started again for ever burns a processor and fills a log; it says why once and waits."""
+    log = root / "var/log/vetro-guest.log"
+    _start(guest, root, b"#!/bin/sh\n# Isolation: optional\ntrue\n")
+    command = Path(f"/proc/{guest.process.pid}/cmdline")
+    until(lambda: command.read_bytes().startswith(b"sleep\0"))
+    assert guest.process.poll() is None
+    assert log.read_text().count("There is no agent configuration") == 1
+    assert "ERROR" not in log.read_text()
+    assert guest.kill(signal.SIGTERM) == -signal.SIGTERM
+
+
 def test_a_stopped_agent_takes_its_user_data_script_along(
     guest: Any, mailbox: Any, root: Path
 ) -> None:

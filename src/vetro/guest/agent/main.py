@@ -6,6 +6,9 @@ import sys
 from . import VERSION, log
 from .errors import AgentError, ConfigurationError
 
+#: Seconds; the longest that every `sleep` takes (busybox).
+_LONG = "2147483"
+
 _USAGE = """\
 usage: vetro-guest.pyz [--config-file FILE] [--config-dir DIRECTORY] [options]
 
@@ -73,12 +76,26 @@ def main(arguments: "list[str] | None" = None) -> int:
             from . import bootstrap
 
             bootstrap.apply(options.bootstrap, options.root)
+            if not any(os.path.exists(path) for path in [*options.files, *options.directories]):
+                _stay_ended(options.files)
         return _run_agent(options)
     except ConfigurationError as error:
         log.error(str(error))
         if log.is_file():
             sys.stderr.write("%s\n" % error)
         return 2
+
+
+def _stay_ended(files: "list[str]") -> None:
+    """Become a program that waits: an init starts again what ends, and nothing would have changed.
+
+    A machine that a person made has user data of its own, or a key, and no engine that sends it plans.
+    """
+    log.info(
+        "There is no agent configuration (%s): no plans are taken until the next start"
+        % ", ".join(files)
+    )
+    os.execvp("sleep", ["sleep", _LONG])
 
 
 def _run_agent(options: _Options) -> int:
