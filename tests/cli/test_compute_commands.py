@@ -53,15 +53,19 @@ def service(running: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     running.reach(monkeypatch)
     monkeypatch.chdir(tmp_path)
     if not running.json("image", "list"):
-        file = tmp_path / "hostname"
-        file.write_text("debian\n")
-        with tarfile.open("debian.tar", "w") as tar:
-            tar.add(file, "etc/hostname")
-        running.ok("image", "import", "debian", "debian.tar")
+        running.ok("image", "import", "debian", root_tar(tmp_path))
         # Registered is not yet heard: room is found on nodes whose heartbeat was.
         while running.json("server", "list")[0]["status"] != "running":
             assert running.process.poll() is None
     return running
+
+
+def root_tar(directory: Path) -> Path:
+    """A root file system of one file."""
+    (directory / "hostname").write_text("debian\n")
+    with tarfile.open(directory / "debian.tar", "w") as tar:
+        tar.add(directory / "hostname", "etc/hostname")
+    return directory / "debian.tar"
 
 
 @pytest.fixture
@@ -310,6 +314,22 @@ def test_key_pairs_are_public_keys(home: Service, tmp_path: Path) -> None:
     assert [row["public_key"] for row in home.json("keypair", "list")] == [KEY]
     assert home.json("keypair", "delete", "k", "--yes") == {"deleted": ["k"]}
     home.refused("keypair", "show", str(uuid.uuid4()))
+
+
+def test_a_virtual_machine_has_a_volume_as_a_disk(home: Service, tmp_path: Path) -> None:
+    """It is named by what the guest sees, a serial number; a directory is refused before anything."""
+    home.ok("image", "import", "disk", root_tar(tmp_path), "--type", "vm")
+    home.json("vm", "create", "v", "--image", "disk", "--no-network")
+    uuid = home.json("volume", "create", "data", "--size", "1")["uuid"]
+    assert "gets a disk, not a directory" in home.refused(
+        "volume", "attach", "data", "v", "--at", "/srv", code=2
+    )
+    assert f"a disk of VM v: its serial number is {uuid}" in home.ok(
+        "volume", "attach", "data", "v"
+    )
+    home.ok("vm", "destroy", "v", "--yes")
+    home.ok("volume", "delete", "data", "--yes")
+    home.ok("image", "delete", "disk", "--yes")
 
 
 def test_a_volume_outlives_its_machine(home: Service) -> None:

@@ -5,6 +5,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cryptography.x509.oid import NameOID
 from tests.ports import free_port
 
 from vetro.cli import cli
+from vetro.node import Accelerator
 from vetro.server import data_directory
 from vetro.server.doctor import Finding, Machine, examine_installation, examine_machine
 from vetro.server.installation import open_database
@@ -52,6 +54,8 @@ def machine(root: Path, **changes: str | None) -> Machine:
         user=0,
         routes=lambda: ROUTES,
         open_files=lambda: 65536,
+        library=lambda _name: True,
+        accelerator=lambda _directory: Accelerator("kvm"),
     )
 
 
@@ -93,10 +97,24 @@ def test_what_a_machine_lacks_is_found(
     assert remedy in found.remedy
 
 
+def test_kvm_is_what_ran_a_guest_and_vms_need_their_library(tmp_path: Path) -> None:
+    """A device that opens and hangs is no KVM, and without libvirt-python no VM is ever started."""
+    settings = settings_of(tmp_path, **{"node.driver": "lxc+qemu"})
+    found = replace(
+        machine(tmp_path),
+        library=lambda name: name != "libvirt",
+        accelerator=lambda _directory: Accelerator("tcg", "no answer within 5 s"),
+    )
+    library, kvm = unwell(list(examine_machine(found, settings)))
+    assert (library.level, kvm.level) == ("error", "warning")
+    assert "libvirt-python is not installed" in library.found
+    assert "KVM does not work here (no answer within 5 s)" in kvm.found
+
+
 def test_missing_programs_name_their_packages(tmp_path: Path) -> None:
     """Containers and networks need their programs; those of virtual machines only limit."""
     well = machine(tmp_path)
-    without = Machine(tmp_path, lambda _name: None, 0, well.routes, lambda: 100)
+    without = replace(well, which=lambda _name: None, open_files=lambda: 100)
     found = {x.subject: x for x in unwell(list(examine_machine(without, settings_of(tmp_path))))}
     assert found["containers"].level == "error"
     assert found["containers"].remedy == "apt-get install lxc uidmap mmdebstrap"

@@ -2,7 +2,8 @@
 
 ``NodeAgent(settings).run()`` registers the node, reports its state, serves the task API and drives
 containers (``lxc``), plain processes (``process``) or pretended VMs (``simulated``).
-``build_image`` and ``build_vm_image`` make root file systems and disks.
+``build_image`` and ``build_vm_image`` make root file systems and disks; ``accelerator_of`` says whether
+KVM works here.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from vetro.node.settings import NodeSection, NodeSettings
 
 if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
+    from vetro.node.drivers.qemu.accel import Accelerator, accelerator_of
     from vetro.node.images.bootstrap import build_image, keep_once
     from vetro.node.images.build_scratch import remove_leftovers
     from vetro.node.images.vm_images import build_vm_image

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import uuid as uuids
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -106,6 +107,7 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
         await machines.driver.execute(uuid, ["/no/such/program"], {}, 5)
 
     await commands_with_streams(machines, uuid)
+    volume = await plugged_in(machines, uuid)
 
     # The power button ends it in order: the file system was unmounted, not cut off.
     began = asyncio.get_running_loop().time()
@@ -118,13 +120,39 @@ async def test_a_vm_from_its_creation_to_its_end(machines: Any) -> None:
 
     again = await machines.driver.start(uuid)
     assert again["pid"] != vm["pid"]
+    await eventually(lambda: serials(machines, uuid, volume))
     await machines.driver.delete(uuid)
+    await machines.driver.volumes.delete(volume)
     assert not command_line(again["pid"])
     assert not machines.store.path(uuid).exists()
     leftovers = [
         path for path in (machines.store.directory.parent / "qemu").rglob("*") if uuid in path.name
     ]
     assert leftovers == []
+
+
+async def plugged_in(machines: Any, uuid: str) -> str:
+    """A volume that was given to a running VM: the guest has the disk, and reads and writes it."""
+    work = machines.driver.volumes
+    volume = str((await work.create(str(uuids.uuid4()), work.format_for("kvm"), 1)).uuid)
+    await work.attach(uuid, volume, "", read_only=False)
+    await eventually(lambda: serials(machines, uuid, volume))
+    written = await machines.driver.execute(
+        uuid, ["sh", "-c", "echo kept | dd of=/dev/sda; dd if=/dev/sda bs=4 count=1"], {}, 60
+    )
+    assert (written.exit_code, written.stdout) == (0, "kept")
+    return volume
+
+
+async def serials(machines: Any, uuid: str, volume: str) -> bool:
+    """Whether a disk inside the VM has the volume's uuid as its serial number."""
+    try:
+        said = await machines.driver.execute(
+            uuid, ["sh", "-c", "cat /sys/block/sd*/device/vpd_pg80"], {}, 60
+        )
+    except DriverError:
+        return False  # it still starts
+    return volume in said.stdout
 
 
 async def commands_with_streams(machines: Any, uuid: str) -> None:

@@ -32,7 +32,7 @@ def tree(directory: Path, *, without: str = "") -> Path:
     (directory / "bin/busybox").write_bytes(b"busybox")
     (directory / f"boot/vmlinuz-{VERSION}").write_bytes(b"kernel")
     modules = directory / "lib/modules" / VERSION
-    for name in ("virtio_blk", "virtio_net", "isofs", "evdev", "button"):
+    for name in ("virtio_blk", "virtio_net", "virtio_scsi", "sd_mod", "isofs", "evdev", "button"):
         if name != without:
             module(modules / "kernel", name, "virtio" if name.startswith("virtio") else "")
     module(modules / "kernel", "virtio")
@@ -90,9 +90,9 @@ def test_what_is_missing_in_a_kernel_is_named(tmp_path: Path, removed: str, word
         vm_kernel.find_kernel(root)
 
 
-@pytest.mark.parametrize("name", ["virtio_pci", "virtio_net", "isofs", "button"])
+@pytest.mark.parametrize("name", ["virtio_pci", "virtio_net", "sd_mod", "isofs", "button"])
 def test_a_kernel_that_cannot_serve_a_vm_is_refused(tmp_path: Path, name: str) -> None:
-    """Without disks, interfaces, the seed or a power button a VM would be lost."""
+    """Without disks, volumes, interfaces, the seed or a power button a VM would be lost."""
     kernel = vm_kernel.find_kernel(tree(tmp_path / "tree", without=name))
     with pytest.raises(ImageBuildError, match=f"no module {name}"):
         vm_kernel.initial_files(kernel)

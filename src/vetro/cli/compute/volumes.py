@@ -26,6 +26,7 @@ from vetro.compute.client.calls import (
     restore_volume,
 )
 from vetro.compute.wire import (
+    HVM_BRANDS,
     Attachment,
     NameChange,
     NewVolume,
@@ -128,10 +129,17 @@ def volume_attach(name_or_uuid: str, vm: str, place: str) -> None:
     with Connection() as connection:
         found = find(connection, VOLUME, name_or_uuid)
         machine = find_vm(connection, vm)
+        if place and machine.brand in HVM_BRANDS:
+            raise click.UsageError(
+                f"VM {vm} is a virtual machine: it gets a disk, not a directory. Leave out --at"
+            )
         body = Attachment(vm_uuid=machine.uuid, device=place)
         hint = "Detach it there first ('vetro volume detach')."
         made = connection.send(attach_volume(found.uuid, body), hint=hint)
-    done(f"Volume {VOLUME.called(found)} is at {made.device} of VM {vm}", **row_of(made))
+    where = f"at {made.device} of VM {vm}"
+    if machine.brand in HVM_BRANDS:
+        where = f"a disk of VM {vm}: its serial number is {made.uuid}"
+    done(f"Volume {VOLUME.called(found)} is {where}", **row_of(made))
 
 
 @volume.command("detach", short_help="Take a volume from its VM.")

@@ -95,7 +95,7 @@ def _stay_ended(files: "list[str]") -> None:
         "There is no agent configuration (%s): no plans are taken until the next start"
         % ", ".join(files)
     )
-    os.execvp("sleep", ["sleep", _LONG])
+    os.execvp("sleep", ["sleep", _LONG])  # noqa: S606 nothing of a shell is meant
 
 
 def _run_agent(options: _Options) -> int:

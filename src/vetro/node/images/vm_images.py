@@ -269,7 +269,8 @@ async def assemble(root_tar: Path, kernel: Kernel, target: Path) -> None:
         tree.mkdir(mode=0o755)
         await _extract(root_tar, tree)
         await asyncio.to_thread(_add_to_root, tree, kernel)
-        if (tree / "sbin/depmod").exists():
+        # Debian's is an absolute link: looked up from here it would lead to this machine's program.
+        if GuestRoot(tree).exists("/sbin/depmod"):
             # Lets the guest's own tools find modules by name.
             await run("chroot", str(tree), "/sbin/depmod", kernel.version)
         raw = work / "disk.raw"

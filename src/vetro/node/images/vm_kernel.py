@@ -26,8 +26,12 @@ ARGUMENTS = "console=ttyS0 quiet panic=10"
 _MODULES = (
     "virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "virtio-rng", "virtio_balloon",
     "ext4", "crc32c_generic", "isofs", "af_packet", "button", "evdev", "qemu_fw_cfg",
+    # Volumes: nothing in a built image loads what a disk needs that is plugged in later.
+    "virtio_scsi", "sd_mod",
 )  # fmt: skip
-_REQUIRED = ("virtio_pci", "virtio_blk", "virtio_net", "isofs", "evdev", "button")
+_REQUIRED = (
+    "virtio_pci", "virtio_blk", "virtio_net", "virtio_scsi", "sd_mod", "isofs", "evdev", "button",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

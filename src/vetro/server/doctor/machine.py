@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import resource
@@ -15,6 +16,7 @@ from typing import cast
 
 import msgspec
 
+from vetro.node import Accelerator, accelerator_of
 from vetro.server.doctor.findings import Finding, error, ok, warning
 from vetro.server.errors import StartError
 from vetro.server.isolation import PLAIN, Instances, Started, choose_instances, others_at_service
@@ -27,6 +29,7 @@ MACHINES = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-img": "qemu-utils",
     "genisoimage": "genisoimage",
+    "libvirtd": "libvirt-daemon",
 }
 OPEN_FILES = 8192
 _KERNEL_MODULES = {
@@ -49,6 +52,10 @@ class Machine:
         ).stdout
     )
     open_files: Callable[[], int] = lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    library: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
+    """Whether a Python package is installed."""
+    accelerator: Callable[[Path], Accelerator] = accelerator_of
+    """What VMs run with, given the directory of their driver."""
 
     def text(self, path: str) -> str:
         """A file's content; '' when it cannot be read."""
@@ -94,7 +101,7 @@ def examine_machine(machine: Machine, settings: Settings) -> Iterator[Finding]:
     yield _control_groups(machine)
     yield from _modules(machine)
     yield _forwarding(machine)
-    yield _virtualisation(machine)
+    yield from _virtualisation(machine, settings, required="qemu" in driver)
     yield _apparmor(machine)
     yield from _overlapping(machine, settings)
 
@@ -195,7 +202,15 @@ def _forwarding(machine: Machine) -> Finding:
     return ok("forwarding", "off; the node agent switches it on with the first router")
 
 
-def _virtualisation(machine: Machine) -> Finding:
+def _virtualisation(machine: Machine, settings: Settings, *, required: bool) -> Iterator[Finding]:
+    """Whether VMs can be started, and whether KVM does its work: its device alone proves neither."""
+    if not machine.library("libvirt"):
+        lacking = error if required else warning
+        yield lacking(
+            "virtual machines",
+            "the Python package libvirt-python is not installed",
+            "pip install 'vetro[vm]' (it needs libvirt-dev, pkg-config and a C compiler).",
+        )
     device = machine.root / "dev/kvm"
     if not device.exists():
         flags = machine.text("proc/cpuinfo")
@@ -204,12 +219,19 @@ def _virtualisation(machine: Machine) -> Finding:
             if " vmx" in flags or " svm" in flags
             else "Switch on virtualisation in the firmware, or let the machine's own host nest it."
         )
-        return warning(
+        yield warning(
             "virtual machines", "no /dev/kvm: they are emulated, tens of times slower", hint
         )
-    if not os.access(device, os.R_OK | os.W_OK):
-        return warning("virtual machines", "/dev/kvm may not be used", "Run as root.")
-    return ok("virtual machines", "KVM")
+    elif machine.which("qemu-system-x86_64") is None:
+        return  # said among the programs
+    elif reason := machine.accelerator(settings.data_dir / "node/qemu").reason:
+        yield warning(
+            "virtual machines",
+            f"KVM does not work here ({reason}): they are emulated, tens of times slower",
+            "Let the machine's own host nest virtualisation, and restart: the answer is kept until then.",
+        )
+    else:
+        yield ok("virtual machines", "KVM")
 
 
 def _apparmor(machine: Machine) -> Finding:

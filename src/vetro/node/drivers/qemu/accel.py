@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 DEADLINE_SECONDS = 5.0
 EMULATOR = "qemu-system-x86_64"
+DEVICE = Path("/dev/kvm")
 
 # The sector, in GNU assembler:
 #   cli; xor %ax,%ax; mov %ax,%ds/%es/%ss; mov $0x7c00,%sp
@@ -87,7 +89,6 @@ async def failure(
         await _end(process)
     if status == _RIGHT:
         return None
-    log.info("accelerator_unavailable", accelerator=accelerator, status=status, reason=reason)
     return reason or f"a wrong answer ({status})"
 
 
@@ -115,27 +116,50 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-async def choose(directory: Path, device: Path = Path("/dev/kvm")) -> Accelerator:
+async def choose(directory: Path, device: Path = DEVICE) -> Accelerator:
     """The accelerator for VMs. The result is kept in ``directory`` until the machine reboots."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    kept = _kept(directory)
+    if kept is not None:
+        return kept
+    chosen = await _tested(directory, device)
+    if chosen.reason:
+        log.warning(
+            "kvm_unavailable",
+            effect="VMs are emulated, which is several times slower",
+            reason=chosen.reason,
+        )
+    write_json(
+        directory / "accelerator.json",
+        {"boot": _boot(), "accelerator": chosen.name, "reason": chosen.reason},
+    )
+    return chosen
+
+
+def accelerator_of(directory: Path) -> Accelerator:
+    """What ``choose`` has kept in a driver's directory, or would find; nothing is kept."""
+    kept = _kept(directory)
+    if kept is not None:
+        return kept
+    with tempfile.TemporaryDirectory(prefix="vetro-kvm-") as scratch:
+        return asyncio.run(_tested(Path(scratch), DEVICE))
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _kept(directory: Path) -> Accelerator | None:
     kept = read_json(directory / "accelerator.json")
-    if kept is not None and kept.get("boot") == boot and "reason" in kept:
-        return Accelerator(str(kept["accelerator"]), str(kept["reason"]))
+    if kept is None or kept.get("boot") != _boot() or "reason" not in kept:
+        return None
+    return Accelerator(str(kept["accelerator"]), str(kept["reason"]))
+
+
+async def _tested(directory: Path, device: Path) -> Accelerator:
     if not device.exists():
         reason: str | None = f"there is no {device}"
     elif not os.access(device, os.R_OK | os.W_OK):
         reason = f"{device} cannot be opened"
     else:
         reason = await failure("kvm", directory)
-    chosen = Accelerator("kvm") if reason is None else Accelerator("tcg", reason)
-    if reason is not None:
-        log.warning(
-            "kvm_unavailable",
-            effect="VMs are emulated, which is several times slower",
-            reason=reason,
-        )
-    write_json(
-        directory / "accelerator.json",
-        {"boot": boot, "accelerator": chosen.name, "reason": chosen.reason},
-    )
-    return chosen
+    return Accelerator("kvm") if reason is None else Accelerator("tcg", reason)
