@@ -55,16 +55,31 @@ async def test_a_disk_that_boots_by_itself(
         assert (await machines.driver.stop(vm["uuid"], timeout=0.1))["state"] == "stopped"
 
 
-async def test_an_image_of_a_vm_starts_as_it_was_left(
+PREPARE = """
+echo prepared > /www/state
+mkdir -p /etc/murano /etc/ssh; echo token-of-one-machine > /etc/murano/agent.conf
+echo token-of-one-machine > /etc/ssh/ssh_host_ed25519_key
+sync
+"""
+LOOK = (
+    "cat /var/lib/vetro/instance /var/lib/vetro/user-data /root/.ssh/authorized_keys;"
+    " find /etc/murano /etc/ssh -type f"
+)
+
+
+async def test_an_image_of_a_vm_has_its_work_and_nothing_of_its_identity(
     machines: Any, vm_kit: SimpleNamespace, kit: SimpleNamespace, tmp_path: Path
 ) -> None:
-    """The prepared disk with its kernel becomes an image; the VM itself is as before."""
-    vm = await machines.create([], autoboot=False, owner_uuid=MANIFEST["owner"])
+    """The prepared disk with its kernel becomes an image, without token and keys; the VM is as before."""
+    own = {"user-data": "#!/bin/sh\n# of one\n", "root_authorized_keys": "ssh-rsa AAAA one"}
+    vm = await machines.create(
+        [], autoboot=False, owner_uuid=MANIFEST["owner"], customer_metadata=own
+    )
     uuid = vm["uuid"]
     async with kit.node_over(machines.driver, machines.images, tmp_path) as node:
         await node.good(
             "machine_create_image", uuid=uuid, manifest=MANIFEST, compression="gzip",
-            incremental=True, prepare_image_script="echo prepared > /www/state; sync",
+            incremental=True, prepare_image_script=PREPARE,
         )  # fmt: skip
         ((manifest, packed),) = node.published
     assert (manifest["type"], manifest["size"]) == ("vm", len(packed))
@@ -78,8 +93,17 @@ async def test_an_image_of_a_vm_starts_as_it_was_left(
     await asyncio.to_thread(file.write_bytes, packed)
     with tarfile.open(file, "r:gz") as tar:
         assert tar.getnames() == ["disk.qcow2", "kernel", "initrd", "boot.json"]
+        tar.extract("disk.qcow2", tmp_path)
+    # Not compressed, it shows what is in its blocks.
+    plain = tmp_path / "plain.qcow2"
+    convert = ["qemu-img", "convert", "-O", "qcow2", str(tmp_path / "disk.qcow2"), str(plain)]
+    await asyncio.to_thread(subprocess.run, convert, check=True)
+    assert b"token-of-one-machine" not in await asyncio.to_thread(plain.read_bytes)
     image = vm_kit.other_image
     machines.files[image] = file
     nic = await machines.nic(5)
-    await machines.create([nic], image_uuid=image)
+    other = {"user-data": "#!/bin/sh\n# of another\n"}
+    copy = await machines.create([nic], image_uuid=image, customer_metadata=other)
     assert await page(nic["ip"], "/state") == "prepared\n"
+    said = await machines.driver.execute(copy["uuid"], ["sh", "-c", LOOK], {}, 60)
+    assert said.stdout == f"{copy['uuid']}\n#!/bin/sh\n# of another\n"

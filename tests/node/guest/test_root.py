@@ -131,7 +131,7 @@ def test_the_init_system_is_recognised(
 def vm(**changes: object) -> dict[str, object]:
     """A VM object."""
     nic = {"ip": "10.0.0.5", "primary": True, "dns": ["10.0.0.2"]}
-    return {"hostname": "web-1", "dns_domain": "example", "nics": [nic], **changes}
+    return {"uuid": "u-1", "hostname": "web-1", "dns_domain": "example", "nics": [nic], **changes}
 
 
 def test_names_and_resolvers_are_written(root: GuestRoot) -> None:

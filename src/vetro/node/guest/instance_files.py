@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
+from vetro.node.guest.former_machine import INSTANCE
 from vetro.node.guest.root import GuestRoot
 
 ARCHIVE = "/opt/vetro/vetro-guest.pyz"
@@ -23,6 +24,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START = "/opt/vetro/start-agent"
 BOOT = "/opt/vetro/boot"
 SHUTDOWN = "/opt/vetro/shutdown"
+FIRST_START = "/opt/vetro/first-start"
 INIT = "/opt/vetro/init"
 #: Where the distribution's service scripts read overrides of their functions.
 SERVICE_HOOKS = "/lib/lsb/init-functions.d"
@@ -62,13 +64,14 @@ def init_command(init: Init) -> str:
 def write_identity(
     root: GuestRoot, vm: Mapping[str, Any], fallback_resolvers: list[str] | None = None
 ) -> None:
-    """Write host name, hosts and name servers. Names that do not resolve make starts slow."""
+    """Write whose root it is, host name, hosts, name servers. Names that do not resolve make starts slow."""
     hostname = str(vm["hostname"])
     domain = str(vm.get("dns_domain") or "local")
     short = hostname.split(".")[0]
     full = hostname if "." in hostname else f"{hostname}.{domain}"
     primary = next((nic for nic in vm["nics"] if nic.get("primary")), None)
     address = address_of(primary) or "127.0.1.1"
+    root.write(INSTANCE, f"{vm['uuid']}\n".encode())
     root.write("/etc/hostname", f"{hostname}\n".encode())
     root.write(
         "/etc/hosts",
@@ -139,6 +142,7 @@ def write_init(root: GuestRoot, init: Init, *, with_agent: bool) -> None:
     """
     if with_agent:
         root.write(START, start_script().encode(), 0o755)
+    write_first_start(root, init)
     if init is Init.SYSTEMD:
         if with_agent:
             write_unit(root)
@@ -151,6 +155,7 @@ def write_init(root: GuestRoot, init: Init, *, with_agent: bool) -> None:
     elif init is Init.BUSYBOX:
         agent = f"::respawn:{START}\n" if with_agent else ""
         services = "::sysinit:/etc/init.d/rcS\n" if root.exists("/etc/init.d/rcS") else ""
+        services = f"::sysinit:{FIRST_START}\n{services}"
         root.write("/etc/inittab", (services + agent + "::shutdown:/bin/true\n").encode())
     else:
         start = f"while :; do {START}; done &\n" if with_agent else ""
@@ -197,11 +202,22 @@ echo "vetro guest agent ended with status $status"
 
 def write_unit(root: GuestRoot) -> None:
     """Let systemd run ``start_script``."""
-    root.write("/etc/systemd/system/vetro-guest.service", _UNIT.encode())
-    root.link(
-        "/etc/systemd/system/multi-user.target.wants/vetro-guest.service",
-        "/etc/systemd/system/vetro-guest.service",
-    )
+    _enable(root, "vetro-guest.service", _UNIT)
+
+
+def write_first_start(root: GuestRoot, init: Init) -> None:
+    """What a machine makes for itself when it starts for the first time, before its services."""
+    root.write(FIRST_START, _FIRST_START.encode(), 0o755)
+    if init is Init.SYSTEMD:
+        # systemd makes an id of its own for an empty file.
+        if not root.read("/etc/machine-id"):
+            root.write("/etc/machine-id", b"", 0o444)
+        _enable(root, "vetro-first-start.service", _FIRST_START_UNIT)
+
+
+def _enable(root: GuestRoot, name: str, unit: str) -> None:
+    root.write(f"/etc/systemd/system/{name}", unit.encode())
+    root.link(f"/etc/systemd/system/multi-user.target.wants/{name}", f"/etc/systemd/system/{name}")
 
 
 def shutdown_script(before: str, halt: str) -> str:
@@ -244,12 +260,43 @@ l6:6:wait:{SHUTDOWN} -r
 pf::powerwait:/sbin/shutdown -h now
 """
 
-_SYSVINIT_BOOT = """\
+_SYSVINIT_BOOT = f"""\
 #!/bin/sh
 # What a container still needs of /etc/rcS.d.
 mkdir -p /run/lock /run/sendsigs.omit.d
 chmod 1777 /run/lock
 : > /run/utmp
+{FIRST_START}
+"""
+
+_FIRST_START = f"""\
+#!/bin/sh
+# Keys that belong to one machine: no image has them, each machine makes its own before its services start.
+export PATH={PATH}
+if [ -x /usr/sbin/sshd ] && [ -x /usr/bin/ssh-keygen ]; then
+  set -- /etc/ssh/ssh_host_*_key
+  [ -e "$1" ] || ssh-keygen -A > /dev/null
+fi
+if [ -x /usr/sbin/make-ssl-cert ] && [ ! -e /etc/ssl/private/ssl-cert-snakeoil.key ]; then
+  make-ssl-cert generate-default-snakeoil --force-overwrite
+fi
+exit 0
+"""
+
+_FIRST_START_UNIT = f"""\
+[Unit]
+Description=Keys that belong to this machine alone
+DefaultDependencies=no
+After=local-fs.target
+Before=basic.target shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+ExecStart={FIRST_START}
+
+[Install]
+WantedBy=multi-user.target
 """
 
 _EARLY_LOOKS = """\

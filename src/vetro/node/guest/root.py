@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -29,6 +31,27 @@ def inside(number: int, shift: int) -> int:
 def outside(number: int, shift: int) -> int:
     """The id on disk."""
     return shift + (number if 0 <= number < ID_COUNT else _NOBODY)
+
+
+def _remove_matching(directory: int, parents: list[str], last: str) -> None:
+    for name in fnmatch.filter(os.listdir(directory), parents[0] if parents else last):
+        if not parents:
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode):
+                shutil.rmtree(name, dir_fd=directory)
+            else:
+                os.unlink(name, dir_fd=directory)
+            continue
+        try:
+            inner = os.open(name, _DIRECTORY, dir_fd=directory)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                continue  # a link, or a file: nothing of ours is behind it
+            raise
+        try:
+            _remove_matching(inner, parents[1:], last)
+        finally:
+            os.close(inner)
 
 
 _MAX_LINKS = 40
@@ -86,6 +109,15 @@ class GuestRoot:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return None
             return file.read(limit)
+
+    def remove_matching(self, pattern: str) -> None:
+        """Remove files and directories; `*` may stand in components. Links are removed, not followed."""
+        *parents, last = pattern.strip("/").split("/")
+        directory = os.open(self.path, _DIRECTORY)
+        try:
+            _remove_matching(directory, parents, last)
+        finally:
+            os.close(directory)
 
     def exists(self, name: str) -> bool:
         """Whether there is a file at ``name``, links followed inside the root."""

@@ -13,13 +13,14 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from vetro.node.commands import ending_with_us, run
 from vetro.node.errors import CommandFailed, ImageError
 from vetro.node.files import remove_tree
+from vetro.node.guest.former_machine import OF_ONE_MACHINE
 from vetro.node.guest.root import ID_COUNT, GuestRoot
 from vetro.node.storage.room import is_full
 
@@ -261,9 +262,12 @@ def _copy_owner(source: Path, target: Path) -> None:
         os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
-async def pack(root: Path, target: Path, *, compression: str, id_base: int) -> None:
+async def pack(
+    root: Path, target: Path, *, compression: str, id_base: int, without: Sequence[str] = ()
+) -> None:
     """Write the tree at ``root`` as a tar with the owners that a container sees.
 
+    ``without``: patterns below the root that are left out.
     Errors: ``ImageError`` (``ResourceExhausted`` when the disk is full).
     """
     if compression not in COMPRESSORS:
@@ -273,7 +277,8 @@ async def pack(root: Path, target: Path, *, compression: str, id_base: int) -> N
     compressor = COMPRESSORS[compression]
     tar = ["tar", "--create", "--file=-", "--numeric-owner", "--sort=name", "--one-file-system",
            "--xattrs", "--xattrs-include=security.capability",
-           "--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "."]  # fmt: skip
+           "--anchored", "--no-wildcards-match-slash", "--exclude=./dev/*", "--exclude=./proc/*",
+           "--exclude=./sys/*", *(f"--exclude=./{pattern}" for pattern in without), "."]  # fmt: skip
     if id_base:
         tar = ["lxc-usernsexec", "-m", f"b:0:{id_base}:{ID_COUNT}", "--", *tar]
     reader, writer = os.pipe()
@@ -307,8 +312,10 @@ async def pack(root: Path, target: Path, *, compression: str, id_base: int) -> N
 
 
 async def write_image(root: GuestRoot, target: Path, *, compression: str) -> dict[str, object]:
-    """Export the whole root; returns additions to its manifest."""
-    await pack(root.path, target, compression=compression, id_base=root.shift)
+    """Export the root without what belongs to its machine; returns additions to its manifest."""
+    await pack(
+        root.path, target, compression=compression, id_base=root.shift, without=OF_ONE_MACHINE
+    )
     return {"type": "lxc-rootfs", "os": "linux"}
 
 
@@ -321,7 +328,9 @@ async def write_layer(
     try:
         await asyncio.to_thread(prepare_layer, directory / "upper", layer)
         await asyncio.to_thread(give_away, layer, root.shift)
-        await pack(layer, target, compression=compression, id_base=root.shift)
+        await pack(
+            layer, target, compression=compression, id_base=root.shift, without=OF_ONE_MACHINE
+        )
     finally:
         await asyncio.to_thread(remove_tree, layer)
     return {"type": "lxc-rootfs", "os": "linux", "origin": origin}

@@ -21,6 +21,7 @@ from pathlib import Path
 from vetro.compute.wire import NewImage
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, ConfigurationError, ImageBuildError
+from vetro.node.guest.former_machine import OF_ONE_MACHINE
 from vetro.node.images.build_scratch import build_directory, contained
 
 BASE_PACKAGES = (
@@ -34,7 +35,7 @@ BASE_PACKAGES = (
 # Newer files get this time stamp, so that two builds give the same bytes.
 SOURCE_DATE_EPOCH = "1700000000"
 # Increase it when a change of the recipe below changes the result.
-RECIPE = 1
+RECIPE = 2
 
 # The exit status of setpriv and unshare for a missing program.
 _NO_SUCH_PROGRAM = 127
@@ -158,6 +159,8 @@ async def _bootstrap(
         f"--include={','.join([*BASE_PACKAGES, *packages])}",
         "--aptopt=APT::Install-Recommends false",
         *(f"--aptopt={line}" for line in await apt_transport_options()),
+        # Keys that packages make when they are installed would be those of every machine.
+        f"--customize-hook={_removal()}",
         # The host's name server does not belong into an image.
         '--customize-hook=rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         '--customize-hook=rm -rf "$1"/var/log/*.log "$1"/var/log/apt "$1"/var/cache/ldconfig/aux-cache',
@@ -189,6 +192,11 @@ async def _bootstrap(
             ) from error
         raise ImageBuildError(_last_words(error.output, packages)) from error
     os.replace(result, target)
+
+
+def _removal() -> str:
+    """A line of shell that removes what belongs to one machine from the root that is built."""
+    return "rm -rf " + " ".join(f'"$1"/{pattern}' for pattern in OF_ONE_MACHINE)
 
 
 def steps(report: Callable[[str], None]) -> Callable[[str], None]:

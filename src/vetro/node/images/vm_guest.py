@@ -11,6 +11,7 @@ from __future__ import annotations
 from vetro.node.guest.instance_files import (
     BOOT,
     CONFIG,
+    FIRST_START,
     INIT,
     PATH,
     SHUTDOWN,
@@ -21,6 +22,7 @@ from vetro.node.guest.instance_files import (
     quicken_services,
     shutdown_script,
     start_script,
+    write_first_start,
     write_unit,
 )
 from vetro.node.guest.root import GuestRoot
@@ -33,6 +35,7 @@ def prepare_root(root: GuestRoot) -> Init:
     """Write these files into the root file system of an image that is being built."""
     init = detect_init(root)
     root.write(START, start_script(_NOTHING_TO_DO).encode(), 0o755)
+    write_first_start(root, init)
     if init is Init.SYSTEMD:
         write_unit(root)
         return init
@@ -75,6 +78,7 @@ hostname "$(cat /etc/hostname)"
 root=$(awk '$2 == "/" {{ print $1 }}' /proc/mounts | tail -n 1)
 # The disk may have grown since the image was built.
 [ ! -x /sbin/resize2fs ] || resize2fs "$root" > /run/resize.log 2>&1
+{FIRST_START}
 """
 
 # A machine must end every process itself and unmount its disk cleanly.

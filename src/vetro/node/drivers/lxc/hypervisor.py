@@ -40,6 +40,7 @@ from vetro.node.drivers.stats import group_stats
 from vetro.node.errors import CommandFailed, DriverError, NodeError, no_process
 from vetro.node.files import write_bytes
 from vetro.node.guest import instance_files
+from vetro.node.guest.former_machine import forget_former
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.archive import write_image, write_layer
 from vetro.node.images.store import ImageStore
@@ -175,6 +176,7 @@ class LxcHypervisor(Hypervisor):
 
     def _furnish(self, vm: Vm) -> None:
         root = self._roots.guest_root(vm)
+        forget_former(root)
         init = instance_files.detect_init(root)
         instance_files.write_identity(root, vm, instance_files.host_resolvers())
         with_agent = instance_files.write_guest_agent(root, vm, self._guest_archive)

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from vetro.node.drivers.lxc.config import guest_name
 from vetro.node.drivers.qemu import disks, domain, interfaces
 from vetro.node.drivers.qemu import plan as qemu_plan
 from vetro.node.drivers.qemu import seed as qemu_seed
+from vetro.node.drivers.qemu.cleaning import without_machine
 from vetro.node.drivers.qemu.connection import LibvirtLink
 from vetro.node.drivers.qemu.daemon import QEMU_UID, check_installed
 from vetro.node.drivers.qemu.inside import Inside
@@ -458,12 +460,17 @@ class QemuHypervisor(Hypervisor):
     async def export(
         self, vm: Vm, target: Path, *, compression: str, max_origin_depth: int
     ) -> dict[str, object]:
-        """Export the disk of the VM's image with the image's kernel; other disks are left out."""
+        """Export the disk of the VM's image with the image's kernel; other disks are left out.
+
+        So is what belongs to the VM alone (``former_machine``).
+        """
         disk = next(one for one in disks_of(vm) if one.get("image_uuid"))
         uuid = str(disk.get("image_uuid"))
         image = vm_images.load(self._images.directory / uuid, uuid)
         path = disks.file_of(self._store.path(vm["uuid"]), disk)
-        await vm_images.export(path, image, target, compression)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as scratch:
+            clean = await without_machine(path, image, Path(scratch), self.accelerator)
+            await vm_images.export(clean, image, target, compression)
         return {"type": "vm", "os": "linux"}
 
     async def migrate_live(

@@ -23,6 +23,7 @@ from typing import Any
 from vetro.node.commands import run
 from vetro.node.errors import CommandFailed, DriverError
 from vetro.node.guest import instance_files
+from vetro.node.guest.former_machine import forgetting_script
 from vetro.node.guest.root import GuestRoot
 from vetro.node.images.vm_kernel import SEED_LABEL
 from vetro.node.vm_records import Nic, Vm
@@ -69,14 +70,19 @@ async def write_seed(
             path.write_bytes(data)
         image = work / "seed.iso"
         try:
-            await run(
-                "genisoimage", "-quiet", "-output", str(image), "-volid", SEED_LABEL,
-                "-joliet", "-rock", str(work / "disk"),
-            )  # fmt: skip
+            await pack_seed(work / "disk", image)
         except CommandFailed as error:
             raise DriverError(f"The seed of VM {vm['uuid']} cannot be created: {error}") from error
         image.chmod(0o600)
         image.replace(target)
+
+
+async def pack_seed(directory: Path, image: Path) -> None:
+    """Make a seed disk of a directory. Errors: ``CommandFailed``."""
+    await run(
+        "genisoimage", "-quiet", "-output", str(image), "-volid", SEED_LABEL,
+        "-joliet", "-rock", str(directory),
+    )  # fmt: skip
 
 
 def seed_files(
@@ -236,6 +242,7 @@ def start_script(vm: Vm) -> str:
     """The script for Vetro's initial file system (busybox' shell; ``$ROOT``: the guest's root)."""
     lines = [
         "# Made by the compute node's agent for this start.",
+        *forgetting_script(str(vm["uuid"])).splitlines(),
         'tar -xf /seed/vetro/files.tar -C "$ROOT"',
         'chmod 700 "$ROOT/root/.ssh" 2>/dev/null',
         "ip link set lo up",
