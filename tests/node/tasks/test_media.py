@@ -62,6 +62,7 @@ async def test_an_image_of_a_container(containers: Any, kit: SimpleNamespace) ->
         assert whole["./root/new"] == (5, b"x\n")
         assert "./www/index.html" not in whole
         assert "./bin/busybox" in whole
+        assert not [name for name in whole if name.startswith("./var/lib/vetro/")]
         assert "origin" not in manifest
         assert manifest["size"] == len(packed)
 
@@ -75,6 +76,7 @@ async def test_an_image_of_a_container(containers: Any, kit: SimpleNamespace) ->
         assert layer["./root/prepared"] == (0, b"prepared\n")
         assert "./www/.wh.index.html" in layer
         assert "./bin/busybox" not in layer
+        assert not [name for name in layer if name.startswith("./var/lib/vetro/")]
         root = await containers.driver.files(uuid)
         assert not root.exists("/root/prepared")
         assert root.read("/root/new") == b"x\n"
