@@ -147,6 +147,18 @@ def test_a_wrong_setting_is_said_before_that_vetro_listens(
 
 
 @pytest.mark.thorough
+@pytest.mark.root
+def test_a_service_whose_node_cannot_run_ends_with_one(tmp_path: Path) -> None:
+    """Who watches the service starts again what ends with 1; the reason is a line, not a traceback."""
+    empty = {"PATH": str(tmp_path), "VETRO_DATA_DIR": str(tmp_path / "d"), "VETRO_SERVER_PORT": "0"}
+    run = [str(Path(sys.executable).with_name("vetro")), "up", "--driver", "qemu"]
+    ended = subprocess.run(run, env=empty, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Error: The service has stopped: its part node ended: Not installed: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.thorough
 def test_metrics_have_a_port_of_their_own_when_one_is_given(install: Any) -> None:
     """That port serves the page, and none of the service's faces."""
     with socket.socket() as one:

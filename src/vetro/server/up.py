@@ -21,6 +21,7 @@ import vetro
 from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings, owner_of
 from vetro.ipv6_door import embedded
+from vetro.node import NodeError
 from vetro.server import data_directory
 from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
@@ -133,6 +134,9 @@ def _run(settings: Settings, *, engines: bool) -> int:
             loop = None if settings.node.enabled else uvloop.new_event_loop
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(up.serve(main, guests, metrics))
+            if up.ended:
+                # Who watches it (systemd) starts again what failed, not what ended in order.
+                raise StartError(f"The service has stopped: {up.ended}")
         finally:
             tracing.flush()
             if pool is not None:
@@ -159,6 +163,8 @@ class _Up:
         self._customs: Customs | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
+        self.ended = ""
+        """Why it stopped, if a part of it ended."""
         self._notifying = Notifying(self.settings)
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
@@ -286,8 +292,16 @@ class _Up:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            log.error("part_ended", part=name, error=str(error) or repr(error), exc_info=error)
-            self._run.stopping(f"its part {name} ended: {error or type(error).__name__}")
+            # What is wrong with the settings or the machine is said in one line.
+            known = isinstance(error, NodeError | StartError)
+            log.error(
+                "part_ended",
+                part=name,
+                error=str(error) or repr(error),
+                exc_info=None if known else error,
+            )
+            self.ended = f"its part {name} ended: {str(error) or repr(error)}"
+            self._run.stopping(self.ended)
             stop.set()
 
         task.add_done_callback(ended)
