@@ -28,6 +28,10 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+ATTRIBUTE_KEPT = "attribute.kept"
+"""The effect whose result is a row of a model's ``Attributes``: it holds whatever ends the task."""
+
+
 class Reports(Protocol):
     """Stores reports and tracked instances."""
 
