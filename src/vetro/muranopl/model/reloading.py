@@ -13,8 +13,8 @@ from typing import Any
 from vetro.muranopl.classes.objects import MuranoObject
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.model.loading import Header, Transaction
-from vetro.muranopl.model.serializing import Serializer
 from vetro.muranopl.model.running import ModelRun
+from vetro.muranopl.model.serializing import Serializer
 
 
 class _Reload(Transaction):
@@ -58,7 +58,9 @@ def restored_on_failure(run: ModelRun) -> Generator[None]:
         raise
 
 
-def reload(run: ModelRun, root: MuranoObject, outside: Iterable[MuranoObject]) -> list[MuranoObject]:
+def reload(
+    run: ModelRun, root: MuranoObject, outside: Iterable[MuranoObject]
+) -> list[MuranoObject]:
     """Load an object, and what it holds, as they would be saved; all of them. Raises MuranoError.
 
     `outside`: objects that stay as they are. When it fails, objects are half made: see `restored_on_failure`.
