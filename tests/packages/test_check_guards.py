@@ -40,6 +40,8 @@ Methods:
   state:
     Body:
       - Return: [$.port, typeinfo($this).version]
+  pause: {Body: [!yaql "$.setAttr(paused, true)"]}
+  note: {Body: [!yaql "$.setAttr(noted, true)"]}
   deploy:
     Body:
 """
@@ -298,6 +300,23 @@ FORGOTTEN = {
         *- If: $.getAttr(installed, 0) != 2
           Then: [$.install(), $.setAttr(installed, 2)]
     """,
+    "a mark that a method sets": """
+        *- If: not $.getAttr(noted)
+          Then: [$.install()]
+        - $.note()
+    """,
+    "a mark that is set before": """
+        *- If: not $.getAttr(installed)
+          Then: [$.setAttr(installed, true), $.install()]
+        *- If: not $.done
+          Then: [{$.done: true}, $.install()]
+    """,
+    "a mark that is set behind an early return": """
+        *- If: $.done
+          Then: {Return: null}
+        - $.done: true
+        - $.install()
+    """,
     "a count alone": """
         *- If: $.getAttr(runs, 0) = 0
           Then:
@@ -426,6 +445,11 @@ REMEMBERED = {
         - If: $.url = null
           Then: {Throw: NotInstalled}
         - $.instance.agent.call({}, $)
+    """,
+    "a pause": """
+        - If: $.getAttr(paused)
+          Then: {Return: null}
+        - $.install()
     """,
     "a mark that another version sets back": """
         - If: $.getAttr(by) != typeinfo($this).version

@@ -49,6 +49,8 @@ class _Site(NamedTuple):
     guards: list[_Guard]
     after: list[Statement]
     """What runs with it or after it."""
+    around: set[str]
+    """The methods that run in one go with it."""
 
 
 def check_guards(declaration: ClassDeclaration) -> list[Finding]:
@@ -91,9 +93,12 @@ class _Check:
     ) -> list[_Guard]:
         """Collect the sites of a block; the guards of what is behind it."""
         left: list[_Guard] = []
+        begin = 0
         for index, one in enumerate(body):
             here = [*guards, *left]
-            rest = [*flatten(body[index:]), *after]
+            if not here:
+                begin = index
+            rest = [*flatten(body[begin:]), *after]
             for node in values_of(one):
                 for expression in expressions_of(node):
                     self._look(method, one, expression, here, rest)
@@ -159,7 +164,7 @@ class _Check:
         while pending:
             part, around = pending.pop()
             if self.flow.installs(Where(method, part)):
-                self.sites.append(_Site(around, after))
+                self.sites.append(_Site(around, after, self.flow.around(method)))
             for child in part.children():
                 more = [
                     _Guard(one.position, where, holds)
@@ -252,9 +257,13 @@ class _Check:
         """What a condition depends on that the class writes, and that nothing sets back."""
         assigned = self._assigned(site.after)
         for source in self.flow.sources(guard.where):
-            if source in self.reset or self.flow.writes_to(source) is None:
+            if source in self.reset:
                 continue
-            if source.kind == "attribute" or source.name in assigned:
+            if source.kind == "property":
+                if source.name in assigned:
+                    yield source
+            # What only an action writes, as a pause, is not what is installed.
+            elif any(one.method in site.around for one in self.flow.writes_to(source) or ()):
                 yield source
 
     def _assigned(self, statements: Sequence[Statement]) -> set[str]:

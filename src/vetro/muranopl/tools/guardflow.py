@@ -69,6 +69,7 @@ class ClassFlow:
         self._variables: dict[tuple[str, str], list[Where]] = {}
         self._properties: dict[str, list[Where]] = {}
         self._answers: dict[str, list[Where]] = {}
+        self._calls: dict[str, set[str]] = {}
         self._deciding: dict[tuple[str, str], list[Where]] = {}
         """The conditions on which a variable, or a property of `""`, is assigned."""
         self.writes: dict[Source, list[Where]] = {}
@@ -117,6 +118,7 @@ class ClassFlow:
     def _read_call(self, method: str, part: ast.Node) -> None:
         called = own_call(part)
         if called is not None:
+            self._calls.setdefault(method, set()).add(called.name)
             names = self._arguments.get(called.name, [])
             for index, given in enumerate(called.arguments):
                 if isinstance(given, ast.Pair):
@@ -129,7 +131,7 @@ class ClassFlow:
         written = attribute_call(part, "setAttr")
         if written is not None:
             for name in self._names(Where(method, written[0])):
-                values = [Where(method, one) for one in written[1:2]]
+                values = [Where(method, one) for one in written[1:2] or [part]]
                 self.writes.setdefault(Source("attribute", name), []).extend(values)
 
     def _installing(self) -> set[str]:
@@ -238,6 +240,21 @@ class ClassFlow:
             if called is not None and len(body) == 1 and isinstance(body[0], st.Return):
                 found = self._answers.get(called.name, [])
         return found[0] if len(found) == 1 else None
+
+    def around(self, method: str) -> set[str]:
+        """The methods that run in one go with a method: those that lead to it, and what these call."""
+        found = {method}
+        while True:
+            more = {name for name, called in self._calls.items() if called & found} - found
+            if not more:
+                break
+            found |= more
+        pending = [*found]
+        while pending:
+            more = self._calls.get(pending.pop(), set()) - found
+            found |= more
+            pending += more
+        return found
 
     def attributes(self, where: Where, name: ast.Node) -> set[Source]:
         """The attributes that the name of one may name."""
