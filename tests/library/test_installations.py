@@ -368,6 +368,7 @@ async def test_an_edit_that_failed_half_way_and_is_taken_back_is_installed_again
     assert model["Objects"]["applications"][0]["runs"] == [1, 2, 1]
 
 
+@pytest.mark.sampled(only=["right", "forgets"])
 @pytest.mark.parametrize("kind", ["right", "forgets", "made anew", "unchanged"])
 async def test_an_upgrade_that_runs_nothing_is_said(samples: Samples, kind: str) -> None:
     """With the versions and the machine; not when a plan was sent, nor when the machine is another one."""
