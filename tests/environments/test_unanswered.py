@@ -49,10 +49,15 @@ async def test_what_no_engine_takes_in_time_fails(api: Api, clock: ManualClock) 
 
 
 async def test_what_an_engine_has_taken_is_left_alone(api: Api, clock: ManualClock) -> None:
-    """However long it takes; when its engine dies, the time begins with the end of its lease."""
+    """When its engine dies, the time begins with the end of its lease; what that one kept is kept."""
     environment = await submitted(api, "e")
     await api.rooms.tasks.claim("engine", 300)
-    failing = UnansweredTasks(api.rooms.tasks, 60)
+    row = ["an-object", "a.Class", "install", {"begun": True}]
+
+    async def kept(_task: str) -> list[object]:
+        return [row]
+
+    failing = UnansweredTasks(api.rooms.tasks, 60, kept)
     clock.advance(299)
     assert await failing.fail_all() == 0
     clock.advance(60)
@@ -60,6 +65,9 @@ async def test_what_an_engine_has_taken_is_left_alone(api: Api, clock: ManualClo
     clock.advance(2)
     assert await failing.fail_all() == 1
     assert await api.status(environment) == "deploy failure"
+    await api.deploy(environment, await api.session(environment))
+    _, task = await api.take()
+    assert task.model["Attributes"] == [row]
 
 
 async def test_what_an_engine_gives_back_waits_anew(api: Api, clock: ManualClock) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from vetro.engine.services import library_path
+from vetro.engine.worker.upgraded import silent_upgrades
 from vetro.packages import build_archive, open_package
 
 SECRET = "correct horse"
@@ -287,7 +289,7 @@ async def test_values_are_compared_by_what_they_say(lab: Any) -> None:
 
 
 async def test_an_installation_without_a_machine_and_one_that_is_forgotten(lab: Any) -> None:
-    """What is on no machine counts its package and values; `forget` makes it due again."""
+    """What is on no machine counts its package and values; `forget` makes it due, unless it is marked."""
     seen = await lab.probe("""
         - $one: new(sys:Installation, of => $this)
         - $one.done()
@@ -295,7 +297,114 @@ async def test_an_installation_without_a_machine_and_one_that_is_forgotten(lab: 
         - $seen: [$one.isDue(), $two.isDue()]
         - $one.forget()
         - $seen: $seen + [$one.isDue()]
+        - $one.forget()
         - $seen: $seen + [$one.isDue(marked => true)]
         - Return: $seen + [$two.isDue()]
     """)
     assert seen == [False, False, True, False, False]
+
+
+async def test_what_was_begun_is_due_until_it_is_done(lab: Any) -> None:
+    """Also with the values of what was done before, by another object, when it is marked, and by `begin`."""
+    seen = await lab.probe("""
+        - $old: new(sys:Installation, of => $this, values => [1])
+        - $new: new(sys:Installation, of => $this, values => [2])
+        - $beside: new(sys:Installation, of => $env, values => [1])
+        - $old.done()
+        - $beside.done()
+        - $seen: [$old.isDue(), $new.isDue(), $old.isDue(), $old.isDue(marked => true), $beside.isDue()]
+        - $new.done()
+        - $seen: $seen + [$new.isDue(), $old.isDue()]
+        - $old.done()
+        - $old.begin()
+        - Return: $seen + [$old.isDue()]
+    """)
+    assert seen == [False, True, True, True, False, False, True, True]
+
+
+FRAGILE = """
+Name: Fragile
+Extends: std:Application
+Properties:
+  port: {Contract: $.int().notNull()}
+  fails: {Contract: $.bool(), Default: false}
+  caught: {Contract: $.bool(), Default: false}
+  runs: {Contract: [], Usage: Out, Default: []}
+Methods:
+  install:
+    Body:
+      - $it: new(sys:Installation, of => $this, values => [$.port])
+      - If: $it.isDue()
+        Then:
+          - $.runs: $.runs.append($.port)
+          - If: $.fails
+            Then: {Throw: Broken, Message: half of it is there}
+          - $it.done()
+  deploy:
+    Scope: Public
+    Body:
+      - If: $.caught
+        Then: {Try: [$.install()], Catch: {As: error, Do: []}}
+        Else: [$.install()]
+"""
+
+
+@pytest.mark.parametrize("how", ["deployment", "action", "caught"])
+async def test_an_edit_that_failed_half_way_and_is_taken_back_is_installed_again(
+    lab: Any, how: str
+) -> None:
+    """The former values are not what is on the machine, whatever ran the installation that failed."""
+    lab.add_class(FRAGILE)
+    model = await lab.deploy(lab.environment(lab.application("app", "test.Fragile", port=1)))
+    failing = {"port": 2, "fails": True, "caught": how == "caught"}
+    model["Objects"]["applications"][0].update(failing)
+    if how == "action":
+        reply = await lab.run(model, {"object_id": "app", "method": "deploy", "args": {}})
+        model = reply.model
+    else:
+        model = await lab.deploy(model, fails=how == "deployment")
+    model["Objects"]["applications"][0].update(port=1, fails=False)
+    model = await lab.deploy(await lab.deploy(model))
+    assert model["Objects"]["applications"][0]["runs"] == [1, 2, 1]
+
+
+@pytest.mark.sampled(only=["right", "forgets"])
+@pytest.mark.parametrize("kind", ["right", "forgets", "made anew", "unchanged"])
+async def test_an_upgrade_that_runs_nothing_is_said(samples: Samples, kind: str) -> None:
+    """With the versions and the machine; not when a plan was sent, nor when the machine is another one."""
+    lab, made = samples.lab, list[Any]()
+    services = lab.cloud.services
+    lab.cloud.services = lambda *of: made.append(services(*of)) or made[-1]
+    samples.use("HelloScript")
+    path = samples.directory / "HelloScript-1.0.0-0"
+    if kind != "right":
+        text = (path / "Classes" / "HelloScript.yaml").read_text()
+        text = re.sub(r"\$installation: new.*", "$wanted: [$.script]", text)
+        text = text.replace("$installation.isDue()", "$this.getAttr(installed) != $wanted")
+        text = text.replace("$installation.done()", "$this.setAttr(installed, $wanted)")
+        (path / "Classes" / "HelloScript.yaml").write_text(text)
+        lab.packages = [open_package(path)]
+    app = lab.application(
+        "app", "org.vetro.samples.HelloScript/1.0.0", name="hello", instance=machine("web")
+    )
+    before = await lab.deploy(lab.environment(app))
+    assert list(silent_upgrades({"Objects": None}, before, ())) == []
+    if kind == "made anew":
+        samples.anew("web")
+    if kind != "unchanged":
+        shutil.copytree(path, samples.directory / "next")
+        manifest = samples.directory / "next" / "manifest.yaml"
+        manifest.write_text(manifest.read_text().replace("Version: 1.0.0", "Version: 1.1.0"))
+        lab.packages = [open_package(samples.directory / "next")]
+        before = json.loads(json.dumps(before).replace("HelloScript/1.0.0", "HelloScript/1.1.0"))
+        before["ObjectsCopy"] = json.loads(
+            json.dumps(before["ObjectsCopy"]).replace("HelloScript/1.1.0", "HelloScript/1.0.0")
+        )
+    after = await lab.deploy(before)
+    found = list(silent_upgrades(before, after, made[-1].guests_called))
+    assert [id_ for id_, _ in found] == (["app"] if kind == "forgets" else [])
+    for _, text in found:
+        assert text.startswith(
+            "hello has version 1.1.0 instead of 1.0.0, but nothing was run on its"
+        )
+        assert "machines (web)" in text

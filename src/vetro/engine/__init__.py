@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vetro.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from vetro.engine.journal import kept_attributes
     from vetro.engine.policy import RulesError, read_rules
     from vetro.engine.pool import EnginePool, owner_of
     from vetro.engine.services import library_path

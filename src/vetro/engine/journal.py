@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, insert, select, update
 
 from vetro import tracing
+from vetro.engine.services import ATTRIBUTE_KEPT
 from vetro.engine.tables import answers, checkpoints, journal
 from vetro.json_values import Json
 from vetro.muranopl import current_thread, wait
@@ -38,7 +39,7 @@ _HARMLESS = frozenset(
     {
         *("stack.get", "stack.output", "stack.lost", "stack.losses", "stack.incarnations"),
         *("agent.credential", "agent.result"),
-        *("workflow.result", "report", "track", "untrack"),
+        *("workflow.result", "report", "track", "untrack", ATTRIBUTE_KEPT),
     }
 )
 """Effects that read, or that nobody has to take back."""
@@ -150,6 +151,17 @@ async def begun(database: Database, task_id: str) -> bool:
             select(journal.c.sequence).where(journal.c.task_id == task_id).limit(1)
         )
         return row.first() is not None
+
+
+async def kept_attributes(database: Database, task_id: str) -> list[Json]:
+    """The attributes that hold although the task was cut off: `[objectId, className, name, value]`."""
+    mine = (journal.c.task_id == task_id, journal.c.kind == ATTRIBUTE_KEPT)
+    async with database.read() as tx:
+        rows = await tx.execute(
+            select(journal.c.result).where(*mine).order_by(journal.c.fence, journal.c.sequence)
+        )
+        # A row without a result was begun when the engine ended: its program has done nothing yet.
+        return [row.result for row in rows if row.result is not None]
 
 
 async def journaled(database: Database) -> set[str]:

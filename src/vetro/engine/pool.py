@@ -18,7 +18,7 @@ import structlog
 
 from vetro import log_context
 from vetro.engine.errors import EngineFailure, OverLimit, WorkerDied, disk_is_full, is_full
-from vetro.engine.journal import begun, forget, journaled
+from vetro.engine.journal import begun, forget, journaled, kept_attributes
 from vetro.engine.metrics import DEATHS, show_workers
 from vetro.engine.settings import EngineSettings
 from vetro.engine.static_calls import calls_worker
@@ -352,7 +352,10 @@ class EnginePool:
         """Store why a task failed; on a full disk, retry until there is room unless stopping."""
         while True:
             try:
-                await rooms.tasks.fail_task(lease, message, details, outcome=outcome)
+                kept = await kept_attributes(rooms.tasks.database, lease.key)
+                await rooms.tasks.fail_task(
+                    lease, message, details, outcome=outcome, attributes=kept
+                )
                 break
             except LeaseLost:
                 return  # another engine has it

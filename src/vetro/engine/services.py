@@ -28,6 +28,10 @@ async def _pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+ATTRIBUTE_KEPT = "attribute.kept"
+"""The effect whose result is a row of a model's ``Attributes``: it holds whatever ends the task."""
+
+
 class Reports(Protocol):
     """Stores reports and tracked instances."""
 
@@ -187,11 +191,18 @@ class EngineServices:
     """Mailboxes for which ``stamps`` gives only numbers above those of earlier sessions."""
     guests_met: set[str] = field(default_factory=set[str])
     """Mailboxes from which this session has withdrawn the plans of a dead session."""
+    guests_called: set[str] = field(default_factory=set[str])
+    """Mailboxes to which the program of this session has sent a plan."""
     guests_told: set[str] = field(default_factory=set[str])
     """Mailboxes whose guests know today's settings."""
     waiting: Waiting = field(default_factory=lambda: Waiting())
     """What the task waits on."""
     pause: Callable[[float], Awaitable[None]] = _pause
+
+
+def queue_name(environment_id: str, machine_id: str) -> str:
+    """The mailbox of the guest of a machine."""
+    return f"e{environment_id}-h{machine_id}".lower()
 
 
 def places(services: EngineServices, region: str | None) -> tuple[Stacks, NetworkDirectory]:

@@ -8,7 +8,7 @@ a task is neither lost nor finished twice, whichever process dies at whatever mo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -53,7 +53,7 @@ from vetro.http import (
     Forbidden,
     Principal,
 )
-from vetro.json_values import JsonObject
+from vetro.json_values import Json, JsonObject
 from vetro.secrecy import Cover, secrets_in
 from vetro.storage import Database, Lease, LeaseQueue, Prepared, StoredRow, Transaction, await_until
 
@@ -445,10 +445,12 @@ class TaskStore:
         details: str | None = None,
         *,
         outcome: Outcome = "failed",
+        attributes: Sequence[Json] = (),
     ) -> None:
         """End a task that its engine could not: a report with the reason, the model from before.
 
-        ``outcome``: how the history calls it. Errors: ``LeaseLost``.
+        ``outcome``: how the history calls it. ``attributes``: rows that hold all the same, after those
+        of the model. Errors: ``LeaseLost``.
         """
         payload = cast("JsonObject", lease.payload)
         # The reason may quote values that the program was given.
@@ -467,6 +469,8 @@ class TaskStore:
             if model.get("ObjectsCopy") is None:
                 # Resources may exist: a later deletion must ask the engine to check.
                 model["ObjectsCopy"] = payload["model"]["Objects"]
+            if attributes:
+                model["Attributes"] = [*(model.get("Attributes") or []), *attributes]
             result = TaskResult(model, {"message": message, "details": details}, is_exception=True)
             ending = await self.endings.finish(tx, task, result, outcome=outcome)
         lifecycle.task_ended(ending)

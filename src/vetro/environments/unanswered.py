@@ -7,12 +7,14 @@ and the time-out cannot both end it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import structlog
 
 from vetro.environments.rounds import Rounds
 from vetro.environments.tasks import TaskStore
+from vetro.json_values import Json
 from vetro.storage import LeaseLost, LeaseQueue, StorageError, Worker, carried_through
 
 log = structlog.get_logger("vetro.environments")
@@ -22,14 +24,21 @@ OWNER = "timeout"
 LEASE_SECONDS = 60.0
 SHORTEST, LONGEST = 0.5, 60.0
 """Seconds between two looks."""
+KeptAttributes = Callable[[str], Awaitable[list[Json]]]
 
 
 class UnansweredTasks:
-    """Fails what waited longer than ``seconds`` for an engine, or for another one after the first died."""
+    """Fails what waited longer than ``seconds`` for an engine, or for another one after the first died.
 
-    def __init__(self, tasks: TaskStore, seconds: float) -> None:
+    ``kept``: the attributes that the first has left for the model of a task.
+    """
+
+    def __init__(
+        self, tasks: TaskStore, seconds: float, kept: KeptAttributes | None = None
+    ) -> None:
         self.tasks = tasks
         self.seconds = seconds
+        self._kept = kept
 
     async def worker(self, owner: str) -> Worker:
         """Looks now and then, unless another service does."""
@@ -52,7 +61,8 @@ class UnansweredTasks:
                 " an operator has to see whether engines run and what keeps them busy; then deploy again"
             )
             try:
-                await self.tasks.fail_task(claimed[0], text)
+                kept = [] if self._kept is None else await self._kept(task_id)
+                await self.tasks.fail_task(claimed[0], text, attributes=kept)
             except LeaseLost:
                 continue
             except BaseException:

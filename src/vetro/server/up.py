@@ -331,10 +331,12 @@ class _Up:
         await (await pruning.worker(self.owner)).work()
 
     async def _unanswered(self) -> None:
+        from vetro.engine import kept_attributes
         from vetro.environments import UnansweredTasks
 
         assert self._work is not None
-        failing = UnansweredTasks(self._work, self.engine.engine.task_timeout)
+        kept = partial(kept_attributes, self._work.database)
+        failing = UnansweredTasks(self._work, self.engine.engine.task_timeout, kept)
         await (await failing.worker(self.owner)).work()
 
     @asynccontextmanager

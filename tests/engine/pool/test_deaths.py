@@ -23,7 +23,7 @@ from vetro.repository.changes import put_service, store_file
 
 
 async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
-    """The error names the environment; other tasks, before and after, are not affected."""
+    """The error names the environment; others are not affected. What it began to install is not done."""
     yard.start()
     victim, other = await yard.submit("Sleeper"), await yard.submit("Sleeper")
     await yard.reported(victim, "asleep")
@@ -31,6 +31,8 @@ async def test_a_killed_worker_fails_its_task_only(yard: Yard) -> None:
     os.kill(yard.pool._workers[victim], signal.SIGKILL)
     (error,) = await yard.errors(victim)
     assert "was killed while deploying e1" in error
+    ((_, _, name, record),) = (await yard.stored(victim))["Attributes"]
+    assert (name, record) == ("install", {"begun": True})
     assert await yard.ended(await yard.submit("Greeter")) == {"result": None, "isException": False}
     assert not any(level == "error" for level, _, _ in await yard.reports(other))
 

@@ -32,7 +32,7 @@ Classes:
   test.Tenant: all.yaml
 """
 CLASSES = """
-Namespaces: {=: test, std: io.murano}
+Namespaces: {=: test, std: io.murano, sys: io.murano.system}
 Name: Greeter
 Extends: std:Application
 Properties:
@@ -62,6 +62,7 @@ Extends: std:Application
 Methods:
   deploy:
     Body:
+      - new(sys:Installation, of => $this).isDue()
       - $this.find(std:Environment).reporter.report($this, asleep)
       - sleep(3600)
 ---
@@ -209,11 +210,15 @@ class Yard:
 
     async def model(self, task: str) -> dict[str, Any]:
         """The objects of the task's environment now."""
+        return (await self.stored(task))["Objects"]
+
+    async def stored(self, task: str) -> dict[str, Any]:
+        """The whole model of the task's environment now."""
         rows = tables.environments
         async with self.database.read() as tx:
             row = (await tx.execute(select(tables.tasks).where(tables.tasks.c.id == task))).one()
             found = await tx.execute(select(rows).where(rows.c.id == row.environment_id))
-            return found.one().model["Objects"]
+            return found.one().model
 
     async def journal_is_empty(self) -> bool:
         """Whether no task has left a journal."""

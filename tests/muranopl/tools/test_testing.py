@@ -1,5 +1,7 @@
 """Test classes: discovery, fixtures, failures, models (muranopl.md section 26)."""
 
+import textwrap
+
 import pytest
 
 from vetro.muranopl import DirectEffects, Limits, MemoryPackage, MuranoError, Runtime
@@ -247,33 +249,114 @@ Properties:
   seen: {Contract: $.int(), Usage: InOut}
   made: {Contract: $.int(), Usage: Out}
   kept: {Contract: $.int(), Usage: Const, Default: 5}
+  now: {Contract: $.int(), Usage: Runtime, Default: 0}
+  loads: {Contract: $.int(), Usage: Out, Default: 0}
+  friend: {Contract: $.class(Part)}
 Methods:
-  deploy: {Body: [{$.made: $.size}]}
+  .init:
+    Body:
+      - $.loads: $.loads + 1
+      - $.known: $.size
+      - If: $.size = 99
+        Then: {Throw: TooLarge, Message: 99 is too large}
+  deploy: {Body: [{$.made: $.known}, {$.now: $.now + 1}]}
+---
+Name: Box
+Properties:
+  part: {Contract: $.class(Part)}
+  other: {Contract: $.class(Part)}
 """
 EDITS = [
     ("$.edit($.part, {size => 2})", None),
     ("$.edit($.part, {size => 2, seen => 4})", None),
     ("$.edit($.part, {size => 0})", "size"),
     ("$.edit($.part, {sise => 2})", "no property 'sise'"),
+    ("$.edit($.part, {1 => 2})", "NoPropertyFound: class t.Part has no property 1"),
+    ("$.edit($.part, {size => big})", "ContractViolationException: [t.Part.size] Value 'big'"),
+    ("$.edit($.part, {friend => {:Box => {}}})", "Object of class t.Box is not compatible"),
+    ("$.edit($.part, {friend => nobody})", 'NoObjectFoundError: Object "nobody" is not found'),
+    (
+        "$.edit(null, {size => 2})",
+        "ContractViolationException: edit() takes an object first, not null",
+    ),
+    ("$.edit(:Part, {size => 2})", "edit() takes an object first, not <MuranoType>"),
+    ("$.edit($.part, null)", "edit() takes a map of properties and values second, not null"),
+    ("$.edit($.part, [size])", "edit() takes a map of properties and values second, not ['size']"),
     ("$.edit($.part, {size => 2, made => 7})", "t.Part.made has Usage Out"),
     ("$.edit($.part, {kept => 6})", "Usage Const"),
     ("$.part.size: 2", "immutable"),
 ]
 
 
-@pytest.mark.parametrize(("statement", "refusal"), EDITS)
-def test_a_test_edits_what_a_user_may_edit(statement, refusal):
-    """Between two deployments; what programs write is refused, as is what violates a contract."""
+def edited(body):
+    """The result of a test with this body, beside the classes above."""
     runtime = Runtime()
     enable_testing(runtime)
     text = EDITED + (
         "---\nName: Cases\nExtends: test:TestFixture\nMethods:\n  testIt:\n    Body:\n"
-        f"      - $.part: new(Part)\n      - $.part.deploy()\n      - {statement}\n"
-        "      - $.part.deploy()\n      - $.assertEqual(2, $.part.made)\n"
+        + textwrap.indent(body.strip(), " " * 6)
     )
-    names = {"t.Part": "a.yaml", "t.Cases": "a.yaml"}
+    names = {f"t.{name}": "a.yaml" for name in ("Part", "Box", "Cases")}
     package = runtime.add_package(MemoryPackage("t", {"a.yaml": text}, names))
-    result = run_test(runtime, discover_tests(runtime, package)[0])
+    return run_test(runtime, discover_tests(runtime, package)[0])
+
+
+def test_an_edited_model_is_loaded_as_a_deployment_loads_it():
+    """Every `.init` of the tree runs, what is not stored is not there, and references stay what they are."""
+    result = edited("""
+- $box: $.load({:Box => {part => {:Part => {}, id => a}, other => {:Part => {friend => a}}}})
+- $part: $box.part
+- $part.deploy()
+- $.assertEqual([1, 1, 1], [$part.now, $part.made, $part.loads])
+- $.edit($part, {size => 3})
+- $.assertEqual([0, 1, 2, 2], [$part.now, $part.made, $part.loads, $box.other.loads])
+- $part.deploy()
+- $.assertEqual(3, $part.made)
+- $.assertTrue($box.part = $part and $box.other.friend = $part)
+# Owned by the test, or by nothing.
+- For: alone
+  In:
+    - new(Part, $this)
+    - new(Part, $box)
+    - new(Part)
+  Do:
+    - $.edit($alone, {size => 4, friend => $part})
+    - $.assertEqual([2, true], [$alone.loads, $alone.friend = $part])
+- $.edit($box, {other => {:Part => {size => 7}}})
+- $.assertEqual([7, true], [$box.other.size, $box.part = $part])
+""")
+    assert result.outcome == "passed", result.trace
+
+
+def test_an_edit_that_cannot_be_loaded_changes_nothing():
+    """Neither its own properties, nor what `.init` has written, nor what the session knows."""
+    result = edited("""
+- $box: $.load({:Box => {part => {:Part => {}, id => a}}})
+- For: edit
+  In: [{size => 2, seen => x}, {seen => 3, size => 99}]
+  Do:
+    - $caught: false
+    - Try:
+        - $.edit($box.part, $edit)
+      Catch: {As: error, Do: [{$caught: true}]}
+    - $.assertTrue($caught)
+    - $.assertEqual([1, 1, null], [$box.part.size, $box.part.loads, $box.part.seen])
+- $.edit($box, {other => a})
+- $.assertTrue($box.other = $box.part)
+""")
+    assert result.outcome == "passed", result.trace
+
+
+@pytest.mark.parametrize(("statement", "refusal"), EDITS)
+def test_a_test_edits_what_a_user_may_edit(statement, refusal):
+    """Between two deployments; what programs write is refused, as is what violates a contract."""
+    result = edited(f"""
+- $.part: new(Part)
+- $.part.deploy()
+- {statement}
+- $.part.deploy()
+- $.assertEqual(2, $.part.made)
+""")
     assert result.outcome == ("passed" if refusal is None else "error"), result.trace
     assert refusal is None or refusal in result.trace
 

@@ -17,7 +17,7 @@ from vetro.engine.plans import (
     isolation_is_optional,
     read_result,
 )
-from vetro.engine.services import EngineServices, RegionDoor, logger, services_of
+from vetro.engine.services import EngineServices, RegionDoor, logger, queue_name, services_of
 from vetro.engine.system.resources import Resources
 from vetro.engine.telling import Place, at_broker, at_mailbox, note_made, tell
 from vetro.engine.withdrawal import withdraw
@@ -57,7 +57,7 @@ class Agent:
         # Ids of objects are chosen by whoever writes them, that of an environment too.
         is_own = owner == services.environment_id or not services.only_own_guests
         self._foreign = "" if is_own else owner
-        self._queue = f"e{owner}-h{host.id}".lower()
+        self._queue = queue_name(owner, host.id)
         self._enabled = not services.settings.engine.disable_murano_agent
         self._signer = services.signer
         self._host = host
@@ -199,23 +199,23 @@ class Agent:
         timeout: float | None = None,
     ) -> Json:
         """Run a plan in the guest and return its value. Errors: time-out, the plan's error."""
-        self._need()
+        self._begin(ctx)
         plan = self.build_execution_plan(ctx, template, resources)
         return self._call(ctx, bounded(plan, self._seconds(ctx, timeout)), timeout)
 
     def send(self, ctx: CallContext, template: Json, resources: MuranoObject | None) -> None:
         """Send a plan without waiting."""
-        self._need()
+        self._begin(ctx)
         self._send(ctx, self.build_execution_plan(ctx, template, resources))
 
     def call_raw(self, ctx: CallContext, plan: Json, timeout: float | None = None) -> Json:
         """Run a plan as it is given."""
-        self._need()
+        self._begin(ctx)
         return self._call(ctx, plan, timeout)
 
     def send_raw(self, ctx: CallContext, plan: Json) -> None:
         """Send a plan as it is given, without waiting."""
-        self._need()
+        self._begin(ctx)
         self._send(ctx, plan)
 
     def wait_ready(self, ctx: CallContext, timeout: float | None = 100) -> None:
@@ -245,6 +245,10 @@ class Agent:
     def _need(self) -> None:
         if not self._enabled:
             raise PolicyViolation
+
+    def _begin(self, ctx: CallContext) -> None:
+        self._need()
+        services_of(ctx).guests_called.add(self._queue)
 
     def _message(self, ctx: CallContext, plan: Json) -> tuple[str, bytes, bytes | None]:
         id_ = str(plan.get("ID") or ctx.effects.new_id())

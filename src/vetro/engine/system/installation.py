@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
+from vetro.engine.services import ATTRIBUTE_KEPT
 from vetro.engine.system.asked_rules import SHIPPED
 from vetro.json_values import Json
 from vetro.muranopl import CallContext, MuranoObject, MuranoType
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 CLASS = "io.murano.system.Installation"
 INSTANCE = "io.murano.resources.Instance"
+#: The record of what was begun: it equals nothing that is wanted.
+BEGUN: dict[str, Json] = {"begun": True}
 
 
 class Installation:
@@ -44,7 +47,7 @@ class Installation:
         self._values = _digest(values)
 
     def is_due(self, ctx: CallContext, marked: bool = False) -> bool:
-        """Whether it was never done, or for another machine, package or values.
+        """Whether it was never done, or for another machine, package or values; if so, it begins.
 
         ``marked``: somebody knows that it was done, before records like this one were kept. That counts as
         done, and is noted, unless the machine was made anew since.
@@ -53,15 +56,37 @@ class Installation:
         if known is None and marked and not self._was_made_anew():
             self.done(ctx)
             return False
-        return known != self._wanted()
+        due = known != self._wanted()
+        if due:
+            self.begin(ctx)
+        return due
+
+    def begin(self, ctx: CallContext) -> None:
+        """It is due until ``done()``, whatever is wanted then: half of it may be on the machine.
+
+        ``isDue()`` begins by itself. A program that does not ask says it before it changes the machine.
+        """
+        if self._known(ctx) == BEGUN:
+            return
+        row: Json = [self._of.id, CLASS, self._attribute, BEGUN]
+
+        async def kept() -> Json:
+            return row
+
+        # In the journal too: when the engine is killed, the model stays as it was before (0823).
+        ctx.effect(ATTRIBUTE_KEPT, row, kept)
+        self._note(ctx, BEGUN)
 
     def done(self, ctx: CallContext) -> None:
         """It was done: it is not due until something changes."""
-        ctx.set_attribute(self._attribute, self._wanted(), of=self._of, owner=CLASS)
+        self._note(ctx, self._wanted())
 
     def forget(self, ctx: CallContext) -> None:
         """It is as if it had never been done."""
-        ctx.set_attribute(self._attribute, None, of=self._of, owner=CLASS)
+        self._note(ctx, None)
+
+    def _note(self, ctx: CallContext, record: dict[str, Json] | None) -> None:
+        ctx.set_attribute(self._attribute, record, of=self._of, owner=CLASS)
 
     def _known(self, ctx: CallContext) -> Json:
         return ctx.get_attribute(self._attribute, of=self._of, owner=CLASS)

@@ -22,6 +22,7 @@ from vetro.engine.worker.foreseen import with_foreseen
 from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.result_size import exceeds
+from vetro.engine.worker.upgraded import silent_upgrades
 from vetro.environments import (
     EngineTask,
     Environments,
@@ -293,6 +294,10 @@ async def run_task(
                         keep_what_is_left(reply, services.left)
                     for warning in [*reply.warnings][:MOST_WARNINGS]:
                         await reports.report(task.environment_id, "warning", warning)
+                    if is_deployment(task) and not reply.is_exception:
+                        called = services.guests_called
+                        for component, text in silent_upgrades(task.model, reply.model, called):
+                            await reports.report(component, "warning", text)
                     limit_result(reply, settings.engine.action_result_limit)
                     limit_model(reply.model, settings.engine.model_limit)
                     if services.refused is not None:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import cast
 
+from vetro.engine.services import ATTRIBUTE_KEPT
 from vetro.environments import (
     ComparedApplication,
     Comparison,
@@ -34,11 +35,11 @@ from vetro.muranopl import (
 from vetro.packages import did_you_mean, missing_arguments, value_problems
 from vetro.secrecy import Cover, secrets_in
 
-#: Effects that only read.
+#: Effects that only read, or keep something in a model, which a preview discards.
 READING = frozenset(
     {
         *("identity.user", "identity.project", "network.cidr", "network.external"),
-        *("stack.get", "stack.output", "volume.exists"),
+        *("stack.get", "stack.output", "volume.exists", ATTRIBUTE_KEPT),
     }
 )
 READING_PREFIX = "network.list_"

@@ -233,7 +233,8 @@ class Transaction:
         type_ = self.type_of(header, default)
         run = self.run
         object_id = header.object_id if self.keep_ids else None
-        made = type_.python_class(
+        made = self.create(
+            type_,
             run,
             object_id if object_id is not None else run.new_id(),
             owner,
@@ -254,6 +255,10 @@ class Transaction:
             return made
         self.fill(made, header.properties)
         return made
+
+    def create(self, type_: MuranoType, *header: Any) -> MuranoObject:
+        """The Python object for an object of the model; ``header``: what `MuranoObject` takes."""
+        return type_.python_class(*header)
 
     def fill(self, made: MuranoObject, properties: Mapping[str, object]) -> None:
         """Evaluate the properties of a new object and remember it for construction."""

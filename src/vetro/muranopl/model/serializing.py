@@ -7,7 +7,7 @@ all when its owner is not written) and as its id elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from vetro.muranopl.classes.objects import CastView, MuranoObject
@@ -39,7 +39,8 @@ class Serializer:
     `keep_references`: ids of objects outside the result stay (dumps); otherwise they are removed
     (models). `designer_data`: write `_*` header keys. `honour_reference_meta`: properties marked
     `Serialize(as: reference)` hold ids only. `within`: only this object and what it owns is
-    written inline (templates), and references that are still open stay as they are.
+    written inline (templates), and references that are still open stay as they are. `outside`: objects
+    that are ids in the result whoever holds them.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Serializer:
         form: str = "Serializable",
         actions: bool = True,
         within: MuranoObject | None = None,
+        outside: Iterable[MuranoObject] = (),
     ) -> None:
         self.run = run
         self._within = within
@@ -65,7 +67,7 @@ class Serializer:
         self._planned: set[MuranoObject] = set()
         self._held: dict[MuranoObject, set[MuranoObject]] = {}
         """What owners hold, of those that were asked for: there may be many references to what one holds."""
-        self._outside: set[MuranoObject] = set()
+        self._outside: set[MuranoObject] = set(outside)
         """Objects that are in the result as ids only."""
         self._in_progress: set[MuranoObject] = set()
         self.cast_types: dict[MuranoObject, MuranoType] = {}

@@ -1,140 +1,307 @@
 """Advice about classes that install something once: the guard has to count more than properties.
 
 Many packages have an `If` about `getAttr(installed)` around a call of a guest, and `setAttr` after
-it. Another version of the package runs nothing then, and neither does a machine that was made anew.
+it. Another version of the package runs nothing then, and neither does a machine that was made anew. What
+counts is whether that which decides about the call depends on the version or on the scripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, cast
 
 from vetro.muranopl.syntax import statements as st
-from vetro.muranopl.syntax.blocks import flatten, scalars, values_of
+from vetro.muranopl.syntax.blocks import blocks_of, expressions_of, flatten, values_of
 from vetro.muranopl.syntax.declarations import ClassDeclaration
-from vetro.muranopl.syntax.findings import Finding, Sink
-from vetro.muranopl.syntax.statements import Statement, parse_body
+from vetro.muranopl.syntax.findings import Finding
+from vetro.muranopl.syntax.statements import Statement
 from vetro.muranopl.syntax.targets import parse_target
 from vetro.muranopl.syntax.yamltree import Node
+from vetro.muranopl.values.errors import Position
 from vetro.yaql import ast
 
-_GUEST_METHODS = frozenset(["runCommand", "putFile"])
-_AGENT_METHODS = frozenset(["call", "callRaw", "send", "sendRaw"])
-#: Properties that the program writes, and that are there at the next deployment.
-_KEPT = frozenset(["Out", "InOut"])
+from .guardflow import RIGHT, ClassFlow, Source, Where, attribute_call, own_call
+from .guardvalues import UNSURE, unset_value
+
 MESSAGE = (
     "what this installs is not installed again by another version of the package, nor when the machine was"
     " made anew: guard it with io.murano.system.Installation"
 )
+_EXITS = (st.Return, st.Throw, st.Rethrow, st.Break, st.Continue)
+_OF_LOOPS = (st.Break, st.Continue)
+_FILTERS = frozenset(["where", "filter", "takeWhile", "skipWhile"])
+
+
+class _Guard(NamedTuple):
+    """A condition on which a statement runs."""
+
+    position: Position
+    where: Where
+    holds: bool
+    """False: the statement runs when the condition does not hold."""
+    in_loop: bool = False
+    """It left a loop: what is behind the loop runs anyway."""
+
+
+class _Site(NamedTuple):
+    """A statement that calls a guest, or writes what is kept, with all its guards."""
+
+    guards: list[_Guard]
+    after: list[Statement]
+    """What runs with it or after it."""
+    around: set[str]
+    """The methods that run in one go with it."""
 
 
 def check_guards(declaration: ClassDeclaration) -> list[Finding]:
     """W212 for each guard around calls of a guest that counts neither version nor machine."""
-    methods = {
-        name: flatten(parse_body(method.body, declaration.namespaces, Sink(collects=True)))
-        for name, method in declaration.methods.items()
-        if method.body is not None
-    }
-    parts = {name: _parts_of(body) for name, body in methods.items()}
-    every = [part for some in parts.values() for part in some]
-    if any(isinstance(part, ast.Property) and part.name == "version" for part in every):
-        return []  # as `typeinfo($this).version`
-    installing = _installing(parts)
-    noted = {name for part in every for name in _attribute(part, "setAttr")}
-    kept = {name for name, item in declaration.properties.items() if item.usage in _KEPT}
-    found: list[Finding] = []
-    for body in methods.values():
-        variables = _variables(body)
-        for number, one in enumerate(body):
-            if not isinstance(one, st.If):
+    check = _Check(ClassFlow(declaration))
+    return [Finding("W212", MESSAGE, place) for place in dict.fromkeys(check.wrong())]
+
+
+class _Check:
+    """The guards of one class."""
+
+    def __init__(self, flow: ClassFlow) -> None:
+        self.flow = flow
+        self.sites: list[_Site] = []
+        self.reset: set[Source] = set()
+        """What is kept, and set back when the version is another one."""
+        if flow.installing:
+            for method, body in flow.bodies.items():
+                self._walk(method, body, [], [])
+
+    def wrong(self) -> Iterator[Position]:
+        """The places of guards that forget the version."""
+        for site in self.sites:
+            # The answer of a guard that is right may be narrowed by a count of attempts.
+            is_right = any(self._is_right(one) for one in site.guards)
+            for guard in site.guards:
+                flags = [
+                    flag
+                    for part in self._conjuncts(guard)
+                    if not self._is_right(part) and self._passes_at_first(part)
+                    for flag in self._flags(part, site)
+                ]
+                if any(not (is_right and self._counts(flag)) for flag in flags):
+                    yield guard.position
+
+    # -- statements ----------------------------------------------------------------------------
+
+    def _walk(
+        self, method: str, body: Sequence[Statement], guards: list[_Guard], after: list[Statement]
+    ) -> list[_Guard]:
+        """Collect the sites of a block; the guards of what is behind it."""
+        left: list[_Guard] = []
+        begin = 0
+        for index, one in enumerate(body):
+            here = [*guards, *left]
+            if not here:
+                begin = index
+            rest = [*flatten(body[begin:]), *after]
+            for node in values_of(one):
+                for expression in expressions_of(node):
+                    self._look(method, one, expression, here, rest)
+            self._look_at_reset(one, here)
+            for block, more in self._blocks(method, one):
+                inner = self._walk(method, block, [*here, *more], rest)
+                if isinstance(one, (st.For, st.While, st.Repeat)):
+                    inner = [guard for guard in inner if not guard.in_loop]
+                left += inner
+                exits = next((item for item in block if isinstance(item, _EXITS)), None)
+                if exits is not None:
+                    in_loop = isinstance(exits, _OF_LOOPS)
+                    left += [item._replace(holds=not item.holds, in_loop=in_loop) for item in more]
+        return left
+
+    def _blocks(
+        self, method: str, one: Statement
+    ) -> Iterator[tuple[list[Statement], list[_Guard]]]:
+        """The blocks within a statement, each with the guards that the statement adds."""
+
+        def guards(node: Node, holds: bool = True) -> list[_Guard]:
+            return [
+                _Guard(one.position, Where(method, found), holds) for found in expressions_of(node)
+            ]
+
+        match one:
+            case st.If():
+                yield one.then, guards(one.condition)
+                yield one.otherwise, guards(one.condition, False)
+            case st.While():
+                yield one.body, guards(one.condition)
+            case st.For():
+                found = [part for item in expressions_of(one.collection) for part in ast.walk(item)]
+                predicates = self._predicates([Where(method, part) for part in found])
+                yield one.body, [_Guard(one.position, where, True) for where in predicates]
+            case st.Switch():
+                for condition, block in one.cases:
+                    yield block, guards(condition)
+                yield (
+                    one.default or [],
+                    [part for key, _ in one.cases for part in guards(key, False)],
+                )
+            case st.Match():
+                cases = [_cases_of(guards(one.value), value) for value, _ in one.cases]
+                for (_, block), added in zip(one.cases, cases, strict=True):
+                    yield block, added
+                others = [part._replace(holds=False) for added in cases for part in added]
+                yield one.default or [], others
+            case _:
+                for block in blocks_of(one):
+                    yield block, []
+
+    def _look(
+        self,
+        method: str,
+        one: Statement,
+        expression: ast.Node,
+        guards: list[_Guard],
+        after: list[Statement],
+    ) -> None:
+        """Collect the calls of a guest in an expression, with the guards within it."""
+        pending: list[tuple[ast.Node, list[_Guard]]] = [(expression, guards)]
+        while pending:
+            part, around = pending.pop()
+            if self.flow.installs(Where(method, part)):
+                self.sites.append(_Site(around, after, self.flow.around(method)))
+            for child in part.children():
+                more = [
+                    _Guard(one.position, where, holds)
+                    for where, holds in self._inner_guards(Where(method, part), child)
+                ]
+                pending.append((child, [*around, *more]))
+
+    def _inner_guards(self, around: Where, child: ast.Node) -> Iterator[tuple[Where, bool]]:
+        """What a part of an expression makes the evaluation of a child depend on."""
+        method, part = around
+        match part:
+            case ast.Binary(operator=("and" | "or") as operator, left=left, right=right):
+                if child is right:
+                    yield Where(method, left), operator == "and"
+            case ast.Pair(key=key, value=value):
+                if child is value:
+                    yield Where(method, key), True
+            case ast.MethodCall(target=target):
+                if child is not target:
+                    for found in self._predicates([Where(method, one) for one in ast.walk(target)]):
+                        yield found, True
+            case _:
+                pass
+
+    def _predicates(self, parts: Sequence[Where]) -> Iterator[Where]:
+        """By which elements of a collection are chosen, also where a variable stands for it."""
+        pending = [*parts]
+        seen: set[int] = set()
+        while pending:
+            where = pending.pop()
+            if id(where.node) in seen:
                 continue
-            inside = [*flatten(one.then), *flatten(one.otherwise)]
-            if any(isinstance(item, st.Return) for item in inside):
-                inside += body[number + 1 :]
-            if not any(_installs(part, installing) for part in _parts_of(inside)):
-                continue
-            condition = list(_parts([one.condition]))
-            guards = {name for part in condition for name in _attribute(part, "getAttr")}
-            for part in condition:
-                if isinstance(part, ast.Variable):
-                    guards |= variables.get(part.name, set())
-            own = {name for part in condition for name in _own(part, ast.Property)} & kept
-            if guards & noted or own & _assigned(inside):
-                found.append(Finding("W212", MESSAGE, one.position))
-    return found
+            seen.add(id(where.node))
+            if isinstance(where.node, ast.MethodCall) and where.node.name in _FILTERS:
+                for given in where.node.arguments[:1]:
+                    yield Where(where.method, given)
+            found = self.flow.single(where)
+            if found is not None:
+                pending += [Where(found.method, part) for part in ast.walk(found.node)]
 
-
-def _installing(parts: dict[str, list[ast.Node]]) -> set[str]:
-    """The methods of the class that call a guest, by others of its methods as well."""
-    found: set[str] = set()
-    while True:
-        more = {
-            name
-            for name, some in parts.items()
-            if name not in found and any(_installs(part, found) for part in some)
-        }
-        if not more:
-            return found
-        found |= more
-
-
-def _installs(part: ast.Node, methods: set[str]) -> bool:
-    """Whether a part of an expression calls a guest, or one of the object's methods that do."""
-    if not isinstance(part, ast.MethodCall):
-        return False
-    target = part.target
-    is_agent = isinstance(target, (ast.Property, ast.Variable)) and target.name == "agent"
-    return (
-        part.name in _GUEST_METHODS
-        or (is_agent and part.name in _AGENT_METHODS)
-        or not methods.isdisjoint(_own(part, ast.MethodCall))
-    )
-
-
-def _own(part: ast.Node, kind: type[ast.Property | ast.MethodCall]) -> list[str]:
-    """The name of a member of the object itself that a part of an expression reads or calls."""
-    if not isinstance(part, kind) or not isinstance(part.target, ast.Variable):
-        return []
-    return [part.name] if part.target.name in ("", "this") else []
-
-
-def _parts(nodes: Sequence[Node]) -> Iterator[ast.Node]:
-    """Every part of every expression in the nodes."""
-    for scalar in scalars(nodes):
-        if scalar.is_expression:
-            yield from ast.walk(scalar.expression)
-
-
-def _parts_of(body: Iterable[Statement]) -> list[ast.Node]:
-    """Every part of every expression in statements."""
-    return [part for one in body for part in _parts(values_of(one))]
-
-
-def _attribute(part: ast.Node, method: str) -> list[str]:
-    """The name of the attribute that a call reads or writes, where it is written there."""
-    if not isinstance(part, ast.MethodCall) or part.name != method or not part.arguments:
-        return []
-    match part.arguments[0]:
-        case ast.Keyword(name=name):
-            return [name]
-        case ast.Constant(value=str(name)):
-            return [name]
-        case _:
-            return []
-
-
-def _variables(body: Sequence[Statement]) -> dict[str, set[str]]:
-    """The attributes that the variables of a method were read from."""
-    found: dict[str, set[str]] = {}
-    for one in body:
+    def _look_at_reset(self, one: Statement, guards: list[_Guard]) -> None:
+        """Note what is set back where the version is known to be another one."""
+        if not any(self._is_right(guard) for guard in guards):
+            return
+        for node in values_of(one):
+            for part in (part for found in expressions_of(node) for part in ast.walk(found)):
+                written = attribute_call(part, "setAttr")
+                if written is not None and (len(written) < 2 or _is_nothing(written[1])):
+                    where = Where(guards[0].where.method, part)
+                    self.reset |= self.flow.attributes(where, written[0])
         if isinstance(one, st.Assign):
             target = parse_target(one.target)
-            names = {name for part in _parts([one.value]) for name in _attribute(part, "getAttr")}
-            if names and target.variable is not None and not target.path:
-                found.setdefault(target.variable, set()).update(names)
+            value = getattr(one.value, "value", None)
+            if target.is_this and len(target.path) == 1 and not value:
+                self.reset.add(Source("property", str(target.path[0].value)))
+
+    # -- conditions ----------------------------------------------------------------------------
+
+    def _is_right(self, guard: _Guard) -> bool:
+        return RIGHT in self.flow.sources(guard.where)
+
+    def _conjuncts(self, guard: _Guard) -> Iterator[_Guard]:
+        """The conditions that have to hold all together."""
+        pending = [guard]
+        seen: set[int] = set()
+        while pending:
+            one = pending.pop()
+            method, part = one.where
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            same = self.flow.single(one.where)
+            if same is not None:
+                pending.append(one._replace(where=same))
+            elif isinstance(part, ast.Unary) and part.operator == "not":
+                pending.append(one._replace(where=Where(method, part.operand), holds=not one.holds))
+            elif isinstance(part, ast.Binary) and part.operator == ("and" if one.holds else "or"):
+                pending += [
+                    one._replace(where=Where(method, side)) for side in (part.left, part.right)
+                ]
+            else:
+                yield one
+
+    def _passes_at_first(self, guard: _Guard) -> bool:
+        """Whether it may let pass when nothing is noted yet; else it is for what is there already."""
+        value = unset_value(self.flow, guard.where)
+        return value is UNSURE or bool(value) == guard.holds
+
+    def _flags(self, guard: _Guard, site: _Site) -> Iterator[Source]:
+        """What a condition depends on that the class writes, and that nothing sets back."""
+        assigned = self._assigned(site.after)
+        for source in self.flow.sources(guard.where):
+            if source in self.reset:
+                continue
+            if source.kind == "property":
+                if source.name in assigned:
+                    yield source
+            # What only an action writes, as a pause, is not what is installed.
+            elif any(one.method in site.around for one in self.flow.writes_to(source) or ()):
+                yield source
+
+    def _assigned(self, statements: Sequence[Statement]) -> set[str]:
+        """The properties that statements assign, by methods of the class as well."""
+        found: set[str] = set()
+        seen: set[str] = set()
+        pending = [*statements]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, st.Assign):
+                target = parse_target(one.target)
+                if target.is_this and target.path:
+                    found.add(str(target.path[0].value))
+            for node in values_of(one):
+                for part in (part for item in expressions_of(node) for part in ast.walk(item)):
+                    called = own_call(part)
+                    if called is not None and called.name not in seen:
+                        seen.add(called.name)
+                        pending += flatten(self.flow.bodies.get(called.name, []))
+        return found
+
+    def _counts(self, flag: Source) -> bool:
+        """Whether it counts up: what is written depends on what is there."""
+        return any(flag in self.flow.sources(one) for one in self.flow.writes_to(flag) or ())
+
+
+def _cases_of(guards: list[_Guard], value: object) -> list[_Guard]:
+    """That a value is the one of a case of `Match`."""
+    found: list[_Guard] = []
+    for guard in guards:
+        method, node = guard.where
+        case = ast.Constant(node.start, node.end, cast("str", value))
+        equal = ast.Binary(
+            node.start, node.end, "=", cast("ast.Expression", node), case, node.start
+        )
+        found.append(guard._replace(where=Where(method, equal)))
     return found
 
 
-def _assigned(body: Iterable[Statement]) -> set[str]:
-    """The properties of the object that statements assign."""
-    targets = [parse_target(one.target) for one in body if isinstance(one, st.Assign)]
-    return {str(one.path[0].value) for one in targets if one.is_this and len(one.path) == 1}
+def _is_nothing(node: ast.Node) -> bool:
+    return isinstance(node, ast.Constant) and not node.value

@@ -8,11 +8,19 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from vetro.muranopl.classes.native import CallContext
-from vetro.muranopl.classes.objects import MuranoObject
+from vetro.muranopl.classes.objects import MuranoObject, unwrap
 from vetro.muranopl.classes.types import MuranoType
 from vetro.muranopl.model.loading import Transaction
-from vetro.muranopl.values.containers import Value
-from vetro.muranopl.values.errors import MuranoError, NoWriteAccessError
+from vetro.muranopl.model.reloading import reload, restored_on_failure
+from vetro.muranopl.syntax.findings import did_you_mean
+from vetro.muranopl.values.containers import Value, preview
+from vetro.muranopl.values.errors import (
+    ContractViolationException,
+    MuranoError,
+    NoPropertyFound,
+    NoWriteAccessError,
+    ObjectDestroyedError,
+)
 
 FIXTURE = "io.murano.test.TestFixture"
 _EDITABLE = ("In", "InOut")
@@ -79,19 +87,38 @@ class Fixture:
         transaction.finish()
         return made
 
-    def edit(self, object_: MuranoObject, values: Mapping[str, object]) -> None:
+    def edit(self, ctx: CallContext, object_: object, values: object) -> None:
         """Change properties of an object as its user does between two deployments; contracts are checked.
 
-        Errors: NoPropertyFound, NoWriteAccessError for what users do not edit (`Out`, `Const` ...).
+        As the next deployment loads the model, every `.init` of the object's tree runs again, and `Runtime`
+        properties have their defaults; references to the objects stay valid. Errors: NoPropertyFound,
+        NoWriteAccessError for what users do not edit (`Out`, `Const` ...), ContractViolationException; then
+        every object is as it was.
         """
-        for name in values:
-            found = object_.type.find_property(name)
-            if found is not None and found.usage not in _EDITABLE:
-                raise NoWriteAccessError(
-                    f"{object_.type.name}.{name} has Usage {found.usage}: users edit In and InOut only"
-                )
-        for name, value in values.items():
-            object_.set(name, value)
+        one = unwrap(object_)
+        if not isinstance(one, MuranoObject):
+            raise ContractViolationException(
+                f"edit() takes an object first, not {preview(object_)}"
+            )
+        if not isinstance(values, Mapping):
+            raise ContractViolationException(
+                f"edit() takes a map of properties and values second, not {preview(values)}",
+                hint="write edit($object, {port => 8080})",
+            )
+        table = cast("Mapping[object, object]", values)
+        names = [_editable(one, name) for name in table]
+        run = ctx.session.run
+        with restored_on_failure(run):
+            for name, value in zip(names, table.values(), strict=True):
+                one.set(name, value)
+            root = one
+            while root.owner is not None and not root.owner.is_a(FIXTURE):
+                root = root.owner
+            tests = [item for item in run.objects.values() if item.is_a(FIXTURE)]
+            loaded = reload(run, root, tests)
+            if one not in loaded:
+                # Nothing holds it: a deployment would drop it, but a test may deploy it alone.
+                reload(run, one, [*tests, *loaded])
 
     def start_env(self, ctx: CallContext) -> None:
         """Run the session's start hooks, as at the beginning of a deployment."""
@@ -132,6 +159,24 @@ class Fixture:
         if needle in haystack:
             left, right = shown(needle), shown(haystack)
             _fail(f"{left} is in {right}", message, expected=f"not {left}", observed=right)
+
+
+def _editable(one: MuranoObject, name: object) -> str:
+    """The name of a property that users edit. Raises: NoPropertyFound, NoWriteAccessError."""
+    if one.destroyed:
+        raise ObjectDestroyedError(f"Object {one.id} is already destroyed")
+    if not isinstance(name, str) or one.type.find_property(name) is None:
+        raise NoPropertyFound(
+            f"class {one.type.name} has no property {name!r}",
+            hint=did_you_mean(str(name), one.type.property_names()),
+        )
+    usages = [item.usage for item in one.type.property_declarations(name)]
+    other = next((usage for usage in usages if usage not in _EDITABLE), None)
+    if other is not None:
+        raise NoWriteAccessError(
+            f"{one.type.name}.{name} has Usage {other}: users edit In and InOut only"
+        )
+    return name
 
 
 def _kind(value: object) -> str:
