@@ -212,8 +212,8 @@ def server_delete(name_or_uuid: str, force: bool) -> None:
 
     Nothing is done on the machine. Refused while it is heard, and while it has VMs: evacuate it first. With
     --force the records of its VMs go; an environment that uses one makes it again at its next deployment,
-    empty. If the machine comes back, what still runs on it has no record, and is destroyed after
-    compute.unknown_vm_seconds.
+    empty. If the machine comes back, what was made again elsewhere is destroyed on it at once, and what has
+    no record after compute.unknown_vm_seconds.
     """
     with Connection() as connection:
         found = find_server(connection, name_or_uuid)
