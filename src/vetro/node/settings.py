@@ -35,8 +35,8 @@ class NodeSection:
     compute_url: str = "http://127.0.0.1:8082/compute"
     """For `vetro node`: the address of the compute service."""
     key: str = ""
-    """For `vetro node`: the secret that the service knows this node by (`vetro server key NAME`,
-    or the shared one).
+    """For `vetro node`: the secret that the service knows this node by (its `key` by
+    `vetro cnapi /servers/UUID/key`, or the shared one).
     """
     listen_host: str = "127.0.0.1"
     """Address of the task API: one of the network between the nodes."""
