@@ -283,7 +283,9 @@ class NodeAgent:
         if settings.node.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
 
-            return Hypervisors(store, ProcessHypervisor(store, archive)), images
+            return Hypervisors(
+                store, ProcessHypervisor(store, archive, hidden=settings.hidden)
+            ), images
         from vetro.node.drivers.simulated import SimulatedHypervisor
 
         return Hypervisors(store, SimulatedHypervisor(store)), images

@@ -15,7 +15,7 @@ from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.isolation import choose_instances, others_at_node
+from vetro.server.isolation import choose_instances, kept_from_plans, others_at_node
 from vetro.server.run_log import RunLog
 from vetro.server.settings import Settings, TlsSection
 
@@ -108,6 +108,7 @@ def run_node(settings: Settings) -> int:
                     relay_guests=True,
                     limits=limits,
                     tls=mutual_tls(settings.tls),
+                    hidden=kept_from_plans(settings),
                 )
             )
             run = RunLog("node")
