@@ -12,7 +12,14 @@ import structlog
 from vetro import tracing
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
-from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
+from vetro.node import (
+    ConfigurationError,
+    NodeAgent,
+    NodeError,
+    NodeSettings,
+    refuse_other_driver,
+    remove_leftovers,
+)
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.isolation import choose_instances, kept_from_plans, others_at_node
@@ -71,6 +78,14 @@ def connection_limits(limits: ConnectionLimits) -> ConnectionLimits:
             " systemd). 0 takes what fits.",
         )
     return limits
+
+
+def check_driver(directory: Path, driver: str) -> None:
+    """Before anything is started. Errors: ``StartError``: the node has machines of another driver."""
+    try:
+        refuse_other_driver(directory, driver)
+    except ConfigurationError as error:
+        raise StartError(str(error)) from error
 
 
 def run_node(settings: Settings) -> int:

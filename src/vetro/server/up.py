@@ -21,6 +21,7 @@ import vetro
 from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings, owner_of
 from vetro.ipv6_door import embedded
+from vetro.node import ConfigurationError
 from vetro.server import data_directory
 from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
@@ -39,6 +40,7 @@ from vetro.server.isolation import (
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.memory import freeze_collector, keep_on_huge_pages
 from vetro.server.node import (
+    check_driver,
     connection_limits,
     guest_archive,
     mutual_tls,
@@ -103,6 +105,8 @@ def _run(settings: Settings, *, engines: bool) -> int:
     directory, shared = settings.data_dir, settings.shared_dir
     data_directory.prepare(directory, shared)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
+        if settings.node.enabled:
+            check_driver(directory / "node", instances.driver)
         main = sockets.enter_context(listen(settings.server.host, settings.server.port))
         port = port_of(main)
         metrics: socket.socket | None = None
@@ -166,6 +170,7 @@ class _Up:
         self._readings: Readings | None = None
         self._run = RunLog("service")
         self._notifying = Notifying(self.settings)
+        self._ended = ""
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(
@@ -270,6 +275,8 @@ class _Up:
                 for other in others:
                     other.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
+        if self._ended:
+            raise StartError(self._ended, "The log above says what led to it.")
 
     async def _former_doors(
         self, database: Database, served: list[socket.socket], stack: AsyncExitStack
@@ -292,8 +299,12 @@ class _Up:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            log.error("part_ended", part=name, error=str(error) or repr(error), exc_info=error)
-            self._run.stopping(f"its part {name} ended: {error or type(error).__name__}")
+            said = str(error) or repr(error)
+            # What an operator has to change is no fault in the program: a line says it.
+            trace = None if isinstance(error, ConfigurationError) else error
+            log.error("part_ended", part=name, error=said, exc_info=trace)
+            self._run.stopping(f"its part {name} ended: {said}")
+            self._ended = f"The {name} of the service has ended: {said}"
             stop.set()
 
         task.add_done_callback(ended)

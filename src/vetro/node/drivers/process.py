@@ -210,6 +210,8 @@ class ProcessHypervisor(Hypervisor):
         """
         uuid = vm["uuid"]
         root = self._root(uuid)
+        if not root.is_dir():
+            raise DriverError(f"VM {uuid} has lost its files: {root} is gone", code="ENOENT")
         if self._users is not None:
             # Of an earlier version, or of another machine, whose ids were others.
             await asyncio.to_thread(own_tree, root, self._users.of(vm))
