@@ -191,11 +191,12 @@ SHORT_FORMS = {
     "VETRO_DRIVER": "node.driver",
 }
 
-_SECTIONS = {
+SECTIONS = {
     one.name: cast("type[Any]", one.default_factory)
     for one in fields(Settings)
     if one.name != "file"
 }
+"""The class of each section of a settings file, by its name."""
 
 
 #: Settings of which only some values mean anything.
@@ -270,7 +271,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 def _defaults() -> dict[str, dict[str, Any]]:
     return {
         name: {f.name: getattr(section(), f.name) for f in fields(section)}
-        for name, section in _SECTIONS.items()
+        for name, section in SECTIONS.items()
     }
 
 
@@ -495,5 +496,5 @@ def load_settings(
         raise SettingsError(
             f"tracing.endpoint must be an address such as http://collector:4318/v1/traces, not {endpoint!r}"
         )
-    sections = {name: section(**values[name]) for name, section in _SECTIONS.items()}
+    sections = {name: section(**values[name]) for name, section in SECTIONS.items()}
     return Settings(**sections, file=named)
