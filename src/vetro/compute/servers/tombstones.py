@@ -22,7 +22,7 @@ async def bury(tx: Transaction, server_uuid: str, moved: Record) -> None:
 
 
 async def dig_up(tx: Transaction, server_uuid: str) -> Record:
-    """Take what is kept of a server, until this transaction has ended for nobody else."""
+    """What is kept of a server, which is not kept any more when this transaction has ended."""
     await tx.exclude(f"tombstone {server_uuid}")
     here = tombstones.c.server_uuid == server_uuid
     row = (await tx.execute(select(tombstones.c.moved_vms).where(here))).first()
