@@ -21,7 +21,6 @@ import vetro
 from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings, owner_of
 from vetro.ipv6_door import embedded
-from vetro.node import ConfigurationError
 from vetro.server import data_directory
 from vetro.server.compute import compute_face, compute_service
 from vetro.server.definitions import definitions_of
@@ -170,7 +169,6 @@ class _Up:
         self._readings: Readings | None = None
         self._run = RunLog("service")
         self._notifying = Notifying(self.settings)
-        self._ended = ""
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
     async def serve(
@@ -275,8 +273,6 @@ class _Up:
                 for other in others:
                     other.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
-        if self._ended:
-            raise StartError(self._ended, "The log above says what led to it.")
 
     async def _former_doors(
         self, database: Database, served: list[socket.socket], stack: AsyncExitStack
@@ -299,12 +295,8 @@ class _Up:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            said = str(error) or repr(error)
-            # What an operator has to change is no fault in the program: a line says it.
-            trace = None if isinstance(error, ConfigurationError) else error
-            log.error("part_ended", part=name, error=said, exc_info=trace)
-            self._run.stopping(f"its part {name} ended: {said}")
-            self._ended = f"The {name} of the service has ended: {said}"
+            log.error("part_ended", part=name, error=str(error) or repr(error), exc_info=error)
+            self._run.stopping(f"its part {name} ended: {error or type(error).__name__}")
             stop.set()
 
         task.add_done_callback(ended)
