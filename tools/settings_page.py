@@ -48,12 +48,11 @@ def page() -> str:
     """The whole page."""
     short = ", ".join(f"`{name}` ({setting})" for name, setting in declared.SHORT_FORMS.items())
     parts = [HEAD.format(short=short)]
-    defaults = declared.Settings()
-    for part in dataclasses.fields(declared.Settings):
-        section = getattr(defaults, part.name)
-        about = " ".join((inspect.getdoc(type(section)) or "").split())
-        parts.append(f"\n## `[{part.name}]`\n\n{about}\n\n| setting | default | |\n|---|---|---|\n")
-        texts = described(type(section))
+    for name, kind in declared.SECTIONS.items():
+        section = kind()
+        about = " ".join((inspect.getdoc(kind) or "").split())
+        parts.append(f"\n## `[{name}]`\n\n{about}\n\n| setting | default | |\n|---|---|---|\n")
+        texts = described(kind)
         parts += [
             f"| `{field.name}` | {_shown(getattr(section, field.name))} | {texts[field.name]} |\n"
             for field in dataclasses.fields(section)

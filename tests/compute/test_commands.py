@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 from tests.compute.conftest import NODE, OTHER, PROJECT
 
 from vetro.cli import cli
-from vetro.cli.compute.servers import virtual_machines
+from vetro.cli.compute.servers import server, virtual_machines
 from vetro.compute.tables import servers
 from vetro.compute.wire import Server
 from vetro.compute.work.agents import NodeTaskError
@@ -71,6 +71,29 @@ async def test_servers_are_listed_and_shown(served: Any, vetro: Vetro) -> None:
     assert (await vetro("server", "show", "node-1", "--json")).json["uuid"] == NODE
     missing = await vetro("server", "show", "node-9")
     assert (missing.code, "There is no server 'node-9'" in missing.err) == (1, True)
+
+
+async def test_a_name_of_two_servers_is_refused_by_every_command(served: Any, vetro: Vetro) -> None:
+    """Nothing is done to either; their uuids are named, and taken, in capitals too."""
+    await served.server(OTHER, Hostname="node-1")
+    before = await served.ok("GET", "/servers")
+    mac = f"a_nic={MAC}"
+    commands: dict[str, list[str]] = {"show": [], "drain": [], "reboot": [], "setup": []}
+    commands |= {
+        "evacuate": ["--fenced"],
+        "delete": ["--yes", "--force"],
+        "factory-reset": ["--yes"],
+    }
+    commands |= {f"{verb}-nictags": [mac, "--server"] for verb in ("update", "replace", "delete")}
+    assert {*commands, "list"} == {*server.commands}
+    for name, more in commands.items():
+        refused = await vetro("server", name, *more, "node-1")
+        assert refused.code == 1, (name, refused.out)
+        assert all(one in refused.err for one in ("2 servers are called", NODE, OTHER)), name
+    assert await served.ok("GET", "/servers") == before
+    assert (await vetro("server", "show", OTHER.upper(), "--json")).json["uuid"] == OTHER
+    # The advice after a command names the one that was meant.
+    assert f"vetro server drain {OTHER} --undo" in (await vetro("server", "drain", OTHER)).out
 
 
 @pytest.mark.parametrize(
@@ -129,7 +152,7 @@ async def test_a_server_that_is_gone_is_deleted(served: Any, vetro: Vetro) -> No
     assert row["state"] == "unknown"
     assert (await vetro("vm", "show", "web", "--json")).json["state"] == "unknown"
     held = await vetro("vm", "delete", "web", "--yes")
-    assert (held.code, "vetro server evacuate node-1 --fenced" in held.err) == (1, True)
+    assert (held.code, f"vetro server evacuate {NODE} --fenced" in held.err) == (1, True)
     held = await vetro("server", "delete", "node-1", "--yes")
     assert (held.code, f"web ({vm})" in held.err) == (1, True)
     gone = await vetro("server", "delete", "node-1", "--yes", "--force", "--json")

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from vetro.server.doctor import Machine, examine_machine
+from vetro.server.doctor.installation import examine_installation
 from vetro.server.errors import StartError
 from vetro.server.isolation import (
     Started,
     choose_instances,
     is_loopback,
+    kept_from_plans,
     others_at_node,
     others_at_service,
 )
@@ -43,6 +45,33 @@ AT_SERVICE: list[tuple[dict[str, object], int, Callable[[str], str | None], str,
     ({"server.database_url": POSTGRES}, 1000, LXC, REFUSED, "server.database_url"),
     ({"server.host": "0.0.0.0", "node.driver": "process"}, 1000, LXC, "process", "no isolation"),
 ]
+
+
+def test_no_plan_sees_what_the_settings_name(tmp_path: Path) -> None:
+    """The directories, the settings file itself, the private key, and a database elsewhere."""
+    named, key, database = (tmp_path / one for one in ("my.toml", "key.pem", "sub/mine.db"))
+    named.write_text(f'[tls]\nkey = "{key}"\n[server]\nshared_dir = "{tmp_path}/shared"\n')
+    given = {"server.data_dir": f"{tmp_path}/data", "server.database_url": f"sqlite:///{database}"}
+    hidden = kept_from_plans(load_settings(given, environ={}, config_file=named))
+    places = {tmp_path / "data", tmp_path / "shared", Path("/etc/vetro")}
+    assert {*hidden} >= {*places, named, key, database, Path(f"{database}-wal")}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/vetro.toml").touch()
+    settings = load_settings({"server.data_dir": f"{tmp_path}/data"}, environ={})
+    assert settings.file in kept_from_plans(settings)
+
+
+async def test_doctor_names_a_settings_file_that_others_can_read(tmp_path: Path) -> None:
+    """Its modes are the operator's: no start closes it."""
+    file = tmp_path / "my.toml"
+    file.write_text("[server]\n")
+    for mode, said in ((0o644, True), (0o640, False)):
+        file.chmod(mode)
+        settings = load_settings({"server.data_dir": f"{tmp_path}/d"}, environ={}, config_file=file)
+        found = [
+            one async for one in examine_installation(settings) if one.subject == "settings file"
+        ]
+        assert bool(found) == said
 
 
 def test_no_service_takes_a_driver_without_isolation_by_itself(tmp_path: Path) -> None:

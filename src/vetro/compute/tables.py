@@ -72,6 +72,14 @@ status = Table(
     Column("last_heartbeat", UtcDateTime, nullable=False),
 )
 
+# VMs that left a server whose record was deleted: they go when it registers again.
+tombstones = Table(
+    "compute_tombstones",
+    metadata,
+    Column("server_uuid", String(36), primary_key=True),
+    Column("moved_vms", Json, nullable=False),
+)
+
 # Service processes: the others take over the tasks of a silent one.
 instances = Table(
     "compute_instances",

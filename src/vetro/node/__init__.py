@@ -14,6 +14,7 @@ from vetro.node.settings import NodeSection, NodeSettings
 
 if TYPE_CHECKING:
     from vetro.node.agent import NodeAgent
+    from vetro.node.driver_record import refuse_other_driver
     from vetro.node.drivers.qemu.accel import Accelerator, accelerator_of
     from vetro.node.images.bootstrap import build_image, keep_once
     from vetro.node.images.build_scratch import remove_leftovers

@@ -22,6 +22,7 @@ from vetro.http import (
     serve_application,
 )
 from vetro.http.tls import TlsError
+from vetro.node.driver_record import REAL_DRIVERS, keep_driver, refuse_other_driver
 from vetro.node.drivers import Driver, Hypervisor, Hypervisors
 from vetro.node.errors import ConfigurationError, NodeError
 from vetro.node.images.store import ImageStore
@@ -62,9 +63,6 @@ log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 10.0
 _COLLECT_SECONDS = 3600.0
-
-# The agent creates the networks of these drivers.
-_REAL_DRIVERS = ("lxc", "qemu", "lxc+qemu")
 
 
 class NodeAgent:
@@ -127,14 +125,20 @@ class NodeAgent:
         settings = self.settings
         history = History(settings.data_dir / "tasks")
         history.open()
+        before = refuse_other_driver(settings.data_dir, settings.node.driver)
         store = MachineStore(settings.data_dir / "vms")
         store.open()
         pool = await open_pool(settings.node.pool, settings.data_dir, settings.node.pool_source)
         volumes = VolumeStore(
-            settings.data_dir / "volumes", pretend=settings.node.driver not in _REAL_DRIVERS
+            settings.data_dir / "volumes", pretend=settings.node.driver not in REAL_DRIVERS
         )
         hypervisors, images = self._hypervisors(store, client, pool, volumes)
         await images.open()
+        if before != settings.node.driver:
+            if before and settings.node.driver in REAL_DRIVERS:
+                # Of another driver they may be records without files.
+                await images.collect({str(vm.get("image_uuid")) for vm in store}, 0)
+            keep_driver(settings.data_dir, settings.node.driver)
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.node.admin_ip or _admin_address(settings.node.listen_host)
         ports = settings.data_dir / "doors.json"
@@ -149,7 +153,7 @@ class NodeAgent:
                 tags.interface,
                 door.open if settings.relay_guests else None,
             )
-            if settings.node.driver in _REAL_DRIVERS
+            if settings.node.driver in REAL_DRIVERS
             else None
         )
         driver = Driver(hypervisors, store, images, self._vm_facts, volumes)
@@ -277,13 +281,15 @@ class NodeAgent:
                 f"The guest agent {archive} is missing: 'make guest' builds it"
             )
         directory = settings.data_dir / "images"
-        if settings.node.driver in _REAL_DRIVERS:
+        if settings.node.driver in REAL_DRIVERS:
             return self._real_hypervisors(store, client, pool, volumes)
         images = ImageStore(directory, describe=client.image, fetch=client.image_file, id_base=None)
         if settings.node.driver == "process":
             from vetro.node.drivers.process import ProcessHypervisor
 
-            return Hypervisors(store, ProcessHypervisor(store, archive)), images
+            return Hypervisors(
+                store, ProcessHypervisor(store, archive, hidden=settings.hidden)
+            ), images
         from vetro.node.drivers.simulated import SimulatedHypervisor
 
         return Hypervisors(store, SimulatedHypervisor(store)), images

@@ -35,8 +35,8 @@ class NodeSection:
     compute_url: str = "http://127.0.0.1:8082/compute"
     """For `vetro node`: the address of the compute service."""
     key: str = ""
-    """For `vetro node`: the secret that the service knows this node by (`vetro server key NAME`,
-    or the shared one).
+    """For `vetro node`: the secret that the service knows this node by (its `key` by
+    `vetro cnapi /servers/UUID/key`, or the shared one).
     """
     listen_host: str = "127.0.0.1"
     """Address of the task API: one of the network between the nodes."""
@@ -80,6 +80,8 @@ class NodeSettings:
     reboot_command: what starts the machine again.
     tls: the task API takes only clients with a certificate of its authority, and the agent shows its
         own to the service (``https`` URLs) and to other agents.
+    hidden: what plans must not see of this machine, where they see its files: directories and files of
+        the installation that the node belongs to. Its own data are, too.
     limits: what clients of the task API may take of connections and of time.
     """
 
@@ -98,6 +100,7 @@ class NodeSettings:
     relay_guests: bool = False
     reboot_command: tuple[str, ...] = ("shutdown", "-r", "now")
     tls: MutualTls | None = None
+    hidden: tuple[Path, ...] = ()
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
     concurrency: dict[str, int] = field(default_factory=dict[str, int])
 

@@ -377,15 +377,16 @@ class MachineStore:
         """Create the directory and read the existing records."""
         # Containers' files are mounted from below: others may traverse it, but not list it.
         self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        self._cache.clear()
-        for entry in sorted(self.directory.iterdir()):
+        self._cache = {vm["uuid"]: vm for vm in self.stored(self.directory)}
+
+    @staticmethod
+    def stored(directory: Path) -> Iterator[Vm]:
+        """The records in such a directory, which may not be there yet."""
+        for entry in sorted(directory.iterdir()) if directory.is_dir() else ():
             if UUID.fullmatch(entry.name):
                 record = read_json(entry / "vm.json")
                 # A directory without a readable record: the agent was killed before writing it.
-                self._cache[entry.name] = record or {
-                    **unwritten(entry.name),
-                    "mark": "provisioning",
-                }
+                yield record or {**unwritten(entry.name), "mark": "provisioning"}
 
     def path(self, uuid: str) -> Path:
         """The VM's own directory."""

@@ -13,10 +13,12 @@ import pwd
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
+from vetro.storage import sqlite_file
 
 #: Drivers whose instances have neither a system nor a network of their own.
 PLAIN = ("process", "simulated")
@@ -79,6 +81,21 @@ def choose_instances(settings: Settings, others: str, started: Started | None = 
         "not root, and only this machine can come in",
         what_holds("process", started.user),
     )
+
+
+def kept_from_plans(settings: Settings) -> tuple[Path, ...]:
+    """Directories and files of this installation: no instance sees them, whatever their modes are.
+
+    An operator may put there what he likes, and a copy of a file is readable for everybody.
+    """
+    named = [settings.tls.key, settings.node.task_log_dir]
+    database = sqlite_file(settings.database_url)
+    if database is not None:
+        named += [f"{database}{end}" for end in ("", "-wal", "-shm", "-journal")]
+    files = [Path(one).absolute() for one in named if one]
+    if settings.file is not None:
+        files.append(settings.file.absolute())
+    return (settings.data_dir, settings.shared_dir, Path("/etc/vetro"), *files)
 
 
 def what_holds(driver: str, user: int) -> str:

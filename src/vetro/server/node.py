@@ -12,10 +12,17 @@ import structlog
 from vetro import tracing
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
-from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
+from vetro.node import (
+    ConfigurationError,
+    NodeAgent,
+    NodeError,
+    NodeSettings,
+    refuse_other_driver,
+    remove_leftovers,
+)
 from vetro.server import data_directory
 from vetro.server.errors import StartError
-from vetro.server.isolation import choose_instances, others_at_node
+from vetro.server.isolation import choose_instances, kept_from_plans, others_at_node
 from vetro.server.run_log import RunLog
 from vetro.server.settings import Settings, TlsSection
 
@@ -73,6 +80,14 @@ def connection_limits(limits: ConnectionLimits) -> ConnectionLimits:
     return limits
 
 
+def check_driver(directory: Path, driver: str) -> None:
+    """Before anything is started. Errors: ``StartError``: the node has machines of another driver."""
+    try:
+        refuse_other_driver(directory, driver)
+    except ConfigurationError as error:
+        raise StartError(str(error)) from error
+
+
 def run_node(settings: Settings) -> int:
     """Run the node agent until a signal; the exit code. Errors: ``StartError``.
 
@@ -108,6 +123,7 @@ def run_node(settings: Settings) -> int:
                     relay_guests=True,
                     limits=limits,
                     tls=mutual_tls(settings.tls),
+                    hidden=kept_from_plans(settings),
                 )
             )
             run = RunLog("node")

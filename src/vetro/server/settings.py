@@ -148,6 +148,8 @@ class Settings:
     tracing: TracingSection = field(default_factory=TracingSection)
     cfapi: CfapiSection = field(default_factory=CfapiSection)
     openstack: OpenstackSection = field(default_factory=OpenstackSection)
+    file: Path | None = None
+    """Where they were read from."""
 
     @property
     def data_dir(self) -> Path:
@@ -189,7 +191,12 @@ SHORT_FORMS = {
     "VETRO_DRIVER": "node.driver",
 }
 
-_SECTIONS = {one.name: cast("type[Any]", one.default_factory) for one in fields(Settings)}
+SECTIONS = {
+    one.name: cast("type[Any]", one.default_factory)
+    for one in fields(Settings)
+    if one.name != "file"
+}
+"""The class of each section of a settings file, by its name."""
 
 
 #: Settings of which only some values mean anything.
@@ -264,7 +271,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
 def _defaults() -> dict[str, dict[str, Any]]:
     return {
         name: {f.name: getattr(section(), f.name) for f in fields(section)}
-        for name, section in _SECTIONS.items()
+        for name, section in SECTIONS.items()
     }
 
 
@@ -448,7 +455,8 @@ def load_settings(
         for directory in candidates:
             # A link that leads nowhere, or a directory, is a mistake: to go on without would undo settings.
             if os.path.lexists(directory / "vetro.toml"):
-                _from_file(values, directory / "vetro.toml")
+                named = directory / "vetro.toml"
+                _from_file(values, named)
                 break
 
     _check_variables(environ, values)
@@ -488,4 +496,5 @@ def load_settings(
         raise SettingsError(
             f"tracing.endpoint must be an address such as http://collector:4318/v1/traces, not {endpoint!r}"
         )
-    return Settings(**{name: section(**values[name]) for name, section in _SECTIONS.items()})
+    sections = {name: section(**values[name]) for name, section in SECTIONS.items()}
+    return Settings(**sections, file=named)

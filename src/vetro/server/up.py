@@ -30,10 +30,17 @@ from vetro.server.errors import StartError
 from vetro.server.first_login import say_first_login
 from vetro.server.former_doors import open_former
 from vetro.server.installation import open_database, refuse_missing, stored_readings
-from vetro.server.isolation import PLAIN, Instances, choose_instances, others_at_service
+from vetro.server.isolation import (
+    PLAIN,
+    Instances,
+    choose_instances,
+    kept_from_plans,
+    others_at_service,
+)
 from vetro.server.listeners import listen, machine_has_ipv6, port_of, reachable, url_at
 from vetro.server.memory import freeze_collector, keep_on_huge_pages
 from vetro.server.node import (
+    check_driver,
     connection_limits,
     guest_archive,
     mutual_tls,
@@ -98,6 +105,8 @@ def _run(settings: Settings, *, engines: bool) -> int:
     directory, shared = settings.data_dir, settings.shared_dir
     data_directory.prepare(directory, shared)
     with data_directory.lock(directory), contextlib.ExitStack() as sockets:
+        if settings.node.enabled:
+            check_driver(directory / "node", instances.driver)
         main = sockets.enter_context(listen(settings.server.host, settings.server.port))
         port = port_of(main)
         metrics: socket.socket | None = None
@@ -471,6 +480,7 @@ class _Up:
                 guest_archive=await asyncio.to_thread(guest_archive, directory),
                 tls=mutual_tls(self.settings.tls),
                 limits=self.limits,
+                hidden=kept_from_plans(self.settings),
             ),
             entrance,
         )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import insert, select, update
 from tests.compute.conftest import NODE, OTHER, PROJECT
+from tests.waiting import eventually
 
+from vetro.compute.operations.evacuation import clean_up
 from vetro.compute.tables import ports, servers, tasks, vms, volume_copies, volumes
+from vetro.compute.values.records import api_time
 from vetro.compute.work.agents import NodeTaskError, TaskCall
 from vetro.compute.work.node_tasks import PULLED, About
 from vetro.storage import ManualClock
@@ -265,6 +270,66 @@ async def test_a_server_that_comes_back_is_cleaned_up(any_site: Site) -> None:
         extra = (await site.world.service.servers.row(tx, NODE)).extra
     assert "moved_vms" not in extra
     assert (await site.world.ok("GET", f"/servers/{NODE}"))["reserved"] is True
+
+
+@pytest.mark.parametrize("how", ["deleted", "deleted, with what it had", "deleted before"])
+async def test_what_left_a_server_is_destroyed_on_it_though_its_record_was_deleted(
+    site: Site, how: str
+) -> None:
+    """However that went: nothing stays on the machine that registers anew that is elsewhere, or unwanted."""
+    vm, world = await site.world.vm(), site.world
+    await site.die()
+    if how == "deleted before":
+        # Its VMs keep their records then, until somebody does without the server.
+        await world.ok("DELETE", f"/servers/{NODE}")
+        await world.ok("DELETE", f"/servers/default/vms/{vm}")
+    else:
+        assert (await site.evacuate())["execution"] == "succeeded"
+        force = "?force=false" if "with" in how else ""
+        await world.ok("DELETE", f"/servers/{NODE}{force}")
+    await world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    assert (await site.cleaned())["execution"] == "succeeded"
+    assert [server for server, uuid in site.here if uuid == vm] == (
+        [] if "before" in how else [OTHER]
+    )
+    # Once: what it gets later is its own.
+    await world.ok("DELETE", f"/servers/{NODE}")
+    await world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    async with world.database.read() as tx:
+        assert "moved_vms" not in (await world.service.servers.row(tx, NODE)).extra
+
+
+async def test_a_machine_that_is_newer_than_its_leaving_is_not_destroyed(
+    site: Site, clock: ManualClock
+) -> None:
+    """The database is of a backup: since then it has come back to its server."""
+    vm = await site.world.vm()
+    await site.die()
+    assert (await site.evacuate())["execution"] == "succeeded"
+    site.here[NODE, vm]["create_timestamp"] = api_time(clock.now() + timedelta(seconds=1))
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    assert (await site.cleaned())["execution"] == "succeeded"
+    assert (NODE, vm) in site.here
+
+
+async def test_a_machine_is_not_destroyed_before_it_is_there_elsewhere(site: Site) -> None:
+    """Its server comes back while it is made again: if that fails, there is no other."""
+    vm = await site.world.vm()
+    await site.die()
+    creation: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    site.world.nodes.answers["machine_create"] = lambda _call: creation
+    made = await site.world.ok("POST", f"/servers/{NODE}/evacuate", {"fenced": True})
+
+    async def begun() -> bool:
+        return (await site.home(vm))[0] == OTHER
+
+    await eventually(begun, "it is being made again")
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    await clean_up(site.world.service)
+    assert "server-clean-up" not in {job["name"] for job in await site.world.ok("GET", "/jobs")}
+    creation.set_exception(NodeTaskError("it broke"))
+    assert "it broke" in error_of(await site.world.job(made["job_uuid"]))
+    assert (await site.home(vm), (NODE, vm) in site.here) == ((NODE, "running"), True)
 
 
 async def volume_on(site: Site, vm: str | None = None) -> str:

@@ -164,7 +164,7 @@ async def test_a_call_about_a_silent_servers_things_says_what_to_do(kept: Kept) 
         if status == 409 and "has 1 snapshots" in message:
             continue
         assert (status, message.startswith(words)) == (409, True), (path, message)
-        assert "vetro server evacuate node-1 --fenced" in message
+        assert f"vetro server evacuate {NODE} --fenced" in message
     # Of a server that is named, in the document's words alone.
     for verb in ("GET", "DELETE"):
         refused = await kept.world.refused(verb, f"/servers/{NODE}/vms/{kept.vm}")
@@ -206,7 +206,7 @@ async def test_a_server_is_deleted_with_what_it_had(kept: Kept) -> None:
     status, code, message = await world.refused("DELETE", f"{path}?force=false")
     assert (status, code) == (409, "Conflict")
     assert kept.vm in message
-    assert "evacuate" in message
+    assert f"vetro server evacuate {NODE} --fenced" in message
     assert (await kept.told()) == SILENT
     assert (await world.refused("DELETE", f"{path}?force=true", token="user"))[0] == 403
     assert (await world.call("DELETE", f"{path}?force=true")).status == 204

@@ -375,3 +375,42 @@ async def test_a_machine_whose_record_is_on_another_server_is_not_wanted_here(wo
         await tx.execute(insert(moves).values(vm_uuid=vm, target_uuid=NODE, job_uuid=vm))
     await world.ok("POST", f"/servers/{NODE}/events/status", status)
     assert "unknown_vms" not in await world.ok("GET", f"/servers/{NODE}")
+
+
+EARLY, LATE = "2026-05-01T00:00:00.000Z", "2026-05-02T00:00:00.000Z"
+SILENT = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a003"
+#: When the node's machine was made, when the recorded one; its state and server; whether the former is ended.
+TWO = [
+    (EARLY, LATE, "running", OTHER, True),
+    (EARLY, LATE, "stopped", OTHER, True),
+    (EARLY, EARLY, "running", OTHER, False),  # moved; the database is of a backup
+    (LATE, EARLY, "running", OTHER, False),  # made again; likewise
+    (None, LATE, "running", OTHER, False),
+    (EARLY, None, "running", OTHER, False),
+    (EARLY, LATE, "missing", OTHER, False),
+    (EARLY, LATE, "creating", OTHER, False),
+    (EARLY, LATE, "running", SILENT, False),
+]
+
+
+async def test_of_two_machines_with_one_uuid_the_older_one_is_ended_at_once(world: World) -> None:
+    """If the newer one is there by its record, on a server that is heard; else it has its grace time."""
+    for server in (OTHER, SILENT):
+        await world.server(server)
+    rows = {await world.vm(server): row for row in TWO for server in [row[3]]}
+    async with world.database.transaction() as tx:
+        for vm, (_, made, state, _, _) in rows.items():
+            known = {"vm": {"create_timestamp": made}, "state": state}
+            await tx.execute(update(vms).where(vms.c.uuid == vm).values(**known))
+        silent = update(servers).where(servers.c.uuid == SILENT)
+        await tx.execute(silent.values(status="unknown"))
+    world.nodes.answers["machine_load"] = lambda call: {
+        "create_timestamp": rows[call.params["uuid"]][0]
+    }
+    told = {"vms": {vm: {"uuid": vm, "state": "running"} for vm in rows}}
+    await world.ok("POST", f"/servers/{NODE}/events/status", told)
+    await world.service.strays.look()
+    gone = {call.params["uuid"] for call in await _destroyed(world)}
+    assert gone == {vm for vm, row in rows.items() if row[4]}
+    assert {agent.server_uuid for agent in world.nodes.agents[-len(gone) :]} == {NODE}
+    assert all([await world.service.machines.find(vm, row[3]) for vm, row in rows.items()])

@@ -6,8 +6,9 @@ import os
 import stat
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -51,12 +52,14 @@ print(json.dumps({
 DENIED = {"Permission denied", "Operation not permitted", "No such file or directory"}
 
 
-async def driver_of(directory: Path, python: str = sys.executable) -> Driver:
+async def driver_of(
+    directory: Path, python: str = sys.executable, hidden: Sequence[Path] = ()
+) -> Driver:
     """A driver on a directory, without a guest agent."""
     images = await image_store(directory, IMAGE)
     store = MachineStore(directory / "vms")
     store.open()
-    hypervisors = Hypervisors(store, ProcessHypervisor(store, None, python))
+    hypervisors = Hypervisors(store, ProcessHypervisor(store, None, python, hidden=hidden))
     driver = Driver(hypervisors, store, images, dict)
     await driver.open()
     return driver
@@ -106,6 +109,36 @@ async def test_a_plan_is_nobody_on_the_machine(driver: Driver, tmp_path: Path) -
         *again.argv, stdout=asyncio.subprocess.PIPE, cwd=again.directory, env=dict(again.environment or {})
     )  # fmt: skip
     assert (await process.communicate())[0].decode().strip() == str(user)
+
+
+async def test_a_plan_sees_nothing_of_the_installation(tmp_path: Path) -> None:
+    """However open its directories and the files are that an operator has put there, or named."""
+    with TemporaryDirectory() as name:  # Everybody may come here, as to /var/lib and /etc.
+        place = Path(name)
+        service, etc, named = place / "service", place / "etc", place / "named.pem"
+        kept = [service / "copy-of-admin-openrc", service / "node/copy", etc / "vetro.toml", named]
+        (service / "node").mkdir(parents=True)
+        etc.mkdir()
+        for path in kept:
+            path.write_text("secret")
+        for path in (place, service, service / "node", etc, *kept):
+            path.chmod(0o755)
+        hidden = [service, etc, named, place / "not there"]
+        driver = await driver_of(service / "node", hidden=hidden)
+        try:
+            vm = await machine(driver, "p")
+            root = service / "node/vms" / vm["uuid"] / "root"
+            script = 'for one; do cat "$one"; ls "${one%/*}"; done; echo mine >mine; ls -A "$0"'
+            done = await driver.execute(
+                vm["uuid"], ["/bin/sh", "-c", script, str(root), *map(str, kept)], {}, 60
+            )
+            assert "secret" not in done.stdout
+            assert {"etc", "tmp", "mine"} <= {*done.stdout.split()}
+            assert {*done.stdout.split()} & {"copy", "images", "vetro.toml"} == set()
+            await driver.delete(vm["uuid"])
+        finally:
+            await driver.close()
+        assert {path.read_text() for path in kept} == {"secret"}
 
 
 async def test_what_ran_as_root_before_runs_as_its_user_now(

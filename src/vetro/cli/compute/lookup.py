@@ -33,7 +33,7 @@ from vetro.compute.client.calls import (
 from vetro.compute.client.calls import Kind as Calls
 
 Row = dict[str, Any]
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.I)
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.I)
 _SHOWN_NAMES = 20
 
 
@@ -159,7 +159,7 @@ def find(
     project: str | None = None,
 ) -> Shown:
     """The object that a user means; the command ends when there is none, and asks when there are more."""
-    if _UUID.match(wanted):
+    if UUID.match(wanted):
         known = connection.look_up(kind.calls.one(wanted.lower()))
         if known is not None:
             return known

@@ -9,6 +9,7 @@ import click
 
 from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.deployment_progress import goes_on
+from vetro.cli.compute.lookup import UUID
 from vetro.cli.terminal.confirmation import agree, agree_or, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
@@ -40,13 +41,15 @@ def server() -> None:
 
 
 def find_server(connection: Connection, wanted: str) -> Server:
-    """The compute node with this uuid or host name."""
-    nodes = connection.send(servers.servers())
-    found = [one for one in nodes if wanted in (one.uuid, one.hostname)]
-    if len(found) == 1:
-        return found[0]
-    many = "Several servers are called" if found else "There is no server"
-    fail(f"{many} '{wanted}'", "'vetro server list' shows them.")
+    """The compute node with this uuid or host name. Fails when several have the name."""
+    by = "uuids" if UUID.match(wanted) else "hostname"
+    found = connection.send(servers.chosen(by, wanted))
+    if len(found) > 1:
+        uuids = ", ".join(one.uuid for one in found)
+        fail(f"{len(found)} servers are called '{wanted}'", f"Give the uuid of one: {uuids}.")
+    if not found:
+        fail(f"There is no server '{wanted}'", "'vetro server list' shows them.")
+    return found[0]
 
 
 def wait_job(connection: Connection, job: str) -> Decoded[Job]:
@@ -161,8 +164,8 @@ def server_drain(name_or_uuid: str, no_move: bool, undo: bool) -> None:
         job = connection.send(servers.drain(found.uuid, move=not no_move))
         finish(
             connection, job, True,
-            f"Server {found.hostname} is empty; 'vetro server drain --undo' lets it take VMs"
-            " again",
+            f"Server {found.hostname} is empty; 'vetro server drain {found.uuid} --undo' lets it take"
+            " VMs again",
         )  # fmt: skip
 
 
@@ -194,8 +197,8 @@ def server_evacuate(name_or_uuid: str, fenced: bool, wait: bool) -> None:
         finish(
             connection, job, wait,
             f"Nothing of server {found.hostname} is left to make again; when the machine comes"
-            " back, what moved is destroyed on it and 'vetro server drain --undo' lets it take VMs; if it"
-            f" never does, 'vetro server delete {found.hostname}' forgets it",
+            f" back, what moved is destroyed on it and 'vetro server drain {found.uuid} --undo' lets it"
+            f" take VMs; if it never does, 'vetro server delete {found.uuid}' forgets it",
         )  # fmt: skip
 
 
@@ -212,8 +215,8 @@ def server_delete(name_or_uuid: str, force: bool) -> None:
 
     Nothing is done on the machine. Refused while it is heard, and while it has VMs: evacuate it first. With
     --force the records of its VMs go; an environment that uses one makes it again at its next deployment,
-    empty. If the machine comes back, what still runs on it has no record, and is destroyed after
-    compute.unknown_vm_seconds.
+    empty. If the machine comes back, what was made again elsewhere is destroyed on it at once, and what has
+    no record after compute.unknown_vm_seconds.
     """
     with Connection() as connection:
         found = find_server(connection, name_or_uuid)

@@ -17,6 +17,11 @@ def servers(extras: str = "") -> Call[list[Server]]:
     return Call("GET", "/servers", list[Server], params=params)
 
 
+def chosen(by: str, value: str) -> Call[list[Server]]:
+    """The compute nodes of a host name (``by``: ``hostname``), which several may have, or of ``uuids``."""
+    return Call("GET", "/servers", list[Server], params={by: value})
+
+
 def server(uuid: str) -> Call[Server]:
     """A compute node with all that is known of it. Errors: 404."""
     return Call("GET", path_of(uuid), Server)

@@ -6,9 +6,10 @@ the operator confirms in a separate step that the machine is switched off and st
 elsewhere from its original request: same uuid, addresses and size, with a fresh root file system
 from its image. Data on the dead server's disks stays there; its volumes are lost (``lost_volumes``).
 
-The server's record keeps the list of these VMs. If its machine comes back, they are destroyed on it
-before it may be used again; VMs that were not recreated still belong to it. Until then these are missing,
-and deployments and destructions go on without the server (`vetro.compute.vms.given_up`).
+The server's record keeps the list of these VMs, and a tombstone when it is deleted. If its machine comes
+back, they are destroyed on it before it may be used again; VMs that were not recreated still belong to it.
+Until then these are missing, and deployments and destructions go on without the server
+(`vetro.compute.vms.given_up`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.servers.store import CHANNEL, LOST, change_extra
 from vetro.compute.tables import moves, servers, vms
 from vetro.compute.values.faults import conflict, not_found
-from vetro.compute.values.records import Json, Record, api_time, mapping, without
+from vetro.compute.values.records import Json, Record, api_time, iso_moment, mapping, without
 from vetro.compute.values.silence import FENCED, MOVED, is_silent
+from vetro.compute.vms.ages import made_at
 from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError
@@ -134,8 +136,15 @@ async def _one(run: Run, vm_uuid: str) -> str | None:
         await _put_back(service, vm_uuid, source, was)
         return ended.error or "the node gave no reason"
     async with service.database.transaction() as tx:
-        await _remember(tx, source, vm_uuid, {})
+        await change_extra(tx, source, MOVED, lambda moved: confirmed(moved, vm_uuid))
+        tx.notify(CHANNEL, source)
     return None
+
+
+def confirmed(moved: Json, vm_uuid: str) -> Json:
+    """The list of what left a server, with a VM in it that is there elsewhere now."""
+    entry = mapping(mapping(moved).get(vm_uuid))
+    return {**mapping(moved), vm_uuid: without(without(entry, "task"), "state")}
 
 
 async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> str:
@@ -160,7 +169,8 @@ async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> 
         await tx.execute(
             update(vms).where(vms.c.uuid == uuid).values(server_uuid=target, state="creating")
         )
-        await _remember(tx, source, uuid, {"task": id_, "state": row.state})
+        since = api_time(service.database.clock.now())
+        await _remember(tx, source, uuid, {"task": id_, "state": row.state, "since": since})
         await service.work.store(tx, id_, agent, "machine_create", payload, About(uuid))
         for one in (source, target):
             tx.notify(CHANNEL, one)
@@ -192,18 +202,34 @@ async def _remember(tx: Transaction, server_uuid: str, uuid: str, entry: Record 
 
 
 async def destroy_moved(run: Run) -> Json:
-    """Destroy on a returned server the VMs that were recreated elsewhere."""
+    """Destroy on a returned server the VMs that were recreated elsewhere.
+
+    Not one that is newer than its leaving: it came back since, and the database, which is of a backup,
+    does not know. Nor one that is just being recreated: if that fails, this is the only one.
+    """
     service, server_uuid = run.service, run.server_uuid
     async with service.database.read() as tx:
         row = await service.servers.row(tx, server_uuid)
-        left = mapping(row.extra.get(MOVED))
+        left = gone_from(row.extra)
         query = select(vms.c.uuid).where(
             vms.c.uuid.in_(list(left)), vms.c.server_uuid == server_uuid
         )
         own = {one.uuid for one in await tx.execute(query)}
     agent = service.servers.agent_of(row)
+    spared = set(own)
     for vm_uuid in sorted(left):
-        if vm_uuid not in own:
+        since = iso_moment(mapping(left[vm_uuid]).get("since"))
+        if vm_uuid not in own and since is not None:
+            try:
+                made = await made_at(service.work, agent, vm_uuid)
+            except (NodeTaskError, TimeoutError) as error:
+                raise JobFailure(
+                    f"VM {vm_uuid} is still on server {server_uuid}: {error}"
+                ) from error
+            if made is not None and made > since:
+                log.warning("moved_vm_is_newer", server=server_uuid, vm=vm_uuid)
+                spared.add(vm_uuid)
+        if vm_uuid not in spared:
             id_ = await service.work.start(
                 agent, "machine_destroy", {"uuid": vm_uuid, "include_dni": True},
                 About(vm_uuid, job_uuid=run.uuid),
@@ -215,7 +241,13 @@ async def destroy_moved(run: Run) -> Json:
                 raise JobFailure(f"VM {vm_uuid} is still on server {server_uuid}: {result.error}")
         async with service.database.transaction() as tx:
             await _remember(tx, server_uuid, vm_uuid, None)
-    return f"{len(left) - len(own)} destroyed; {await find_again(run)}"
+    return f"{len(left) - len(spared)} destroyed; {await find_again(run)}"
+
+
+def gone_from(extra: Record) -> Record:
+    """The VMs that left a server for good, by what is kept with it."""
+    moved = mapping(extra.get(MOVED))
+    return {uuid: entry for uuid, entry in moved.items() if not mapping(entry).get("task")}
 
 
 async def clean_up(service: ServiceParts, server_uuids: set[str] | None = None) -> None:
@@ -227,7 +259,7 @@ async def clean_up(service: ServiceParts, server_uuids: set[str] | None = None) 
         returned = [
             row.uuid
             for row in await tx.execute(query)
-            if row.extra.get(MOVED) or row.extra.get(LOST)
+            if gone_from(row.extra) or row.extra.get(LOST)
         ]
     for uuid in returned:
         try:

@@ -71,7 +71,7 @@ def _refuse(row: StoredRow, held: list[StoredRow]) -> None:
     """Errors: 409 for a server that is heard, or that has VMs."""
     if not is_silent(row):
         raise conflict(
-            f"server {row.hostname} is heard: empty it (vetro server drain {row.hostname}) and stop its"
+            f"server {row.hostname} is heard: empty it (vetro server drain {row.uuid}) and stop its"
             " agent, or delete it with force"
         )
     there = [vm for vm in held if vm.state != "allocated"]
@@ -81,7 +81,7 @@ def _refuse(row: StoredRow, held: list[StoredRow]) -> None:
             named.append(f"{len(there) - _NAMED} more")
         raise conflict(
             f"server {row.hostname} has {len(there)} VMs that were not made again elsewhere:"
-            f" {', '.join(named)}. Evacuate it (vetro server evacuate {row.hostname} --fenced), or delete it"
+            f" {', '.join(named)}. Evacuate it (vetro server evacuate {row.uuid} --fenced), or delete it"
             " with force: their records go then",
             vms=[vm.uuid for vm in there],
         )

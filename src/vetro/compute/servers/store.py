@@ -16,6 +16,7 @@ import structlog
 from sqlalchemy import delete, insert, select, update
 
 from vetro.compute.servers.heartbeats import Heartbeats
+from vetro.compute.servers.tombstones import bury, dig_up
 from vetro.compute.tables import image_copies, moves, nics, servers, settings, status, tickets, vms
 from vetro.compute.values.faults import invalid_argument, not_found, not_running
 from vetro.compute.values.parameters import UUID
@@ -33,7 +34,7 @@ from vetro.compute.values.records import (
     text_of,
     without,
 )
-from vetro.compute.values.silence import FENCED, MISSING, is_silent, nothing_known
+from vetro.compute.values.silence import FENCED, MISSING, MOVED, is_silent, nothing_known
 from vetro.compute.wire import node_key
 from vetro.storage import Database, StoredRow, Transaction
 
@@ -161,6 +162,9 @@ class ServerStore:
                 kept = self._settled(row, values["last_boot"])
                 values["extra"] = {k: one for k, one in kept.items() if k not in _SAMPLE_TIMES}
                 await tx.execute(update(servers).where(servers.c.uuid == uuid).values(**values))
+            left = await dig_up(tx, uuid)
+            if left:
+                await change_extra(tx, uuid, MOVED, lambda moved: {**left, **mapping(moved)})
             await self._register_nics(tx, uuid, sysinfo)
             tx.notify(CHANNEL, uuid)
         # Without this sign of life, a node that falls silent at once would stay marked as running.
@@ -423,9 +427,13 @@ class ServerStore:
         return row
 
     async def forget(self, uuid: str) -> None:
-        """Remove a server's record, status entry and tickets; its machine is not touched. Errors: 404."""
+        """Remove a server's record, status entry and tickets; its machine is not touched. Errors: 404.
+
+        What left the server is not forgotten: it is destroyed there if the server registers again.
+        """
         async with self.database.transaction() as tx:
-            await self.row(tx, uuid)
+            row = await self.row(tx, uuid)
+            await bury(tx, uuid, mapping(row.extra.get(MOVED)))
             await tx.execute(delete(servers).where(servers.c.uuid == uuid))
             await tx.execute(delete(status).where(status.c.server_uuid == uuid))
             await tx.execute(delete(nics).where(nics.c.server_uuid == uuid))
@@ -449,11 +457,15 @@ async def stored_boot_default(tx: Transaction, *, to_change: bool = False) -> Re
 async def change_extra(
     tx: Transaction, server_uuid: str, name: str, change: Callable[[Json], Json]
 ) -> None:
-    """Change one entry of a server's ``extra``; nothing left of it: it goes. A server that has no
-    record any more has no entries."""
+    """Change one entry of a server's ``extra``; nothing left of it: it goes.
+
+    Of a server that has no record any more only the VMs that left it are kept.
+    """
     query = select(servers.c.extra).where(servers.c.uuid == server_uuid).with_for_update()
     row = (await tx.execute(query)).first()
     if row is None:
+        if name == MOVED:
+            await bury(tx, server_uuid, mapping(change(await dig_up(tx, server_uuid))))
         return
     extra: Record = dict(row.extra)
     left = change(extra.pop(name, None))

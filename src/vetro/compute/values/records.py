@@ -115,6 +115,15 @@ def moment_of(value: Json) -> datetime | None:
     return datetime.fromtimestamp(float(value), UTC)
 
 
+def iso_moment(value: Json) -> datetime | None:
+    """The time of an ISO text, as `api_time` and nodes write it; ``None`` for what is not one."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return moment.astimezone(UTC) if moment is not None and moment.tzinfo is not None else None
+
+
 #: Fields of a VM that others compute with or that the API documents, and what they are.
 _REPORTED: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(

@@ -46,5 +46,5 @@ def nothing_known(what: str, server: StoredRow) -> Fault:
     return not_running(
         f"{what} is on server {server.hostname} ({server.uuid}), which is silent. Wait until it is back."
         " If it is gone, an operator makes sure that it is off, and runs"
-        f" 'vetro server evacuate {server.hostname} --fenced'"
+        f" 'vetro server evacuate {server.uuid} --fenced'"
     )

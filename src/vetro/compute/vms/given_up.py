@@ -1,8 +1,8 @@
 """Records of what a server had that was given up (`vetro.compute.values.silence`): they go without it.
 
 Its VMs were made again elsewhere, or are wanted no more; its volumes are lost (decision 0235). The server's
-record, if there is one, keeps the list of both: when the machine comes back, what is on it is destroyed
-there before it is used again (`vetro.compute.operations.evacuation`).
+record keeps the list of both, and a tombstone that of its VMs where it has no record: when the machine
+comes back, what is on it is destroyed there before it is used again (`vetro.compute.operations.evacuation`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy import delete, select, update
 from vetro.compute.servers.store import CHANNEL, LOST, change_extra
 from vetro.compute.tables import ports, servers, vms, volume_copies, volumes
 from vetro.compute.values.faults import conflict
-from vetro.compute.values.records import Record, without
+from vetro.compute.values.records import Record, api_time, mapping
 from vetro.compute.values.silence import MOVED, is_given_up
 from vetro.compute.vms.volume_views import BOOT, LOST_STATE, SNAPSHOT
 from vetro.storage import Database, StoredRow, Transaction
@@ -76,9 +76,8 @@ async def leave_given_up(database: Database, uuid: str) -> bool:
         reason = f"server {vm.server_uuid} was given up"
         await lose_volumes(tx, vm.server_uuid, reason, volumes.c.vm_uuid == uuid)
         await forget_vm(tx, uuid)
-        await change_extra(
-            tx, vm.server_uuid, MOVED, lambda moved: {**without(moved, uuid), uuid: {}}
-        )
+        left: Record = {uuid: {"since": api_time(database.clock.now())}}
+        await change_extra(tx, vm.server_uuid, MOVED, lambda moved: {**mapping(moved), **left})
         tx.notify(CHANNEL, vm.server_uuid)
         return True
 

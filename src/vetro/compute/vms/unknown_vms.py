@@ -5,7 +5,8 @@ its database, or by a fault. It uses memory and addresses that the service belie
 guest agent may answer in place of another's. So may one whose record is on another server, where it was
 made again while this one was gone. A status sample that names such a machine is stored
 with the time it was first named (`unknown_vms` of the server's record); a machine that stays
-unknown for the grace time is destroyed on its node (docs/decisions/0130).
+unknown for the grace time is destroyed on its node (docs/decisions/0130). One that runs elsewhere by its
+record, and is the older of the two, is destroyed at once: nobody needs time to claim it (0821).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from sqlalchemy import select
 from vetro.compute.servers.store import STRAYS, STRAYS_CHANNEL, ServerStore, known_of
 from vetro.compute.tables import servers, tasks
 from vetro.compute.values.records import mapping
+from vetro.compute.vms.ages import made_at, made_elsewhere
 from vetro.compute.vms.lifecycle import Machines
+from vetro.compute.work.node_tasks import NodeTaskError
 from vetro.storage import Database, LookAgain, StoredRow, watch
 
 log = structlog.get_logger(__name__)
@@ -59,21 +62,17 @@ class Strays:
             if named is not None:
                 query = query.where(servers.c.uuid.in_(named))
             rows = [row for row in await tx.execute(query) if row.extra.get(STRAYS)]
+        before = self.database.steady_now() - self.grace
         for row in rows:
-            for uuid in self._due(row):
+            for uuid, since in sorted(mapping(row.extra.get(STRAYS)).items()):
                 if row.status == "running":
-                    await self._remove(row, uuid)
+                    due = datetime.fromisoformat(str(since)) <= before
+                    await self._remove(row, uuid, due=due)
         return {row.uuid for row in rows}
 
-    def _due(self, row: StoredRow) -> list[str]:
-        before = self.database.steady_now() - self.grace
-        return [
-            uuid
-            for uuid, since in sorted(mapping(row.extra.get(STRAYS)).items())
-            if datetime.fromisoformat(str(since)) <= before
-        ]
-
-    async def _remove(self, row: StoredRow, uuid: str) -> None:
+    async def _remove(self, row: StoredRow, uuid: str, *, due: bool) -> None:
+        if not due and not await self._is_left_behind(row, uuid):
+            return
         async with self.database.read() as tx:
             query = select(tasks.c.id).where(tasks.c.vm_uuid == uuid, tasks.c.status == "active")
             busy = (await tx.execute(query)).first()
@@ -82,3 +81,16 @@ class Strays:
             return
         log.warning("unknown_vm_removed", server=row.uuid, vm=uuid)
         await self.machines.destroy(self.servers.agent_of(row), uuid, {"include_dni": True})
+
+    async def _is_left_behind(self, row: StoredRow, uuid: str) -> bool:
+        """Whether a machine was made again elsewhere, and is there now."""
+        async with self.database.read() as tx:
+            elsewhere = await made_elsewhere(tx, row.uuid, uuid)
+        if elsewhere is None:
+            return False
+        try:
+            here = await made_at(self.machines.work, self.servers.agent_of(row), uuid)
+        except (NodeTaskError, TimeoutError) as error:
+            log.info("unknown_vm_not_looked_at", server=row.uuid, vm=uuid, error=str(error))
+            return False
+        return here is not None and here < elsewhere

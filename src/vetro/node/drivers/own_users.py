@@ -2,8 +2,8 @@
 
 A plan is a program of whoever may deploy, so it never runs as root. Each project has a user id among
 root's subordinate ids, which no account of the machine has; its programs have no capabilities and no
-way to gain any. They see the machine's files as any stranger does. In place of the agent's data they
-see their own instance's directory only, in a mount namespace (decision 0811).
+way to gain any. They see the machine's files as any stranger does, but nothing of the installation: in
+place of its directories they see their own instance's directory only, in a mount namespace (decision 0811).
 """
 
 from __future__ import annotations
@@ -21,15 +21,20 @@ from vetro.node.vm_objects import MachineStore
 from vetro.node.vm_records import Vm
 
 _SUBORDINATE = Path("/etc/subuid"), Path("/etc/subgid")
-# The instance's directory is held open while an empty file system covers the way to it, and is put
-# back at its own name: neither modes above it nor files beside it matter to the instance.
+# The instance's directory is held open while empty file systems cover what is hidden, the way to it among
+# that, and is put back at its own name: neither modes above it nor files beside it matter to the instance.
 _ENTER = """\
 set -e
-covered=$1 root=$2 id=$3 where=$4
-shift 4
+root=$1 id=$2 where=$3
+shift 3
 umask 022
 exec 9< "$root"
-mount -t tmpfs -o mode=0711,size=1m,nosuid,nodev none "$covered"
+while [ "$1" != -- ]; do
+  if [ -d "$1" ]; then mount -t tmpfs -o mode=0711,size=1m,nosuid,nodev none "$1"
+  elif [ -e "$1" ]; then mount --bind /dev/null "$1"; fi
+  shift
+done
+shift
 mkdir -p "$root"
 mount --no-canonicalize --bind /proc/self/fd/9 "$root"
 mount -o remount,bind,nosuid,nodev "$root"
@@ -44,8 +49,9 @@ _PROBE = "open('written', 'w').close()"
 class OwnUsers:
     """The user of each project on this machine."""
 
-    def __init__(self, store: MachineStore) -> None:
+    def __init__(self, store: MachineStore, hidden: Sequence[Path] = ()) -> None:
         self._store = store
+        self._hidden = hidden
         self._ids: IdRanges | None = None
 
     async def open(self, python: str) -> None:
@@ -88,18 +94,26 @@ class OwnUsers:
         return self._command(root, self.of(vm), argv, directory or root)
 
     def _command(self, root: Path, user: int, argv: Sequence[str], directory: Path) -> list[str]:
-        covered = _covered(self._data)
+        covered = [str(one) for one in _covered([self._data, *self._hidden])]
         return [
             "unshare", "--mount", "--", "/bin/sh", "-c", _ENTER, "enter",
-            str(covered), str(root), str(user), str(directory), *argv,
+            str(root), str(user), str(directory), *covered, "--", *argv,
         ]  # fmt: skip
 
 
-def _covered(data: Path) -> Path:
-    """The agent's data directory, or the first directory on the way to it that is closed to others."""
-    ways = [one for one in (*reversed(data.parents), data) if one != Path("/")]
-    closed = (one for one in ways if not one.stat().st_mode & stat.S_IXOTH)
-    return next(closed, data)
+def _covered(hidden: Sequence[Path]) -> list[Path]:
+    """What is covered to hide these; nothing that is below another.
+
+    In place of each, the first directory on the way to it that is closed to others.
+    """
+    found: list[Path] = []
+    for place in sorted({one.resolve() for one in hidden if one.exists()}):
+        ways = [one for one in (*reversed(place.parents), place) if one != Path("/")]
+        closed = (one for one in ways if not one.stat().st_mode & stat.S_IXOTH and one.is_dir())
+        top = next(closed, place)
+        if not any(top.is_relative_to(one) for one in found):
+            found.append(top)
+    return found
 
 
 def own_tree(root: Path, user: int) -> None:

@@ -62,13 +62,19 @@ class ProcessHypervisor(Hypervisor):
     features: Sequence[str] = ("exec", "files", "reprovision", "snapshots", "stats")
 
     def __init__(
-        self, store: MachineStore, guest_archive: Path | None, python: str = sys.executable
+        self,
+        store: MachineStore,
+        guest_archive: Path | None,
+        python: str = sys.executable,
+        *,
+        hidden: Sequence[Path] = (),
     ) -> None:
+        """``hidden``: what instances with a user of their own do not see, beside the agent's data."""
         self._store = store
         self._guest_archive = guest_archive
         # The machine's own: a virtual environment may be where the instances' users cannot come.
         self._python = os.path.realpath(python)
-        self._users = OwnUsers(store) if os.geteuid() == 0 else None
+        self._users = OwnUsers(store, hidden) if os.geteuid() == 0 else None
         self._agents = FollowedVms(self._pid_file, self._is_agent)
         self._ended: Changed = lambda _uuid: None
 
@@ -204,6 +210,8 @@ class ProcessHypervisor(Hypervisor):
         """
         uuid = vm["uuid"]
         root = self._root(uuid)
+        if not root.is_dir():
+            raise DriverError(f"VM {uuid} has lost its files: {root} is gone", code="ENOENT")
         if self._users is not None:
             # Of an earlier version, or of another machine, whose ids were others.
             await asyncio.to_thread(own_tree, root, self._users.of(vm))

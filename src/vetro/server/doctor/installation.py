@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import socket
+import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -40,6 +41,8 @@ _DAY = 86_400
 async def examine_installation(settings: Settings) -> AsyncIterator[Finding]:
     """Look at everything that the settings name."""
     for finding in await asyncio.to_thread(lambda: list(_directories(settings))):
+        yield finding
+    for finding in _readable_files(settings):
         yield finding
     async for finding in _database(settings):
         yield finding
@@ -100,6 +103,18 @@ def _directories(settings: Settings) -> Iterator[Finding]:
             )
         else:
             yield ok(name, f"{place}, {free / 2**30:.1f} GiB free")
+
+
+def _readable_files(settings: Settings) -> Iterator[Finding]:
+    """Files outside the data directory that a start does not close: they are the operator's."""
+    key = Path(settings.tls.key) if settings.tls.key else None
+    for name, path in (("settings file", settings.file), ("tls.key", key)):
+        if path is not None and path.is_file() and path.stat().st_mode & stat.S_IROTH:
+            yield warning(
+                name,
+                f"other users of this machine can read {path}",
+                f"If it has secrets: chmod o-r {path}; change them if there are such users.",
+            )
 
 
 async def _database(settings: Settings) -> AsyncIterator[Finding]:
