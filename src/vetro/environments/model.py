@@ -136,7 +136,7 @@ def object_id(value: Json) -> str | None:
 
 
 def walk(value: Json) -> Iterator[dict[str, Json]]:
-    """Every object with a ``?`` block below ``value``, outermost first."""
+    """Every object with a ``?`` block below ``value``, outermost first; what is in headers is none."""
     pending = [value]
     while pending:
         current = pending.pop()
@@ -144,7 +144,7 @@ def walk(value: Json) -> Iterator[dict[str, Json]]:
         if kind is dict:
             if isinstance(current.get("?"), dict):
                 yield current
-            pending.extend(reversed(list(current.values())))
+            pending.extend(reversed([one for key, one in current.items() if key != "?"]))
         elif kind is list:
             pending.extend(reversed(current))
 
