@@ -486,6 +486,12 @@ async def test_flat_services_keep_theirs_in_both_dialects(api: Api) -> None:
     service = {"type": "linuxTelnetService", "id": "s", "name": "t", "units": [{"id": "u"}]}
     added = await api.http.request("POST", f"{e}/services", json=service, headers=headers)
     assert added.status == 200, added.text
+    for part in ("id", "units"):
+        for bad in BAD_MEMBERS["id"]:
+            value = [{"id": bad}] if part == "units" else bad
+            other = {"type": "linuxTelnetService", "name": "o", "units": [], part: value}
+            answer = await api.http.request("POST", f"{e}/services", json=other, headers=headers)
+            assert answer.status == 400, (part, bad, answer.text)
     for base in ("", "/v1"):
         for below in ("id", "type", "created", "units/u/id"):
             for method, body in (("DELETE", None), ("PUT", "other"), ("PUT", 5)):

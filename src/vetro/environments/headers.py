@@ -17,6 +17,10 @@ from vetro.packages import version_spec
 
 ID_LIMIT = 255
 """Characters of an id: tables that name objects have room for them."""
+ID_RULE = (
+    f"must be text of 1 to {ID_LIMIT} printable characters that a path can have: without '/', no spaces"
+    " around it, not '.', '..' or '?'; leave it out of what is new and it gets one"
+)
 _TYPE_LIMIT = 500
 _FULL_NAME = re.compile(r"\w+(?:\.\w+)*")
 _TYPE = re.compile(rf"(?:{_FULL_NAME.pattern})(?:/(?P<version>[^/@]+))?(?:@{_FULL_NAME.pattern})?")
@@ -37,11 +41,8 @@ def header_problem(block: Json) -> str:
         return " has no '?/type': give it the name of its object's class"
     if not _is_type(known["type"]):
         return "/type must name a class: NAME, NAME/VERSION or NAME/VERSION@PACKAGE"
-    if not _is_id(known.get("id")):
-        return (
-            f"/id must be text of 1 to {ID_LIMIT} printable characters that a path can have: without '/',"
-            " no spaces around it, not '.', '..' or '?'; leave it out of a new object and it gets one"
-        )
+    if not is_id(known.get("id")):
+        return f"/id {ID_RULE}"
     for key, (fits, said) in _MEMBERS.items():
         value = known.get(key)
         if value is not None and not fits(value):
@@ -88,7 +89,8 @@ def _is_version(value: Json) -> bool:
     return True
 
 
-def _is_id(value: Json) -> bool:
+def is_id(value: Json) -> bool:
+    """Whether a value can be the id of something in a model: a path can name it."""
     return (
         isinstance(value, str)
         and 0 < len(value) <= ID_LIMIT
@@ -127,7 +129,7 @@ def _subscribes(row: Json) -> bool:
         return False
     handler = cast("JsonObject", row).get("handler")
     named = handler is None or (isinstance(handler, str) and bool(_HANDLER.fullmatch(handler)))
-    return named and _is_id(cast("JsonObject", row).get("subscriber"))
+    return named and is_id(cast("JsonObject", row).get("subscriber"))
 
 
 #: The members beside id and type: what fits, and what is said of what does not. Null is as if absent.
