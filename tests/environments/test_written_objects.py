@@ -400,8 +400,9 @@ async def test_the_root_has_its_forms_whichever_way_it_comes(api: Api) -> None:
     problems: list[str] = []
     cases = [("defaultNetworks", *case) for case in NETWORKS]
     cases += [("regions", *case) for case in REGIONS]
+    cases += [("name", value, False) for value in ("", " ", "x" * 256, 5, None)]
     for number, (key, value, may) in enumerate(cases):
-        op = "replace" if key == "defaultNetworks" else "add"
+        op = "add" if key == "regions" else "replace"
         with_id = json.loads(json.dumps(value).replace('"type"', '"id": "ID", "type"'))
         for at, node in enumerate(walk(with_id)):
             node["?"]["id"] = f"id{at}"

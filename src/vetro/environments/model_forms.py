@@ -6,7 +6,7 @@ A patch looks at what its path names; the check of a whole model looks at its ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -59,10 +59,12 @@ class Networks(msgspec.Struct):
     flat: bool | FlatNetwork | None
 
 
+#: As of a new environment: not blank.
+_NAME = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"\S")]
 _NETWORK = "/defaultNetworks/environment"
 #: The known members of the root object.
 _ROOT: Mapping[str, object] = {
-    "name": str,
+    "name": _NAME,
     "region": str | None,
     "regions": dict[str, Any],
     "defaultNetworks": Networks,
