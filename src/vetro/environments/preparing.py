@@ -133,7 +133,9 @@ async def prepare(
     if given.get("services") is not None:
         model["Objects"]["services"] = given["services"]
     # Networks that the operator's file says are as they are.
-    own: JsonObject = {} if given.get("defaultNetworks") is not None else {"defaultNetworks": networks}
+    own: JsonObject = (
+        {} if given.get("defaultNetworks") is not None else {"defaultNetworks": networks}
+    )
     check_model(model["Objects"], Before.of({"?": model["Objects"]["?"], **own}))
     settle_new(model["Objects"])
     await settings.refuse_large(model["Objects"])
