@@ -1,12 +1,70 @@
 """What may be written to a model, by every way into it: objects keep their headers, ids and classes."""
 
 import copy
+import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from vetro.environments.checking import Before, check_model
+from vetro.environments.model import find_action, walk
+from vetro.http import BadRequest, NotFound
 
 Api = Any  # the fixture of conftest.py
 PATCH = "application/env-model-json-patch"
 Body = dict[str, Any]
+_ON: Body = {"subscriber": "here", "handler": None}
+#: Values that members of a header cannot have.
+BAD_MEMBERS: dict[str, list[Any]] = {
+    "id": [
+        *("a/b", "/", ".", "..", "?", " ", " a", "a ", "a\nb", "a\x00", "\x7f", "a\u2028b", "\t"),
+        *("x" * 256, "x" * 10_000, True, {}, ["a"]),
+    ],
+    "type": [
+        *(
+            "a b",
+            " org.App",
+            "org.App ",
+            "org..App",
+            ".App",
+            "org/",
+            "org.App/ ",
+            "org.App@",
+            "a@b@c",
+        ),
+        *(
+            "org.App/1/2",
+            "org.App/latest",
+            "org.App/1.0@",
+            "org.App/1.0@a b",
+            "a:b",
+            "a\n",
+            "x" * 501,
+        ),
+    ],
+    "package": [{}, "", " ", "a b", "a/b"],
+    "classVersion": [[], "latest", True],
+    "dependencies": [
+        *([], "x", {"onDestruction": {}}, {"onDestruction": [5]}, {"onDestruction": [{}]}),
+        *({"onDestruction": [{**_ON, "subscriber": one}]} for one in (5, "", "a/b", None)),
+        *({"onDestruction": [{**_ON, "handler": one}]} for one in (5, "", "a b", {})),
+        *({"other": []}, {"onDestruction": [{**_ON, "more": 1}]}),
+    ],
+    "_actions": [
+        *(5, {"x": 5}, {"x": {}}, {"x": {"name": "a"}}, {"x": {"name": 5, "enabled": True}}),
+        *({"x": {"name": "a", "enabled": 1}},),
+    ],
+}
+
+
+def header_of(one: Body, **members: Any) -> None:
+    """Write members of an object's header."""
+    one["?"].update(members)
+
+
 #: An object of a component, and what is wrong with it; the error begins with the path of that.
 DAMAGES: dict[str, tuple[Callable[[Body], object], str]] = {
     "no header": (lambda one: one.update({"?": 5}), "? must be an object"),
@@ -24,11 +82,13 @@ DAMAGES: dict[str, tuple[Callable[[Body], object], str]] = {
     "actions": (lambda one: one["?"].update(_actions=[]), "?/_actions"),
     "name": (lambda one: one["?"].update(name=5), "?/name"),
     "metadata": (lambda one: one["?"].update(metadata="x"), "?/metadata"),
-    "dependencies": (lambda one: one["?"].update(dependencies=[]), "?/dependencies"),
     "destroyed": (lambda one: one["?"].update(destroyed="no"), "?/destroyed"),
     "destroyed already": (lambda one: one["?"].update(destroyed=True), "?/destroyed"),
-    "package": (lambda one: one["?"].update(package={}), "?/package"),
-    "class version": (lambda one: one["?"].update(classVersion=[]), "?/classVersion"),
+    **{
+        f"{key} {value!r:.20}": (partial(header_of, **{key: value}), f"?/{key}")
+        for key, values in BAD_MEMBERS.items()
+        for value in values[:2]
+    },
 }
 #: What is written at a path below an object, and whether it may be. ``...`` is a DELETE.
 BELOW: list[tuple[str, Any, bool]] = [
@@ -56,6 +116,16 @@ def component(id_: str = "") -> Body:
     block: Body = {"type": "org.App", **_MORE, **({"id": id_} if id_ else {})}
     inner = {"?": {"type": "org.App", **_MORE, **({"id": f"{id_}-in"} if id_ else {})}}
     return {"?": block, "name": "web", "inner": inner, "list": []}
+
+
+@pytest.mark.parametrize("key", BAD_MEMBERS)
+def test_a_member_of_a_header_has_its_form(key: str) -> None:
+    """Each value that no engine can read is refused, and the path of it is said."""
+    for value in BAD_MEMBERS[key]:
+        new = component("new")
+        header_of(new["inner"], **{key: value})
+        with pytest.raises(BadRequest, match=rf"services/0/inner/\?/{key} "):
+            check_model({"services": [new]})
 
 
 async def test_no_way_into_a_model_takes_a_damaged_object(api: Api) -> None:
@@ -94,26 +164,39 @@ async def test_no_way_into_a_model_takes_a_damaged_object(api: Api) -> None:
             "replace in template": one("PUT", f"{t}/services/here", new),
             "set in template": one("PUT", f"{t}/services/here/inner", new),
             "of template": one("POST", f"{t}/create-environment", {"name": "n", "other": new}),
+            "regions": one("POST", "/environments", {"name": "n", "regions": {"": new}}),
+            "patch: regions": patched("add", "/regions", {"": new}),
+            "patch: networks": patched("add", "/defaultNetworks/more", [new]),
+            "action": one("POST", f"{e}/actions/none", {"one": [new]}),
+            "static action": one("POST", "/actions", {**static, "parameters": {"one": new}}),
         }
 
+    # Without a class: were the parameters not looked at first, that would be said.
+    static = {"className": "", "methodName": "m"}
+    #: What a program is called with may be of the argument's class, and gets ids of its own.
+    called = ("no type", "nothing in it", "an id twice")
+
     problems: list[str] = []
-    for damage, (harm, says) in DAMAGES.items():
-        for deep in (False, True):
+    for number, (damage, (harm, says)) in enumerate(DAMAGES.items()):
+        # Each damage takes turns with the ways: half of them have it deep.
+        for turn, way in enumerate(ways({})):
+            if "action" in way and damage in called:
+                continue
+            deep = bool((number + turn) % 2)
             new = component("new")
             harm(new["inner"] if deep else new)
-            for way, given in ways(new).items():
-                sent = copy.deepcopy(given)
-                answer = await api.call(
-                    sent.pop("method"), sent.pop("path"), sent.pop("body"), session=session, **sent
-                )
-                if answer.status != 400 or says not in answer.json()["error"]["message"]:
-                    problems.append(f"{way}, {damage}, {deep}: {answer.status} {answer.text[:300]}")
+            sent = ways(new)[way]
+            answer = await api.call(
+                sent.pop("method"), sent.pop("path"), sent.pop("body"), session=session, **sent
+            )
+            if answer.status != 400 or says not in answer.json()["error"]["message"]:
+                problems.append(f"{way}, {damage}, {deep}: {answer.status} {answer.text[:300]}")
     assert not problems, "\n".join(problems)
     assert (await api.call("GET", f"{e}/model", session=session)).json() == before
     stored = (await api.call("GET", t)).json()
     assert stored["services"] == template["services"]
     for way, given in ways(component()).items():
-        if way.startswith("replace") or "all" in way:
+        if way.startswith("replace") or "all" in way or "action" in way:
             continue  # they would take out what the next ones are about
         sent = copy.deepcopy(given)
         answer = await api.call(
@@ -198,6 +281,189 @@ async def test_a_deployed_object_keeps_its_class(api: Api) -> None:
     assert (await api.call("PUT", f"{e}/a", other, session=session)).json()["?"]["id"] != "a"
 
 
+async def test_a_deployed_id_is_of_one_object_in_the_whole_model(api: Api) -> None:
+    """Whatever becomes of an id that is deployed, nothing else hides that its object is to be destroyed."""
+    environment, session = await api.opened()
+    path = f"/environments/{environment}/model"
+    net = "/defaultNetworks/environment"
+    root = (await api.call("GET", path)).json()
+    network = root["defaultNetworks"]["environment"]
+    own = network["?"]["id"]
+
+    async def patch(*operations: tuple[str, str, Any]) -> tuple[int, str]:
+        body = [
+            {"op": op, "path": at, **({} if value is ... else {"value": value})}
+            for op, at, value in operations
+        ]
+        answer = await api.call("PATCH", path, body, session=session, type=PATCH)
+        return answer.status, answer.text
+
+    def other(id_: str, class_: str = "org.Other") -> Body:
+        return {"?": {"id": id_, "type": class_}, "name": "n"}
+
+    region = other("region", "io.murano.CloudRegion")
+    given = (
+        ("add", "/services", [component("a"), component("b")]),
+        ("add", "/regions", {"": region}),
+        # Nothing is deployed yet: anything may become of it.
+        ("replace", net, other(own, "org.Network")),
+        ("replace", net, network),
+    )
+    assert (await patch(*given))[0] == 200
+    await api.deploy(environment, session)
+    await api.finish()
+    session = await api.session(environment)
+    gone = ("remove", "/services/a", ...)
+    hidden: list[tuple[tuple[str, str, Any], ...]] = [
+        (gone, ("replace", "/defaultNetworks/flat", other("a"))),
+        (gone, ("replace", net, {**network, "?": {**network["?"], "id": "new"}, "of": other("a")})),
+        (gone, ("replace", net, other("a"))),
+        (gone, ("add", "/regions/x", other("a"))),
+        (gone, ("add", "/regions/~1", {"deep": [other("a-in")]})),
+        (gone, ("add", "/more", other("a"))),
+        (gone, ("add", "/services/b/list/0", other("a-in"))),
+        (gone, ("add", "/services/-", component("c")), ("add", "/services/c/inner", other("a"))),
+        # Without a header: the class is a key (muranopl.md §13).
+        (gone, ("add", "/services/b/inner", {":org.Other": {}, "id": "a"})),
+        (gone, ("add", "/services/b/inner", {"x:org.App": {}, "id": "a", "destroyed": True})),
+        (("replace", "/regions", {}), ("add", "/services/b/list/0", other("region"))),
+        (("remove", "/regions", ...), ("add", "/services/0", other("region"))),
+        (("replace", net, other("new")), ("add", "/services/b/list/0", other(own))),
+        (("replace", net, other(own)),),
+        (("add", f"{net}/?/type", "org.Other"),),
+    ]
+    before = (await api.call("GET", path, session=session)).json()
+    for operations in hidden:
+        status, text = await patch(*operations)
+        assert status == 400, (operations, text)
+        assert "cannot become" in text
+    assert (await api.call("GET", path, session=session)).json() == before
+    for operations in (
+        (gone, ("add", "/services/b/inner", other("a", "org.App/2.0.0"))),
+        (("replace", net, other("new")),),
+        (("replace", "/?/type", "org.Environment"),),
+        (("add", "/plain", {"http://a": 1, "id": "anything"}),),
+    ):
+        assert (await patch(*operations))[0] == 200, operations
+
+
+async def test_every_id_that_is_taken_can_be_addressed(api: Api) -> None:
+    """What is an id can stand in a path, in every call of the tree."""
+    environment, session = await api.opened()
+    at = f"/environments/{environment}/services"
+    ids = ["a b", "ü", "0", "-", "a%2Fb", "#", "x" * 255, "...", "\\", "a:b", "?a"]
+    added = [{"?": {"id": one, "type": "org.App"}} for one in ids]
+    assert (await api.call("POST", at, added, session=session)).status == 200
+    for one in ids:
+        path = f"{at}/{quote(one, safe='')}"
+        assert (await api.call("GET", path, session=session)).json()["?"]["id"] == one
+        assert (await api.call("PUT", f"{path}/name", "x", session=session)).status == 200
+        assert (await api.call("DELETE", path, session=session)).status == 200
+    assert (await api.call("GET", at, session=session)).json() == []
+
+
+#: Networks, and whether an environment can have them.
+NETWORK: Body = {"?": {"type": "o.N"}, "name": "n"}
+NETWORKS: list[tuple[Any, bool]] = [
+    *((value, False) for value in ([], "x", 5, {}, {"environment": NETWORK}, {"flat": None})),
+    *(
+        ({"environment": value, "flat": None}, False)
+        for value in (None, 5, "id", {}, {"name": "n"})
+    ),
+    *(
+        ({"environment": NETWORK, "flat": value}, False)
+        for value in ("x", 5, [], {}, {"name": "n"})
+    ),
+    *(
+        ({"environment": {**NETWORK, key: value}, "flat": None}, False)
+        for key, value in (
+            *(("name", 5), ("name", None), ("autoUplink", "yes"), ("externalRouterId", 5)),
+            *(("subnetCidr", []), ("openstackId", 5), ("regionName", {}), ("dnsNameServers", "x")),
+            *(("autogenerateSubnet", 1), ("internalNetworkName", 5)),
+        )
+    ),
+    ({"environment": NETWORK, "flat": True}, True),
+    ({"environment": NETWORK, "flat": NETWORK}, True),
+    ({"environment": {**NETWORK, "subnetCidr": None, "more": 1}, "flat": None}, True),
+    ({"environment": {"?": {"type": "o.N"}, "internalNetworkName": "lan"}, "flat": None}, True),
+]
+REGIONS: list[tuple[Any, bool]] = [
+    *((value, False) for value in ([], "x", 5)),
+    ({"": {"?": {"type": "o.R"}}}, True),
+]
+
+
+async def test_the_root_has_its_forms_whichever_way_it_comes(api: Api) -> None:
+    """A new environment, one of a template and a patch take the same networks and regions (§5.1, §5.4)."""
+    template = (await api.call("POST", "/templates", {"name": "t"})).json()["id"]
+    environment, session = await api.opened()
+    problems: list[str] = []
+    cases = [("defaultNetworks", *case) for case in NETWORKS]
+    cases += [("regions", *case) for case in REGIONS]
+    cases += [("name", value, False) for value in ("", " ", "x" * 256, 5, None)]
+    for number, (key, value, may) in enumerate(cases):
+        op = "add" if key == "regions" else "replace"
+        with_id = json.loads(json.dumps(value).replace('"type"', '"id": "ID", "type"'))
+        for at, node in enumerate(walk(with_id)):
+            node["?"]["id"] = f"id{at}"
+        patch = [{"op": op, "path": f"/{key}", "value": with_id}]
+        for way, call in {
+            "create": ("POST", "/environments", {"name": f"c{number}", key: value}),
+            "of template": (
+                "POST",
+                f"/templates/{template}/create-environment",
+                {"name": f"t{number}", key: value},
+            ),
+            "patch": ("PATCH", f"/environments/{environment}/model", patch),
+        }.items():
+            kind = {"type": PATCH} if way == "patch" else {}
+            answer = await api.call(*copy.deepcopy(call), session=session, **kind)
+            if answer.status != (200 if may else 400):
+                problems.append(f"{way} {key} {value}: {answer.status} {answer.text[:200]}")
+        session = await api.session(environment)
+    assert not problems, "\n".join(problems)
+
+
+def test_what_was_wrong_can_be_left_and_mended() -> None:
+    """Objects of an earlier release do not stop a change of others, wherever they move in the model."""
+    old = component("a/b")
+    old["?"]["dependencies"] = {"onDestruction": "x"}
+    model: Body = {"?": {"type": "e.E", "id": "e"}, "services": [component("c"), old], "regions": 5}
+    before = Before.of(model)
+    del model["services"][0]
+    check_model(model, before)
+    model["services"].append({"?": {"type": "org.App", "id": "c/d"}})
+    with pytest.raises(BadRequest, match="services/1/"):
+        check_model(model, before)
+
+
+def test_a_header_holds_no_objects() -> None:
+    """What tools keep in a header is not looked into: it gets no ids and gives no actions."""
+    kept = {"?": {"_actions": {"x": 5}}}
+    new = component("a")
+    header_of(new, _tool=kept, metadata={"m": kept})
+    check_model({"services": [new]})
+    assert kept == {"?": {"_actions": {"x": 5}}}
+    with pytest.raises(NotFound):
+        find_action([new], "x")
+
+
+def test_arguments_of_actions_are_those_that_an_engine_wrote() -> None:
+    """They hold patterns, by which calls are checked: from outside they are taken out, also changed ones."""
+    said = {"name": "act", "enabled": True, "arguments": {"a": {"type": "string"}}}
+    new = component("a")
+    header_of(new, _actions={"x": said})
+    model: Body = {"services": [new]}
+    before = Before.of(copy.deepcopy(model))
+    check_model(model, before)
+    assert new["?"]["_actions"]["x"] == said
+    changed = {**said, "arguments": {"a": {"pattern": "(a+)+$"}}}
+    header_of(new, _actions={"x": changed, "y": dict(said)})
+    check_model(model, before)
+    left = {"name": "act", "enabled": True}
+    assert new["?"]["_actions"] == {"x": left, "y": left}
+
+
 async def test_applications_have_one_place(api: Api) -> None:
     """``applications`` is what engines call the services: nothing is written there beside them."""
     environment, session = await api.opened()
@@ -221,6 +487,12 @@ async def test_flat_services_keep_theirs_in_both_dialects(api: Api) -> None:
     service = {"type": "linuxTelnetService", "id": "s", "name": "t", "units": [{"id": "u"}]}
     added = await api.http.request("POST", f"{e}/services", json=service, headers=headers)
     assert added.status == 200, added.text
+    for part in ("id", "units"):
+        for bad in BAD_MEMBERS["id"]:
+            value = [{"id": bad}] if part == "units" else bad
+            other = {"type": "linuxTelnetService", "name": "o", "units": [], part: value}
+            answer = await api.http.request("POST", f"{e}/services", json=other, headers=headers)
+            assert answer.status == 400, (part, bad, answer.text)
     for base in ("", "/v1"):
         for below in ("id", "type", "created", "units/u/id"):
             for method, body in (("DELETE", None), ("PUT", "other"), ("PUT", 5)):

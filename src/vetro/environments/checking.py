@@ -2,17 +2,17 @@
 
 The tree of services, patches, templates, new environments, forms and upgrades all end here. An object
 has a header, ``?``, with an id that is its own and the class that it was made as; what else the header has
-is of the kind that engines read. What was wrong before a change does not stop it: so it can be mended.
+is as engines read it (``headers``). What was wrong before a change does not stop it: so it can be mended.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
+from vetro.environments.headers import class_of, header_problem, values_problem
 from vetro.environments.model import (
     Json,
     delete_path,
@@ -23,31 +23,26 @@ from vetro.environments.model import (
     put_path,
     walk,
 )
+from vetro.environments.model_forms import root_problems
 from vetro.http import BadRequest, NotFound
 from vetro.json_values import JsonObject
 
 HEADER = "?"
-_TYPE = re.compile(r"[^\s/@]+(/[^/@]+)?(@[^\s/@]+)?")
-_TEXT, _MAP = (str, type(None)), (dict, type(None))
-#: The members of a header that engines read, beside id and type, and what each may be.
-_RESERVED: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "name": (_TEXT, "text"),
-    "package": (_TEXT, "text"),
-    "classVersion": ((str, int, float, type(None)), "text"),
-    "metadata": (_MAP, "an object"),
-    "dependencies": (_MAP, "an object"),
-    "_actions": (_MAP, "an object"),
-    "destroyed": ((bool, type(None)), "true or false"),
-}
 _Place = tuple["_Place", str] | None
+_At = tuple[JsonObject, _Place]
 
 
 @dataclass(frozen=True)
 class Before:
-    """A model before a change. ``classes``: of deployed objects in components; ``wrong``: what was."""
+    """A model before a change.
 
-    classes: Mapping[str, str] = field(default_factory=dict[str, str])
-    wrong: frozenset[str] = frozenset()
+    ``deployed``: the classes of deployed objects by id. ``actions``: what engines wrote of arguments.
+    ``wrong``: problems, and ids that had another class already.
+    """
+
+    deployed: Mapping[str, str] = field(default_factory=dict[str, str])
+    actions: Mapping[str, Mapping[str, Json]] = field(default_factory=dict[str, Mapping[str, Json]])
+    wrong: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, objects: Json, deployed: Json = None) -> Before:
@@ -55,31 +50,38 @@ class Before:
 
         ``deployed``: the objects of the last run (``ObjectsCopy``).
         """
-        classes = {id_: name for id_, name, _ in _in_components(deployed)}
-        return cls(classes, frozenset(_problems(objects)))
+        maps = list(_maps(objects))
+        classes = {id_: name for id_, name, _ in _named(_maps(deployed))}
+        actions = {str(object_id(node)): said for node, _ in maps if (said := _arguments(node))}
+        problems = [(id_, found) for id_, _, found in _problems(objects, maps)]
+        moved = [(id_, name) for id_, name, _ in _named(maps) if classes.get(id_, name) != name]
+        return cls(classes, actions, frozenset([*problems, *moved]))
 
 
 _NOTHING = Before()
 
 
-def complete_objects(value: Json) -> None:
-    """Complete written objects: give those an id that have none, drop ``?/status``, which is computed."""
-    for node in walk(value):
-        block = node[HEADER]
-        if block.get("id") is None:
-            block["id"] = new_id()
-        block.pop("status", None)
-
-
 def check_objects(value: Json, where: str) -> None:
     """Complete and check objects that are on their way into a model, at ``where``. Errors: 400."""
-    complete_objects(value)
-    for problem in _problems(value):
-        raise BadRequest(f"{where}/{problem}")
+    _complete(value, _NOTHING)
+    for _, place, found in _problems(value, _maps(value)):
+        raise BadRequest(f"{where}/{place}{found}")
+
+
+def check_headers(value: Json, where: str) -> None:
+    """Check the headers in what a program is called with. They may leave out id and type. Errors: 400."""
+    for node, place in _headed(_maps(value)):
+        found = values_problem(node[HEADER])
+        if found:
+            raise BadRequest(f"{where}/{_path(place)}{found}")
 
 
 def check_model(objects: JsonObject, before: Before = _NOTHING) -> None:
-    """Check what a model would be after a change. Errors: 400 that names the path and what to do."""
+    """Complete and check what a model would be after a change. Errors: 400 that names path and remedy.
+
+    Objects that have no id get one. What is computed is taken out: ``?/status``, and arguments of actions
+    that no engine wrote.
+    """
     services = objects.get("services", [])
     if not isinstance(services, list):
         raise BadRequest("services must be a list of applications")
@@ -88,13 +90,15 @@ def check_model(objects: JsonObject, before: Before = _NOTHING) -> None:
             raise BadRequest(
                 f"services/{number} must be an application: an object with a '?' block that names its type"
             )
-    for problem in _problems(objects):
-        if problem not in before.wrong:
-            raise BadRequest(problem)
-    _check_unique_ids(objects)
-    for id_, name, place in _in_components(objects):
-        was = before.classes.get(id_, name)
-        if was != name:
+    _complete(objects, before)
+    maps = list(_maps(objects))
+    for id_, place, found in _problems(objects, maps):
+        if (id_, found) not in before.wrong:
+            raise BadRequest(f"{place}{found}")
+    _check_unique_ids(maps)
+    for id_, name, place in _named(maps):
+        was = before.deployed.get(id_, name)
+        if was != name and (id_, name) not in before.wrong:
             raise BadRequest(_other_class(_path(place), was, name))
 
 
@@ -154,11 +158,6 @@ def _there(root: Json, parts: list[str]) -> Json:
         return None
 
 
-def class_of(block: Mapping[str, Json]) -> str:
-    """The class that a header names, without its version and its package."""
-    return str(block.get("type")).partition("@")[0].partition("/")[0]
-
-
 def _other_class(where: str, was: str, name: str) -> str:
     return (
         f"{where}/type: the object is a {was} and cannot become a {name}; remove it, and add one of that"
@@ -166,9 +165,9 @@ def _other_class(where: str, was: str, name: str) -> str:
     )
 
 
-def _check_unique_ids(objects: Json) -> None:
+def _check_unique_ids(maps: Iterable[_At]) -> None:
     seen: set[str] = set()
-    for node in walk(objects):
+    for node, _ in _headed(maps):
         id_ = str(object_id(node))
         if id_ in seen:
             raise BadRequest(
@@ -177,58 +176,85 @@ def _check_unique_ids(objects: Json) -> None:
         seen.add(id_)
 
 
-def _problems(objects: Json) -> Iterator[str]:
-    """What is wrong with the headers of objects, each in a sentence that begins with its path."""
-    if isinstance(objects, dict) and "applications" in objects and HEADER in objects:
-        yield "applications: the environment's applications are written to services; leave this out"
-    for node, place in _headed(objects):
-        found = _problem(node[HEADER])
+def _complete(value: Json, before: Before) -> None:
+    for node in walk(value):
+        block = node[HEADER]
+        if block.get("id") is None:
+            block["id"] = new_id()
+        block.pop("status", None)
+        known = before.actions.get(str(block["id"]), {})
+        # By these calls are checked, with the patterns in them.
+        for name, arguments in _arguments(node).items():
+            if known.get(name) != arguments:
+                del block["_actions"][name]["arguments"]
+
+
+def _arguments(node: JsonObject) -> dict[str, Json]:
+    """What is said of the arguments of an object's actions, by the action's id."""
+    actions = (header(node) or {}).get("_actions")
+    if not isinstance(actions, dict):
+        return {}
+    return {
+        name: one["arguments"]
+        for name, one in cast("JsonObject", actions).items()
+        if isinstance(one, dict) and "arguments" in cast("JsonObject", one)
+    }
+
+
+def _problems(objects: Json, maps: Iterable[_At]) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with objects: the id of each, the path of its header, and words that follow that."""
+    if isinstance(objects, dict) and HEADER in objects:
+        if "applications" in objects:
+            found = ": the environment's applications are written to services; leave this out"
+            yield "", "applications", found
+        for found in root_problems(cast("JsonObject", objects)):
+            yield "", "", found
+    for node, place in _headed(maps):
+        found = header_problem(node[HEADER])
         if found:
-            yield f"{_path(place)}{found}"
+            yield str(object_id(node)), _path(place), found
 
 
-def _problem(block: Json) -> str:
-    if not isinstance(block, dict):
-        return " must be an object with the id and the type (the class) of its object"
-    known = cast("dict[str, Json]", block)
-    type_, id_ = known.get("type"), known.get("id")
-    if type_ is None:
-        return " has no '?/type': give it the name of its object's class"
-    if not isinstance(type_, str) or not _TYPE.fullmatch(type_):
-        return "/type must name a class: NAME, NAME/VERSION or NAME/VERSION@PACKAGE"
-    if not isinstance(id_, str) or not id_:
-        return "/id must be text, and not empty: leave it out of a new object and it gets one"
-    for key, (kinds, said) in _RESERVED.items():
-        if not isinstance(known.get(key), kinds):
-            return f"/{key} must be {said}"
-    if known.get("destroyed"):
-        return "/destroyed is for the engine to write; to remove the object, remove it from where it is"
-    return ""
+def _named(maps: Iterable[_At]) -> Iterator[tuple[str, str, _Place]]:
+    """The id, the class and the place of each object of a model, but for its root.
 
-
-def _in_components(objects: Json) -> Iterator[tuple[str, str, _Place]]:
-    """The id, the class and the place of the header of each object in the components of a model."""
-    root = cast("JsonObject", objects) if isinstance(objects, dict) else {}
-    for node, place in _headed({"services": root.get("services", root.get("applications"))}):
+    The class of the environment can be replaced (§5.4). Objects without a header name their class by a key
+    with a colon (muranopl.md §13); engines write none, so that of a deployed one is another class.
+    """
+    for node, place in maps:
         block = header(node)
         if block is not None:
-            yield str(block.get("id")), class_of(block), place
+            if place is not None:
+                yield str(block.get("id")), class_of(block), (place, HEADER)
+        elif HEADER not in node and isinstance(node.get("id"), str):
+            keys = [key for key in node if ":" in key]
+            if len(keys) == 1:
+                yield node["id"], keys[0], (place, keys[0])
 
 
-def _headed(value: Json) -> Iterator[tuple[dict[str, Json], _Place]]:
-    """Every map that has a ``?``, of whatever kind, and the place of that; headers are not looked into."""
+def _headed(maps: Iterable[_At]) -> Iterator[_At]:
+    """Those that have a ``?``, of whatever kind, and the place of that."""
+    return ((node, (place, HEADER)) for node, place in maps if HEADER in node)
+
+
+def _maps(value: Json) -> Iterator[_At]:
+    """Every map, outermost first, and its place; headers are not looked into."""
     pending: list[tuple[Json, _Place]] = [(value, None)]
     while pending:
         current, place = pending.pop()
-        below: list[tuple[str, Json]] = []
+        below: Iterable[tuple[object, Json]]
         if isinstance(current, dict):
-            node = cast("dict[str, Json]", current)
-            if HEADER in node:
-                yield node, (place, HEADER)
-            below = [(key, one) for key, one in node.items() if key != HEADER]
+            node = cast("JsonObject", current)
+            yield node, place
+            below = reversed(node.items())
         elif isinstance(current, list):
-            below = [(str(at), one) for at, one in enumerate(cast("list[Json]", current))]
-        pending += [(one, (place, key)) for key, one in reversed(below)]
+            below = reversed([*enumerate(cast("list[Json]", current))])
+        else:
+            continue
+        for key, one in below:
+            # Most are neither: the loop is the time that this takes.
+            if (one.__class__ is dict or one.__class__ is list) and key != HEADER:
+                pending.append((one, (place, str(key))))
 
 
 def _path(place: _Place) -> str:

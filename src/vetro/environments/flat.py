@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from vetro.environments.headers import ID_RULE, is_id
 from vetro.environments.model import Json, get_path, new_id, with_status
 from vetro.http import BadRequest, NotFound
 
@@ -229,20 +230,27 @@ def complete(objects: dict[str, Json], before: Json, now: str) -> None:
         node.pop("status", None)
         if node.get("id") is None:
             node["id"] = new_id()
-        if not isinstance(node["id"], str) or not node["id"]:
-            raise BadRequest("The id of a service must be text")
+        # Ids that were there before stay, whatever they are.
+        known_ids = {*old, *ids_of(old.get(str(node["id"])))}
+        if not _is_id_or_was(node["id"], known_ids):
+            raise BadRequest(f"The id of a service {ID_RULE}")
         if node["id"] in seen:
             raise BadRequest(f"Two services of the environment have the id {node['id']}")
         seen.add(node["id"])
         check_values(node)
         for number, unit in enumerate(cast("list[Json]", node.get("units") or [])):
-            unit.setdefault("id", new_id())
+            if not _is_id_or_was(unit.setdefault("id", new_id()), known_ids):
+                raise BadRequest(f"units[{number}].id {ID_RULE}")
             if unit.get("name") is None:
                 unit["name"] = f"{node.get('name', '')}_instance_{number}"
         if node.get("created") is None:
             node["created"] = now
         if old.get(node["id"]) != node:
             node["updated"] = now
+
+
+def _is_id_or_was(value: Json, known: Collection[str]) -> bool:
+    return is_id(value) or (isinstance(value, str) and value in known)
 
 
 def service_at(services: Json, id_: str) -> dict[str, Json]:

@@ -136,7 +136,7 @@ def object_id(value: Json) -> str | None:
 
 
 def walk(value: Json) -> Iterator[dict[str, Json]]:
-    """Every object with a ``?`` block below ``value``, outermost first."""
+    """Every object with a ``?`` block below ``value``, outermost first; what is in headers is none."""
     pending = [value]
     while pending:
         current = pending.pop()
@@ -144,7 +144,7 @@ def walk(value: Json) -> Iterator[dict[str, Json]]:
         if kind is dict:
             if isinstance(current.get("?"), dict):
                 yield current
-            pending.extend(reversed(list(current.values())))
+            pending.extend(reversed([one for key, one in current.items() if key != "?"]))
         elif kind is list:
             pending.extend(reversed(current))
 
@@ -358,8 +358,9 @@ def find_action(objects: Json, action_id: str) -> tuple[str, dict[str, Json]]:
     """The object id and description of an action anywhere in the model. Errors: 404, 400 disabled."""
     for node in walk(objects):
         actions = node["?"].get("_actions")
-        if isinstance(actions, dict) and action_id in actions:
-            action = cast("dict[str, Json]", actions[action_id])
+        found = cast("JsonObject", actions).get(action_id) if isinstance(actions, dict) else None
+        if isinstance(found, dict):
+            action = cast("JsonObject", found)
             if not action.get("enabled"):
                 raise BadRequest(f"Action {action_id} is disabled")
             return str(object_id(node)), action

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
-
-import msgspec
+from typing import cast
 
 from vetro.digits import is_number
 from vetro.environments.checking import header_kept
 from vetro.environments.flat import refuse_fixed
 from vetro.environments.model import list_index
+from vetro.environments.model_forms import NEEDED, form_problem
 from vetro.http import BadRequest, Forbidden, NotFound
 
 FORBIDDEN = ("", "/?/id", "/defaultNetworks/environment/?/id")
@@ -24,67 +23,6 @@ REPLACE_ONLY = (
 )
 
 
-class Header(msgspec.Struct):
-    """A ``?`` block."""
-
-    id: str
-    type: str
-    name: str | msgspec.UnsetType = msgspec.UNSET
-    actions: dict[str, Any] | msgspec.UnsetType = msgspec.field(
-        name="_actions", default=msgspec.UNSET
-    )
-
-
-class EnvironmentNetwork(msgspec.Struct, rename="camel"):
-    """The network of an environment; only the members with a known form."""
-
-    name: str
-    header: Header = msgspec.field(name="?")
-    auto_uplink: bool | msgspec.UnsetType = msgspec.UNSET
-    external_router_id: str | msgspec.UnsetType = msgspec.UNSET
-    subnet_cidr: str | msgspec.UnsetType = msgspec.UNSET
-    openstack_id: str | msgspec.UnsetType = msgspec.UNSET
-    region_name: str | msgspec.UnsetType = msgspec.UNSET
-    dns_name_servers: list[Any] | msgspec.UnsetType = msgspec.UNSET
-    autogenerate_subnet: bool | msgspec.UnsetType = msgspec.UNSET
-
-
-class Networks(msgspec.Struct):
-    """``defaultNetworks``."""
-
-    environment: EnvironmentNetwork
-    flat: bool | None
-
-
-_NETWORK = "/defaultNetworks/environment"
-
-#: Known parts of the model and the form of their values; other paths take any value.
-FORMS: dict[str, object] = {
-    "/name": str,
-    "/region": str | None,
-    "/regions": dict[str, Any],
-    "/?": Header,
-    "/?/type": str,
-    "/?/name": str,
-    "/?/_actions": dict[str, Any],
-    "/defaultNetworks": Networks,
-    _NETWORK: EnvironmentNetwork,
-    f"{_NETWORK}/?": Header,
-    f"{_NETWORK}/?/type": str,
-    f"{_NETWORK}/?/name": str,
-    f"{_NETWORK}/name": str,
-    f"{_NETWORK}/autoUplink": bool,
-    f"{_NETWORK}/externalRouterId": str,
-    f"{_NETWORK}/subnetCidr": str,
-    f"{_NETWORK}/openstackId": str,
-    f"{_NETWORK}/regionName": str,
-    f"{_NETWORK}/dnsNameServers": list[Any],
-    f"{_NETWORK}/autogenerateSubnet": bool,
-    "/defaultNetworks/flat": bool | None,
-    "/services": list[dict[str, Any]],
-}
-#: Without these the model could not be read.
-NEEDED = ("/?", f"{_NETWORK}/?")
 #: Of the root object of a workflow environment: whose it is, and which.
 FLAT_FIXED = ("id", "tenant_id", "created", "updated", "version")
 _TILDE = re.compile(r"~(?![01])")
@@ -120,8 +58,9 @@ def _apply(root: dict[str, object], operation: dict[str, object]) -> None:
     if op not in allowed:
         raise Forbidden(f"Operation '{op}' is not permitted on {path}")
     value = operation.get("value")
-    if op != "remove":
-        _check_value(plain, value)
+    wrong = form_problem(plain, value) if op != "remove" else ""
+    if wrong:
+        raise BadRequest(wrong)
     parts = [p.replace("~1", "/").replace("~0", "~") for p in plain[1:].split("/")]
     if "?" not in root:  # a workflow environment (§7)
         if parts[0] in FLAT_FIXED:
@@ -141,18 +80,6 @@ def _check_path(path: str) -> None:
         raise BadRequest(f"Operation path {path!r} must not have adjacent '/'")
     if _TILDE.search(path):
         raise BadRequest(f"In operation path {path!r}, '~' must be followed by 0 or 1")
-
-
-def _check_value(path: str, value: object) -> None:
-    form = FORMS.get(path)
-    if form is None:
-        return
-    try:
-        msgspec.convert(value, form)
-    except msgspec.ValidationError as error:
-        raise BadRequest(
-            f"The value of {path} does not have the shape that this part of the model requires: {error}"
-        ) from error
 
 
 def _change(root: dict[str, object], parts: list[str], op: str, value: object) -> None:

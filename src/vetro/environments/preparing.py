@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from vetro.environments.checking import check_model, complete_objects
+from vetro.environments.checking import Before, check_model
 from vetro.environments.machine_names import settle_new
 from vetro.environments.model import (
     default_networks,
@@ -132,8 +132,11 @@ async def prepare(
     )
     if given.get("services") is not None:
         model["Objects"]["services"] = given["services"]
-    complete_objects(model["Objects"])
-    check_model(model["Objects"])
+    # Networks that the operator's file says are as they are.
+    own: JsonObject = (
+        {} if given.get("defaultNetworks") is not None else {"defaultNetworks": networks}
+    )
+    check_model(model["Objects"], Before.of({"?": model["Objects"]["?"], **own}))
     settle_new(model["Objects"])
     await settings.refuse_large(model["Objects"])
     echo = {key: value for key, value in given.items() if key not in COLUMN_FIELDS}

@@ -19,7 +19,7 @@ from sqlalchemy import and_, bindparam, delete, insert, select, update
 
 from vetro.catalog import api_time
 from vetro.environments import pending, states
-from vetro.environments.checking import Before, check_model, complete_objects
+from vetro.environments.checking import Before, check_model
 from vetro.environments.component_users import owners, refuse_used
 from vetro.environments.flat import WORKFLOW, complete, initial_flat_model, is_workflow
 from vetro.environments.machine_names import TakenNames
@@ -262,7 +262,6 @@ class SessionStore:
                 # The times of flat services end in Z, as all of their dialect (§3).
                 complete(model["Objects"], before, f"{api_time(self.database.clock.now())}Z")
             else:
-                complete_objects(objects)
                 check_model(objects, known)
                 names.number(objects)
                 names.refuse(objects)

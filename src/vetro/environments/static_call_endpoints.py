@@ -6,6 +6,7 @@ import re
 from typing import cast
 
 from vetro.environments import bodies, shapes
+from vetro.environments.checking import check_headers
 from vetro.environments.endpoint import MODEL_LIMIT, Call, Endpoint
 from vetro.environments.model import Json
 from vetro.http import BadRequest
@@ -26,6 +27,7 @@ async def static_action(call: Call) -> Json:
     parameters = given.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
         raise BadRequest("parameters must be an object: argument names and their values")
+    check_headers(parameters, "parameters")
     return await call.service.calls.act(
         call.principal,
         checked_name(given.get("className"), "className"),

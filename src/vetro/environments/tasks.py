@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, func, insert, select, update
 
 from vetro import log_context, tracing
 from vetro.environments import lifecycle, states
+from vetro.environments.checking import check_headers
 from vetro.environments.component_users import dangling
 from vetro.environments.flat import WORKFLOW, is_workflow
 from vetro.environments.history import TaskHistory
@@ -324,6 +325,7 @@ class TaskStore:
             environment = await self.store.environment(tx, principal, environment_id)
             if arguments is not None and not isinstance(arguments, dict):
                 raise BadRequest("The arguments of an action must be an object")
+            check_headers(arguments, "arguments")
             await self.sessions.refuse_active(tx, environment)
             object_id, action = find_action(environment.model.get("Objects"), action_id)
             check_arguments(action, cast("dict[str, object]", arguments or {}))

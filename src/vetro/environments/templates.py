@@ -16,7 +16,6 @@ from vetro.catalog import api_time
 from vetro.environments.checking import (
     Before,
     check_model,
-    complete_objects,
     delete_value,
     put_value,
 )
@@ -53,7 +52,6 @@ def _flag(given: dict[str, object]) -> bool:
 def checked_components(value: object) -> list[object]:
     """The components of a template, with ids. Errors: 400, 409."""
     found = cast("list[object]", [] if value is None else value)
-    complete_objects(found)
     check_model({"services": found})
     TakenNames(None).refuse({"services": found})
     return found
@@ -244,7 +242,7 @@ class TemplateStore:
         )
         model = copy.deepcopy(prepared.model)
         model["Objects"]["services"] = template.services
-        check_model(model["Objects"])
+        check_model(model["Objects"], Before.of(prepared.model["Objects"]))
         settle_new(model["Objects"])
         await self.store.settings.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:
@@ -280,7 +278,6 @@ class TemplateStore:
             # A `#` is numbered when an environment is made of the template.
             names, known = TakenNames({"services": services}), Before.of({"services": services})
             result = change(services)
-            complete_objects(services)
             check_model({"services": services}, known)
             names.refuse({"services": services})
             await self.store.settings.refuse_large(services)
