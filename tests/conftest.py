@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import psycopg
 import pytest
 import structlog
+from tests.compiling import share_compiled_statements
 from tests.effort import load_profile
 from tests.migrating import repeat_migrations
 
@@ -33,6 +34,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 load_profile()
 repeat_migrations()
+share_compiled_statements()
 
 # 15,000 tests and all modules are two million objects, of which none is ever garbage. The garbage collector
 # looked through them again and again: it took a third of the time of a run (decision 0760).

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.library.runtimes import Runtimes
 
-from vetro.engine.services import library_path
-from vetro.engine.system import system_runtime
 from vetro.engine.system.memory import MemoryCloud
 from vetro.engine.worker.deployment import keep_what_is_left, stored_model
 from vetro.muranopl import (
@@ -22,10 +22,7 @@ from vetro.muranopl import (
     Session,
     SessionInfo,
     TaskReply,
-    check_package,
-    enable_testing,
 )
-from vetro.packages import open_package
 
 Model = dict[str, Any]
 #: Findings about names that nothing has: of a package that works they are wrong.
@@ -64,9 +61,11 @@ class Laboratory:
     Its static methods make models.
     """
 
-    def __init__(self, cloud: MemoryCloud, make: Callable[[], Runtime]) -> None:
+    def __init__(self, cloud: MemoryCloud, runtimes: Runtimes) -> None:
         self.cloud = cloud
-        self.make = make
+        self.runtimes = runtimes
+        self.make: Callable[[], Runtime] = runtimes.new
+        """A test may have another core library."""
         self.packages: list[Any] = []
         self.effects: list[DirectEffects] = []
         self.model: Model | None = None
@@ -102,10 +101,14 @@ class Laboratory:
 
     def session(self, environment_id: str = "env") -> Session:
         """A session on the cloud."""
-        runtime = self.make()
-        runtime.class_configs = self.class_configs
-        for package in [*self.libraries, *self.packages]:
-            runtime.add_package(package)
+        packages = [*self.libraries, *self.packages]
+        if self.make == self.runtimes.new:
+            runtime = self.runtimes.shared(packages, self.class_configs)
+        else:
+            runtime = self.make()
+            runtime.class_configs = self.class_configs
+            for package in packages:
+                runtime.add_package(package)
         effects = DirectEffects(seed=len(self.effects))
         self.effects.append(effects)
         return runtime.session(
@@ -130,14 +133,10 @@ class Laboratory:
 
     def false_alarms(self) -> list[str]:
         """What the lint has against the classes of packages that work."""
-        found: list[str] = []
-        for packages in self.deployed.values():
-            runtime = self.make()
-            enable_testing(runtime)
-            added = [runtime.add_package(one) for one in packages]
-            listed = check_package(runtime, added[-1])
-            found += [str(item) for item in listed if item.level == "error" or item.code in NAMES]
-        return found
+        every = self.deployed.values()
+        return [
+            alarm for one in every for alarm in self.runtimes.false_alarms(one, NAMES, self.make)
+        ]
 
     async def deploy(self, model: Model, *, fails: bool = False) -> Model:
         """Deploy an environment; the model after it. A failure is an error unless `fails`."""
@@ -265,16 +264,16 @@ class Laboratory:
         }
 
 
+@pytest.fixture(scope="session")
+def runtimes(tmp_path_factory: pytest.TempPathFactory) -> Runtimes:
+    """The runtimes of all tests; what they compile is there for the other processes of the run."""
+    base = tmp_path_factory.getbasetemp()
+    return Runtimes((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "code")
+
+
 @pytest.fixture
-def lab(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Laboratory]:
+def lab(tmp_path: Path, runtimes: Runtimes) -> Iterator[Laboratory]:
     """The core library on an empty cloud. The lint has nothing against what a test has deployed."""
-    kept = tmp_path_factory.getbasetemp() / "code"
-
-    def make() -> Runtime:
-        runtime = system_runtime(kept)
-        runtime.add_package(open_package(library_path() / "io.murano"))
-        return runtime
-
-    made = Laboratory(MemoryCloud(tmp_path), make)
+    made = Laboratory(MemoryCloud(tmp_path), runtimes)
     yield made
     assert made.false_alarms() == []

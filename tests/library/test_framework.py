@@ -144,7 +144,7 @@ class Framework(Laboratory):
 @pytest.fixture
 def framework(lab: Laboratory) -> Framework:
     """The core library and the framework, on an empty cloud."""
-    made = Framework(lab.cloud, lab.make)
+    made = Framework(lab.cloud, lab.runtimes)
     made.libraries = [open_package(library_path() / FRAMEWORK)]
     made.add_class(CLASSES)
     return made

@@ -5,6 +5,7 @@ source of a difference. Nothing is lost that the user did not ask for in this de
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import re
 import shutil
@@ -334,12 +335,7 @@ def release(lab: Any, directory: Path, names: Any) -> None:
         with (at / name).open("a") as file:
             file.write("\n# of another release\n")
 
-    def make() -> Any:
-        runtime = system_runtime()
-        runtime.add_package(open_package(at))
-        return runtime
-
-    lab.make = make
+    lab.make = functools.partial(lab.runtimes.new, at)
 
 
 async def nothing_is_lost(lab: Any, model: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import uuid
@@ -13,9 +14,6 @@ import pytest
 from vetro.compute.wire import Image
 from vetro.engine.services import library_path
 from vetro.engine.signing import PlanSigner
-from vetro.engine.system import system_runtime
-from vetro.muranopl import Runtime
-from vetro.packages import open_package
 from vetro.stacks import DEFAULT_FLAVORS, NativeSettings
 from vetro.stacks.native import StackEngine
 
@@ -190,12 +188,7 @@ async def test_a_new_release_of_the_core_library_keeps_the_machine(
         if file.is_file() and file.suffix not in (".template", ".conf"):
             file.write_text(file.read_text() + "\n# another release\n")
 
-    def make() -> Runtime:
-        runtime = system_runtime(tmp_path / "code")
-        runtime.add_package(open_package(release))
-        return runtime
-
-    lab.make = make
+    lab.make = functools.partial(lab.runtimes.new, release)
     lab.calls()
     second = await lab.deploy(first)
     assert list(lab.cloud.compute.server_list) == [server]

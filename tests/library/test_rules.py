@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import shutil
 from dataclasses import replace
@@ -11,9 +12,6 @@ from typing import Any
 import pytest
 
 from vetro.engine.services import library_path
-from vetro.engine.system import system_runtime
-from vetro.muranopl import Runtime
-from vetro.packages import open_package
 from vetro.stacks import ResourceFailure, StackError
 
 GROUP = "MuranoSecurityGroup-env"
@@ -367,12 +365,7 @@ async def test_a_new_release_of_the_core_library_closes_no_port(lab: Any, tmp_pa
     assert "$way" in file.read_text()
     make = lab.make
 
-    def newer() -> Runtime:
-        runtime = system_runtime()
-        runtime.add_package(open_package(copied))
-        return runtime
-
-    lab.make = newer
+    lab.make = functools.partial(lab.runtimes.new, copied)
     model = await lab.deploy(model)
     assert await opened(lab) == [9, 80]
     of(model, "web")["ports"] = [81]

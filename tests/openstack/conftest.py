@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import pytest
 from tests.server.conftest import Installation
 
 from vetro.openstack import Session
+from vetro.stacks.heat import HeatStacks
 
 from .cloud import Cloud
 from .proxy import Proxy, proxied
 from .stub import Stub, serving
 
 OTHER_REGION = "RegionTwo"
+#: The project, which Heat takes from the session.
+P = "p"
 NETWORK = """
 heat_template_version: 2013-05-23
 parameters:
@@ -63,6 +67,27 @@ async def stub() -> AsyncIterator[Stub]:
         yield one
 
 
+@pytest.fixture
+async def session(cloud: Cloud) -> AsyncIterator[Session]:
+    """The member of the project demo."""
+    async with cloud.session("demo") as one:
+        yield one
+
+
+@pytest.fixture
+def heat(session: Session) -> HeatStacks:
+    """Heat for that member."""
+    return HeatStacks(session)
+
+
+@pytest.fixture
+async def name(heat: HeatStacks) -> AsyncIterator[str]:
+    """A name for a stack, which is removed after the test."""
+    chosen = f"t{secrets.token_hex(4)}"
+    yield chosen
+    assert await heat.delete(P, chosen) is None
+
+
 @pytest.fixture(scope="session")
 def heat_proxy(cloud: Cloud) -> Iterator[Proxy]:
     """The cloud's second region: its Heat is the first one's behind a proxy, its Neutron the same."""
@@ -99,6 +124,11 @@ async def _second_region(cloud: Cloud, urls: Mapping[str, str]) -> None:
                 "url": url,
             }
             await admin.request("identity", "POST", "/endpoints", json={"endpoint": body})
+
+
+def of(kind: str, **properties: Any) -> dict[str, Any]:
+    """A resource of a type."""
+    return {"type": kind, "properties": properties}
 
 
 async def listed(session: Session, service: str, path: str, **params: str) -> Any:

@@ -1,8 +1,6 @@
 """What people take by hand from a stack's network at a real Heat and Neutron comes back (decision 0798)."""
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +11,10 @@ from vetro.openstack import Session
 from vetro.stacks import StackStatus
 from vetro.stacks.heat import HeatStacks
 
-from .cloud import Cloud
-from .conftest import listed, package, stacks_of
+from .conftest import P, listed, of, package, stacks_of
 from .user import User, application
 
 pytestmark = pytest.mark.openstack
-P = "p"
-
-
-@pytest.fixture
-async def session(cloud: Cloud) -> AsyncIterator[Session]:
-    """The member of the project demo."""
-    async with cloud.session("demo") as one:
-        yield one
-
-
-@pytest.fixture
-def heat(session: Session) -> HeatStacks:
-    """Heat for that member."""
-    return HeatStacks(session)
-
-
-@pytest.fixture
-async def name(heat: HeatStacks) -> AsyncIterator[str]:
-    """A name for a stack, which is removed after the test."""
-    chosen = f"h{secrets.token_hex(4)}"
-    yield chosen
-    assert await heat.delete(P, chosen) is None
-
-
-def of(kind: str, **properties: Any) -> dict[str, Any]:
-    """A resource of a type."""
-    return {"type": kind, "properties": properties}
 
 
 def ref(name: str) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from vetro.stacks.heat.back_end import HeatStacks
 from vetro.stacks.heat.directory import NeutronDirectory
 
 from .cloud import Cloud
+from .conftest import P
 
 pytestmark = pytest.mark.openstack
-P = "p"
 
 
 def hot(resources: dict[str, Any], outputs: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -43,13 +43,6 @@ def network(cidr: str = "10.71.0.0/24") -> dict[str, Any]:
 
 
 TEXT = {"type": "OS::Heat::RandomString"}
-
-
-@pytest.fixture
-async def heat(cloud: Cloud) -> AsyncIterator[HeatStacks]:
-    """Heat for the member of the project demo."""
-    async with cloud.session("demo") as session:
-        yield HeatStacks(session)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """What is kept at a real Heat: user data, machines, volumes and addresses that a request did not let go."""
 
-import secrets
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,37 +11,9 @@ from vetro.stacks.heat import HeatSettings, HeatStacks
 from vetro.stacks.heat.ownership import StackOfSomebodyElse
 from vetro.stacks.losses import LossRefused
 
-from .cloud import Cloud
-from .conftest import listed
+from .conftest import P, listed, of
 
 pytestmark = pytest.mark.openstack
-P = "p"
-
-
-@pytest.fixture
-async def session(cloud: Cloud) -> AsyncIterator[Session]:
-    """The member of the project demo."""
-    async with cloud.session("demo") as one:
-        yield one
-
-
-@pytest.fixture
-def heat(session: Session) -> HeatStacks:
-    """Heat for that member."""
-    return HeatStacks(session)
-
-
-@pytest.fixture
-async def name(heat: HeatStacks) -> AsyncIterator[str]:
-    """A name for a stack, which is removed after the test."""
-    chosen = f"k{secrets.token_hex(4)}"
-    yield chosen
-    assert await heat.delete(P, chosen) is None
-
-
-def of(kind: str, **properties: Any) -> dict[str, Any]:
-    """A resource of a type."""
-    return {"type": kind, "properties": properties}
 
 
 def server(**properties: Any) -> dict[str, Any]:
