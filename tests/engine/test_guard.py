@@ -347,25 +347,53 @@ async def test_destroying_an_environment_is_not_guarded(guarded: Guarded) -> Non
     assert guarded.servers == {}
 
 
-async def test_after_other_changes_the_deployment_keeps_what_it_has_done(guarded: Guarded) -> None:
-    """The first stack is made before the second refuses: the model knows it."""
-    await guarded.create(own("Busy"), blog("a"))
-    servers = guarded.servers
-
-    def change(objects: Any) -> None:
-        objects["services"][0].update(size=2, range="10.10.0.0/24")
-        objects["services"][1]["instance"]["name"] = "b"
-
-    result = await guarded.deploy(await guarded.edit(change), may_lose=[])
-    assert result["isException"]
-    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
-    assert {*servers.values()} <= {*guarded.compute.server_list}
-    model = await guarded.model()
-    assert model["services"][0]["size"] == 2
+@pytest.mark.parametrize("way", ["sent again", "dropped"])
+async def test_after_other_changes_the_deployment_keeps_what_it_has_done(
+    guarded: Guarded, way: str
+) -> None:
+    """The wish waits, and what was made for it is known: dropped it goes, and sent again it is done."""
+    await guarded.create(box(), blog("b", id_="second"))
+    before, servers = await guarded.model(), guarded.servers
+    networks = {*guarded.compute.network_list}
+    session = await guarded.edit(halfway)
+    result = await guarded.deploy(session, may_lose=[])
+    assert result["result"]["message"] == (
+        "It was stopped before the loss, because this replaces machine a, its data is lost: image debian →"
+        " vetro-balancer. Deploy again and say that this may be lost, or drop the changes. A deployment"
+        " without them takes back what was begun"
+    )
+    assert ({*guarded.compute.network_list} > networks, guarded.servers) == (True, servers)
+    assert await guarded.model() == before
+    (waiting,) = await guarded.rooms.sessions.listing(ANN, guarded.environment)
+    assert (waiting["id"], waiting["summary"]) == (session, "changed blog: network, instance.base")
     assert await guarded.status() == "deploy failure"
     keys = [one["key"] for one in result["result"]["losses"]]
-    assert not (await guarded.deploy(may_lose=keys))["isException"]
-    assert {*guarded.servers} == {"b", "shop"}
+    if way == "sent again":
+        result = await guarded.deploy(session, may_lose=keys)
+        assert {*guarded.compute.network_list} > networks
+        assert {one for one in guarded.servers if guarded.servers[one] != servers[one]} == {"a"}
+    else:
+        await guarded.rooms.sessions.delete_session(ANN, guarded.environment, session)
+        assert await guarded.status() == "deploy failure"
+        result = await guarded.deploy(may_lose=[])
+        assert (guarded.compute.network_list.keys(), guarded.servers) == (networks, servers)
+        assert await guarded.model() == before
+    assert result["outcome"] == "success", result
+    assert await guarded.status() == "ready"
+
+
+def box() -> dict[str, Any]:
+    """An application whose machine is made of what no model tells."""
+    made = blog("a", "Boxed")
+    made["instance"]["?"]["type"] = "test.Box"
+    return made
+
+
+def halfway(objects: Any) -> None:
+    """A network is made, and after that the machine is to be of something else."""
+    network = {"?": {"id": "net", "type": "io.murano.resources.NeutronNetwork"}, "name": "more"}
+    objects["services"][0]["network"] = network
+    objects["services"][0]["instance"]["base"] = "vetro-balancer"
 
 
 async def test_the_refusal_shows_no_secret(guarded: Guarded) -> None:
