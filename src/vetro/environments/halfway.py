@@ -1,8 +1,8 @@
 """What an environment and a session hold when a deployment was refused after it had begun (decision 0813).
 
-What was wished was not done, so it waits in the session as before. What was made must not be forgotten: when
-it is not wished any more, the next deployment removes it. So ``ObjectsCopy`` is what was deployed before, with
-the objects that were made since.
+What was wished was not done, so it waits in the session as before. What was made must not be forgotten:
+when it is not wished any more, the next deployment removes it. So ``ObjectsCopy`` is what was deployed
+before, with the objects that were made since.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def _by_id(objects: Json) -> _Objects:
     return {str(object_id(one)): one for one in walk(objects)}
 
 
-def _with_written(
-    before: Json, given: _Objects, ran: _Objects, made: set[str]
-) -> Json:
+def _with_written(before: Json, given: _Objects, ran: _Objects, made: set[str]) -> Json:
     """A value of before with what the program has written in it since.
 
     A user's change is undone. So is what the program wrote about objects that it has made.

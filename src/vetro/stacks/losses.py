@@ -45,7 +45,11 @@ class ChangedProperty:
     @property
     def text(self) -> str:
         """``host name a → b``; where both look the same, as masked ones: ``another password``."""
-        return f"another {self.name}" if self.old == self.new else f"{self.name} {self.old} → {self.new}"
+        return (
+            f"another {self.name}"
+            if self.old == self.new
+            else f"{self.name} {self.old} → {self.new}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

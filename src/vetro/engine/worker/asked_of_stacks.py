@@ -1,8 +1,8 @@
 """What the objects of a model ask of a stack's template, as the classes of the core library write it.
 
-Only what cannot be changed in place: of machines what they are made of and joined to, of volumes what they are
-made from (core-library.md §5). Two models and the template that belongs to the first say what a change would
-replace. Where the template has something else, a class has written it, and nothing is known.
+Only what cannot be changed in place: of machines what they are made of and joined to, of volumes what they
+are made from (core-library.md §5). Two models and the template that belongs to the first say what a change
+would replace. Where the template has something else, a class has written it, and nothing is known.
 """
 
 from __future__ import annotations
@@ -139,6 +139,11 @@ class Side:
                 "boot_index": one.get("bootIndex"),
             }
             yield Item({key: x for key, x in body.items() if x is not None}, _called(volume))
+
+
+def is_existing(network: JsonObject) -> bool:
+    """Whether a network was there before, and is not made for the environment."""
+    return "ExistingNeutronNetwork" in str(network["?"].get("type"))
 
 
 def group_name(group: JsonObject) -> str:

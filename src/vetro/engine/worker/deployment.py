@@ -332,7 +332,7 @@ def is_deployment(task: EngineTask) -> bool:
 
 
 async def is_guarded(task: EngineTask, database: Database) -> bool:
-    """Whether what a task would lose is looked for before it begins: not again when it goes on after a crash."""
+    """Whether to look for what a task would lose before it begins; after a crash it has begun."""
     return task.may_lose is not None and is_deployment(task) and not await begun(database, task.id)
 
 

@@ -1,10 +1,10 @@
 """What the changes of a deployment would lose, as far as two models and the template tell it.
 
-Each push of a program is judged by itself. Those before the refused one were done, and those after it are never
-run: who gives three machines another image would be asked three times, and a network would be made for a
-machine that is not to be replaced. So the models before and after the change are compared first: machines that
-leave, get another name, or are made of something else; volumes and addresses. The back end says what goes with
-them (decision 0814).
+Each push of a program is judged by itself. Those before the refused one were done, and those after it are
+never run: who gives three machines another image would be asked three times, and a network would be made for
+a machine that is not to be replaced. So the models before and after the change are compared first: machines
+that leave, get another name, or are made of something else; volumes and addresses. The back end says what
+goes with them (decision 0814).
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from typing import Any, cast
 
 from vetro.engine.services import EngineServices
 from vetro.engine.system.owners import INSTANCE, REGION
-from vetro.engine.worker.asked_of_stacks import FLOATING, NETWORK, Side, changes, group_name
+from vetro.engine.worker.asked_of_stacks import (
+    FLOATING,
+    NETWORK,
+    Side,
+    changes,
+    group_name,
+    is_existing,
+)
 from vetro.environments import EngineTask, Machine
 from vetro.json_values import Json, JsonObject
 from vetro.stacks import ChangedProperty, Loss, LossHow, LossKind, LossRefused, StackBusy, unnamed
 
 _GENERATED = "generatedStackName"
-_EXISTING = "ExistingNeutronNetwork"
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,7 @@ async def _foreseen(services: EngineServices, model: JsonObject) -> _Foreseen:
     return found
 
 
-async def _add_lost(
-    found: _Foreseen, services: EngineServices, models: _Models, name: str
-) -> None:
+async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models, name: str) -> None:
     """Add what the changes would lose of one stack."""
     stack = await services.stacks.get(services.project_id, name)
     if stack is None:
@@ -139,7 +143,7 @@ class _Models:
         return [
             (self.before.key(one), str(new["internalNetworkName"]))
             for id_, one in self.before.objects.items()
-            if _EXISTING in str(one["?"].get("type"))
+            if is_existing(one)
             and (new := self.after.objects.get(id_, {})).get("internalNetworkName")
             and new["internalNetworkName"] != one.get("internalNetworkName")
         ]
@@ -153,16 +157,16 @@ class _Models:
         for machine in self.before.machines.values():
             yield from self._machine(machine, bodies, replaced)
 
-    def _machine(
-        self, old: Machine, bodies: JsonObject, replaced: set[str]
-    ) -> Iterator[_Going]:
+    def _machine(self, old: Machine, bodies: JsonObject, replaced: set[str]) -> Iterator[_Going]:
         had = self._kept.get(old.id, {})
         # After a refusal that came late it may have a name that no resource has yet.
-        server = next((one for one in (had.get("serverName"), old.name) if one in bodies), None)
+        names: list[str] = [had.get("serverName", old.name), old.name]
+        server = next((one for one in names if one in bodies), None)
         if server is None:
             return
         floating = self.before.floating(old) & bodies.keys()
-        resources = [server, *(one for one in had.get("instanceResources") or [] if one in bodies)]
+        own = cast("list[str]", had.get("instanceResources") or [])
+        resources = [server, *(one for one in own if one in bodies)]
         resources += floating.difference(resources)
         new = self.after.machines.get(old.id)
         if new is None:
@@ -211,12 +215,18 @@ class _Models:
 
     def _ports(self, bodies: JsonObject, networks: dict[str, str]) -> Iterator[str]:
         """The ports that are to be in other networks."""
-        for key, called in self.renamed_networks:
-            for name, body in bodies.items():
-                if name.startswith(f"port-{key}-") and called in networks:
-                    if _property(body, "network") != networks[called]:
-                        yield name
+        wanted = {
+            key: networks[called] for key, called in self.renamed_networks if called in networks
+        }
+        for id_, one in self.before.objects.items():
+            key = self.before.key(one)
+            known = f"port-{key}-"
+            other = is_existing(one) != is_existing(self.after.objects.get(id_, one))
+            for name, body in bodies.items() if other or key in wanted else ():
+                if name.startswith(known) and (other or _property(body, "network") != wanted[key]):
+                    yield name
 
 
 def _property(body: Json, name: str) -> Json:
-    return (cast("JsonObject", body).get("properties") or {}).get(name)
+    properties: JsonObject = cast("JsonObject", body).get("properties") or {}
+    return properties.get(name)
