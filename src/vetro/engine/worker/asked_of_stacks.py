@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from vetro.environments import Machine, machines
 from vetro.json_values import Json, JsonObject
@@ -42,11 +42,8 @@ class Item:
     @property
     def resource(self) -> str:
         """The resource that it refers to; empty without one."""
-        value: Json = self.value
-        if isinstance(value, dict):
-            node = cast("JsonObject", value)
-            value = node.get("volume_id", node)
-        return str(value.get("get_resource", "")) if isinstance(value, dict) else ""  # pyright: ignore
+        node = _map(self.value)
+        return str(_map(node.get("volume_id", node)).get("get_resource", ""))
 
 
 Parts = dict[str, list[Item]]
@@ -58,7 +55,7 @@ class Side:
 
     def __init__(self, root: Json, keys: Mapping[str, str]) -> None:
         """``keys``: what the names of a network's resources end with, where it is not the network's id."""
-        self._root = cast("JsonObject", root) if isinstance(root, dict) else {}
+        self._root = _map(root)
         self._keys = keys
         self.objects = {str(one["?"].get("id")): one for one in _objects(self._root)}
         self.machines = {one.id: one for one in machines(root)}
@@ -97,8 +94,7 @@ class Side:
         if not machine.node.get("assignFloatingIp"):
             return set()
         networks = self._networks(machine.node)
-        given = machine.node.get("networks")
-        chosen: Json = given.get("primaryNetwork") if isinstance(given, dict) else None  # pyright: ignore
+        chosen = _map(machine.node.get("networks")).get("primaryNetwork")
         primary = self._object(chosen) or (networks[0] if networks else {})
         return {f"fip-{self.key(primary)}-{machine.name}", f"fip-nn-{machine.name}"}
 
@@ -108,29 +104,29 @@ class Side:
 
     def key(self, network: JsonObject) -> str:
         """What the names of a network's resources end with."""
-        id_ = str(network.get("?", {}).get("id"))
+        id_ = str(_map(network.get("?")).get("id"))
         return self._keys.get(id_, id_)
 
     def _object(self, value: Json) -> JsonObject:
         """An object that is owned, or referred to by its id; empty without one."""
         if isinstance(value, str):
             return self.objects.get(value, {})
-        return cast("JsonObject", value) if isinstance(value, dict) else {}
+        return _map(value)
 
     def _networks(self, node: JsonObject) -> list[JsonObject]:
         """Those that a machine joins, in their order."""
-        given: JsonObject = node.get("networks") or {"useEnvironmentNetwork": True}
-        ours: JsonObject = self._root.get("defaultNetworks") or {}
+        given = _map(node.get("networks")) or {"useEnvironmentNetwork": True}
+        ours = _map(self._root.get("defaultNetworks"))
         found: list[Json] = []
         if given.get("useEnvironmentNetwork"):
             found.append(ours.get("environment"))
         if given.get("useFlatNetwork"):
             found.append(ours.get("flat"))
-        found += given.get("customNetworks") or []
+        found += _list(given.get("customNetworks"))
         return [one for one in map(self._object, found) if one]
 
     def _devices(self, given: Json) -> Iterator[Item]:
-        for one in cast("list[JsonObject]", given or []):
+        for one in map(_map, _list(given)):
             volume = self._object(one.get("volume"))
             body = {
                 "device_name": one.get("deviceName"),
@@ -143,12 +139,12 @@ class Side:
 
 def is_existing(network: JsonObject) -> bool:
     """Whether a network was there before, and is not made for the environment."""
-    return "ExistingNeutronNetwork" in str(network["?"].get("type"))
+    return "ExistingNeutronNetwork" in str(_map(network.get("?")).get("type"))
 
 
 def group_name(group: JsonObject) -> str:
     """The resource of a server group."""
-    return f"NovaServerGroup-{group['?'].get('id')}"
+    return f"NovaServerGroup-{_map(group.get('?')).get('id')}"
 
 
 def changes(
@@ -158,7 +154,7 @@ def changes(
 
     ``replaced``: resources that are replaced themselves, and with them what refers to them.
     """
-    properties = cast("JsonObject", cast("JsonObject", body).get("properties") or {})
+    properties = _map(_map(body).get("properties"))
     found: list[ChangedProperty] = []
     for key, items in old.items():
         if (properties.get(key) or None) != _template(key, items):
@@ -189,6 +185,15 @@ def _template(key: str, items: list[Item]) -> Json:
     return {"group": items[0].value} if key == "scheduler_hints" else items[0].value
 
 
+def _map(value: Json) -> JsonObject:
+    """A map; of what a class of its own has in the place of one, an empty one."""
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> list[Json]:
+    return cast("list[Json]", value) if isinstance(value, list) else []
+
+
 def _said(items: list[Item]) -> str:
     return ", ".join(one.text for one in items) or "none"
 
@@ -203,7 +208,7 @@ def _ref(resource: str) -> JsonObject:
 
 def _volume(node: JsonObject) -> Json:
     """How a template names a volume: one that is there by its id, another one by its resource."""
-    header: Any = node.get("?", {})
+    header = _map(node.get("?"))
     if "ExistingCinderVolume" in str(header.get("type")):
         return node.get("openstackId")
     return _ref(f"vol-{header.get('id')}")
@@ -214,7 +219,7 @@ def _called(node: JsonObject) -> str:
     for one in (node.get("name"), node.get("internalNetworkName"), node.get("openstackId")):
         if isinstance(one, str) and one:
             return one
-    return str(node.get("?", {}).get("id"))
+    return str(_map(node.get("?")).get("id"))
 
 
 def _objects(root: Json) -> Iterator[JsonObject]:

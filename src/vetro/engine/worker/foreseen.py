@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from vetro.engine.services import EngineServices
+from vetro.engine.services import EngineServices, logger
 from vetro.engine.system.owners import INSTANCE, REGION
 from vetro.engine.worker.asked_of_stacks import (
     FLOATING,
@@ -25,7 +25,7 @@ from vetro.engine.worker.asked_of_stacks import (
 )
 from vetro.environments import EngineTask, Machine
 from vetro.json_values import Json, JsonObject
-from vetro.stacks import ChangedProperty, Loss, LossHow, LossKind, LossRefused, StackBusy, unnamed
+from vetro.stacks import ChangedProperty, Loss, LossHow, LossKind, LossRefused, unnamed
 
 _GENERATED = "generatedStackName"
 
@@ -79,8 +79,8 @@ async def _foreseen(services: EngineServices, model: JsonObject) -> _Foreseen:
     for name in models.stacks if models.differ else ():
         try:
             await _add_lost(found, services, models, name)
-        except (StackBusy, ConnectionError):
-            continue  # the program comes to it
+        except Exception as error:  # noqa: BLE001 - the program comes to it as well, and says it better
+            logger(__name__).warning("losses_not_foreseen", stack=name, error=str(error))
     return found
 
 

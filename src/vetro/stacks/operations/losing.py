@@ -281,14 +281,15 @@ def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
 
 def changed(key: str, old: Json, new: Json) -> ChangedProperty:
     """A property with both values, as people read them; of lists what is not in both."""
+    values: list[Json] = [old, new]
     if isinstance(old, list) and isinstance(new, list):
         before, after = items(old), items(new)
         gone = [one for one in before if one not in after]
         come = [one for one in after if one not in before]
-        if gone or come:
-            return changed(key, gone or None, come or None)
+        if gone or come:  # else they are in another order
+            values = [gone, come]
     word = WORDS.get(key) or key.replace("_", " ")
-    return ChangedProperty(word, shown(key, old), shown(key, new))
+    return ChangedProperty(word, *(shown(key, one) for one in values))
 
 
 def shown(key: str, value: Json) -> str:
