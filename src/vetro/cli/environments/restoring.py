@@ -43,7 +43,7 @@ def restore(environment: str, deployment: str | None) -> None:
             if made and row["status"] != "deploy failure":
                 made = made[1:]
             if not made:
-                fail(f"{row['name']} has no earlier deployment that succeeded", shows)
+                fail(f"{row['name']} has no deployment before this one that succeeded", shows)
             found = made[:1]
         else:
             found = [str(one["id"]) for one in every if str(one["id"]).startswith(deployment)]
